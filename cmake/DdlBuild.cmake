@@ -1,0 +1,38 @@
+# Language level, the one warnings target, sanitizers and where things are put.
+include(CTest)
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/archive")
+# RelWithDebInfo is the release build: optimised, with symbols for stack traces.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
+
+add_library(ddl_warnings INTERFACE)
+target_compile_options(ddl_warnings INTERFACE -Wall -Wextra -Wshadow
+                       -Wcast-align $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+target_include_directories(ddl_warnings INTERFACE "${PROJECT_SOURCE_DIR}")
+
+set(DDL_SANITIZE "" CACHE STRING "sanitizers for every target, for example address,undefined or thread")
+if(DDL_SANITIZE)
+  add_compile_options(-fsanitize=${DDL_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DDL_SANITIZE})
+endif()
+
+# A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols.
+function(ddl_guest_library target symbols_file)
+  target_link_options(${target} PRIVATE "-Wl,--version-script=${symbols_file}" -Wl,--exclude-libs,ALL
+                      -Wl,-z,defs -Wl,-z,nodelete)
+  if(NOT DDL_SANITIZE)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${symbols_file}")
+endfunction()

@@ -1,0 +1,20 @@
+# Every foreign library, found in one place. All come from Debian packages (scripts/install_deps.sh).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+# Open MPI by its own pkg-config file: with several MPIs installed, `mpicc` may be another one's.
+pkg_check_modules(OMPI REQUIRED IMPORTED_TARGET ompi-c)
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+endif()
+
+function(ddl_print_dependencies)
+  message(STATUS "ddlrun ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}, sanitizers: ${DDL_SANITIZE})")
+  message(STATUS "  PMIx ${PMIX_VERSION}, UCX ${UCX_VERSION}, hwloc ${HWLOC_VERSION}, Open MPI ${OMPI_VERSION}")
+  message(STATUS "  fmt ${fmt_VERSION}, nlohmann_json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}")
+endfunction()

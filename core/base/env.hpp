@@ -1,0 +1,54 @@
+// The DDL_* variables of this process as one typed value. `getenv` occurs in env.cpp only.
+//
+// The rule a user can break: read the environment once (load_env) and pass the value on; nothing on the path of a
+// collective reads it again.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+/// Every variable of env_vars.def as a member, with its default.
+struct Env {
+#define DDL_VAR(name, type, member, fallback, allowed, text) type member;
+#include "core/base/env_vars.def"
+#undef DDL_VAR
+  std::vector<std::string> warnings;  // unknown DDL_* names, each with the nearest known one
+  Env();
+};
+
+/// One row of the table, as text: what `--help-env` and docs/environment.md print.
+struct EnvRow {
+  std::string_view name, type, fallback, allowed, text;
+};
+const std::vector<EnvRow>& env_table();
+
+/// Parses `NAME=VALUE` entries; those that do not start with DDL_ are skipped. An unknown DDL_* name is a warning in
+/// the result, a garbage value throws UsageError naming the allowed ones.
+Env parse_env(const std::vector<std::string>& entries);
+
+/// The environment of this process, parsed.
+Env load_env();
+
+/// A variable that is not ours (OMPI_COMM_WORLD_RANK, PATH, ...): its value or "".
+std::string foreign_env(const char* name);
+
+/// `docs/environment.md`, generated.
+std::string env_markdown();
+/// `ddlrun --help-env`.
+std::string env_help();
+
+/// "64k" -> 65536; throws UsageError.
+Bytes parse_bytes(std::string_view text);
+/// A whole decimal number without sign; throws UsageError.
+std::uint64_t parse_number(std::string_view text);
+/// The candidate with the smallest edit distance to `word`.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::vector<std::string> split(std::string_view text, char separator);
+
+}  // namespace ddl

@@ -1,0 +1,41 @@
+// Element types and operations the engine reduces. Everything else stays with the original library.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+enum class DType : std::uint8_t {
+  int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64
+};
+inline constexpr int kDTypes = 12;
+
+/// MPI's predefined operations. Logical ones exist for integers, bitwise ones too; MPI forbids both for floats.
+enum class Op : std::uint8_t { sum, prod, min, max, land, lor, lxor, band, bor, bxor };
+inline constexpr int kOps = 10;
+
+constexpr Bytes size_of(DType type) {
+  constexpr Bytes sizes[kDTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  return sizes[static_cast<int>(type)];
+}
+
+constexpr std::string_view name_of(DType type) {
+  constexpr std::string_view names[kDTypes] = {"int8",   "int16",  "int32",   "int64",    "uint8",   "uint16",
+                                               "uint32", "uint64", "float16", "bfloat16", "float32", "float64"};
+  return names[static_cast<int>(type)];
+}
+
+constexpr std::string_view name_of(Op op) {
+  constexpr std::string_view names[kOps] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+  return names[static_cast<int>(op)];
+}
+
+constexpr bool is_floating(DType type) { return type >= DType::float16; }
+
+/// Whether the engine (and MPI) define `op` on `type`.
+constexpr bool is_reducible(DType type, Op op) { return !is_floating(type) || op <= Op::max; }
+
+}  // namespace ddl

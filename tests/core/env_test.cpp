@@ -1,0 +1,52 @@
+#include "core/base/env.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+
+TEST(Env, DefaultsComeFromTheTable) {
+  Env env;
+  EXPECT_TRUE(env.enable);
+  EXPECT_EQ(env.staging_bytes, Bytes{16} << 20);
+  EXPECT_TRUE(env.fake_hosts.empty());
+}
+
+TEST(Env, ValuesAreParsedStrictly) {
+  EXPECT_EQ(parse_env({"DDL_STAGING_BYTES=4m"}).staging_bytes, Bytes{4} << 20);
+  EXPECT_EQ(parse_env({"DDL_FAKE_HOSTS=2,1,3"}).fake_hosts, (std::vector<int>{2, 1, 3}));
+  EXPECT_THROW(parse_env({"DDL_FAKE_HOSTS=2,,3"}), UsageError);
+  EXPECT_THROW(parse_env({"DDL_FAKE_HOSTS=2,0"}), UsageError);
+  EXPECT_THROW(parse_env({"DDL_ENABLE=yes"}), UsageError);
+  EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);
+  EXPECT_THROW(parse_env({"DDL_TIMEOUT=nan"}), UsageError);
+}
+
+TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {
+  try {
+    parse_env({"DDL_ENABLE=maybe"});
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("DDL_ENABLE=maybe"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("0|1"), std::string::npos);
+  }
+}
+
+TEST(Env, AnUnknownNameWarnsWithTheNearest) {
+  Env env = parse_env({"DDL_STAGGING_BYTES=1m", "PATH=/bin"});
+  ASSERT_EQ(env.warnings.size(), 1u);
+  EXPECT_NE(env.warnings[0].find("DDL_STAGING_BYTES"), std::string::npos);
+}
+
+TEST(Env, TheDocumentationPageIsTheTable) {
+  std::ifstream file(DDL_SOURCE_DIR "/docs/environment.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_EQ(page.str(), env_markdown()) << "regenerate it: ddlrun --help-env=markdown > docs/environment.md";
+}
+
+}  // namespace ddl
