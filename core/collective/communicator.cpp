@@ -1,0 +1,153 @@
+#include "core/collective/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+
+Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
+    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {
+  if (size() == 1 || grid_.fanout(0) == 1) return;  // nobody here to share staging with, or nobody anywhere
+  area_ = fabrics_.local->take_area(spec_.limits.staging);
+  if (!area_)
+    throw Error(fmt::format("no {} bytes of shared memory left for a communicator", spec_.limits.staging),
+                "its collectives use the original library", "set DDL_STAGING_BYTES higher");
+}
+
+Communicator::~Communicator() {
+  drop();
+  if (!area_) return;
+  std::erase_if(blocks_, SharedMemoryTransport::block_is_free);
+  fabrics_.local->return_area(area_, spec_.limits.staging, blocks_);
+}
+
+Operation* Communicator::start(const Call& call) {
+  if (idle_.empty()) {
+    operations_.push_back(std::make_unique<Operation>());
+    idle_.push_back(operations_.back().get());
+  }
+  Operation* operation = idle_.back();
+  idle_.pop_back();
+  operation->bind(plan_for(call.bytes()), call, spec_.id, next_seq_++, spec_.me);
+  if (size() == 1 && call.in != call.out) std::memmove(call.out, call.in, call.bytes());
+  queue_.push_back(operation);
+  if (queue_.size() == 1) take_early();
+  return operation;
+}
+
+void Communicator::retire(Operation* operation) { idle_.push_back(operation); }
+
+bool Communicator::advance() {
+  bool moved = false;
+  while (!queue_.empty()) {
+    Operation& operation = *queue_.front();
+    bool step = operation.advance(*this);
+    if (step && !early_.empty()) take_early();
+    moved |= step;
+    if (!operation.done()) {
+      if (!step) break;
+      continue;
+    }
+    queue_.pop_front();
+    moved = true;
+    if (!queue_.empty()) take_early();
+  }
+  return moved;
+}
+
+std::string Communicator::take(const Header& header, View view) {
+  if (!queue_.empty() && queue_.front()->seq() == header.seq) {
+    const Operation& operation = *queue_.front();
+    if (operation.fingerprint() != header.fingerprint) return mismatch(header, operation);
+    switch (queue_.front()->take(header, view)) {
+      case Operation::Taken::yes: return {};
+      case Operation::Taken::never: return mismatch(header, operation);
+      case Operation::Taken::later: break;
+    }
+  }
+  early_.push_back({header, view});
+  return {};
+}
+
+void Communicator::take_early() {
+  scratch_.swap(early_);
+  for (Early& early : scratch_)
+    if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
+  scratch_.clear();
+}
+
+std::string Communicator::mismatch(const Header& header, const Operation& operation) const {
+  return fmt::format(
+      "rank {} and rank {} of a communicator of {} do not make the same call number {}: here it is an {}, there "
+      "another count, type or operation",
+      spec_.me, header.from, size(), header.seq, describe(operation.call()));
+}
+
+std::vector<Rank> Communicator::waiting_for() const {
+  std::vector<Rank> ranks;
+  if (!queue_.empty())
+    for (Rank rank : queue_.front()->waiting_for()) ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
+  return ranks;
+}
+
+void Communicator::drop() {
+  for (Operation* operation : queue_) operation->drop();
+  queue_.clear();
+  for (Early& early : early_) early.view.release();
+  early_.clear();
+}
+
+const PreparedPlan& Communicator::plan_for(Bytes bytes) {
+  std::unique_ptr<PreparedPlan>& prepared = plans_[size_class(bytes)];
+  if (prepared) return *prepared;
+  prepared = std::make_unique<PreparedPlan>();
+  prepared->plan = make_plan(grid_, spec_.me, choose(grid_, bytes, spec_.limits));
+  // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and some slack
+  // for cuts that fall elsewhere when the segment is shorter.
+  constexpr Bytes kSlack = 128;
+  SliceTable table;
+  table.compute(prepared->plan, prepared->plan.segment, 1);
+  for (const Step& step : prepared->plan.steps) {
+    if (step.verb != Verb::send || step.fabric != Fabric::local) continue;
+    prepared->block_offset.push_back(prepared->slot_bytes);
+    prepared->slot_bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
+  }
+  return *prepared;
+}
+
+// The area is laid out for one plan at a time. Another plan's blocks may lie across the old ones, so these must have been
+// read by everybody first; that never waits for anything this rank has still to do.
+bool Communicator::use_layout_of(const PreparedPlan& prepared) {
+  if (layout_ == &prepared) return true;
+  if (!std::all_of(blocks_.begin(), blocks_.end(), SharedMemoryTransport::block_is_free)) return false;
+  blocks_.clear();
+  for (int slot = 0; slot < prepared.plan.window; ++slot)
+    for (Bytes offset : prepared.block_offset) {
+      blocks_.push_back(area_ + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
+      SharedMemoryTransport::clear_block(blocks_.back());
+    }
+  layout_ = &prepared;
+  return true;
+}
+
+bool Communicator::send(const Step& step, Header header, std::span<const std::byte> payload,
+                        std::uint32_t& unfinished) {
+  const PreparedPlan& prepared = queue_.front()->prepared();
+  to_.clear();
+  for (std::uint32_t i = 0; i < step.peers; ++i)
+    to_.push_back(spec_.members[static_cast<std::size_t>(prepared.plan.peers[step.peer + i])]);
+  Outgoing message{header, payload, to_, step.lane, nullptr, &unfinished};
+  if (step.fabric == Fabric::wire) return fabrics_.wire->send(message);
+  if (payload.size() > View::kInline) {
+    if (!use_layout_of(prepared)) return false;
+    std::size_t slot = header.segment % static_cast<std::uint32_t>(prepared.plan.window);
+    message.block = blocks_[slot * prepared.block_offset.size() + step.expected];
+  }
+  return fabrics_.local->send(message);
+}
+
+}  // namespace ddl

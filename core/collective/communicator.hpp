@@ -1,0 +1,91 @@
+// Communicator: the ranks that take part in a collective, their grid, their plans and the operations under way.
+//
+// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI makes the same on
+// all ranks; operations of different communicators are independent of each other and complete in any order.
+// Thread safety: none; the engine's lock is held.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/collective/operation.hpp"
+#include "core/plan/planner.hpp"
+#include "core/transport/shared_memory.hpp"
+
+namespace ddl {
+
+/// What a communicator is made of; the same on all its members but for `me`.
+struct CommunicatorSpec {
+  CommId id = 0;
+  std::vector<Rank> members;        // ranks in the job
+  Rank me = 0;                      // index in members
+  std::vector<HostIndex> hosts;     // of each member
+  PlanLimits limits;
+};
+
+/// The transports a communicator sends on. `local` always exists; `wire` is null in a job of one host.
+struct Fabrics {
+  SharedMemoryTransport* local = nullptr;
+  Transport* wire = nullptr;
+};
+
+class Communicator : public Outlet {
+ public:
+  /// Throws Error when no staging area can be had.
+  Communicator(CommunicatorSpec spec, Fabrics fabrics);
+  ~Communicator() override;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const CommunicatorSpec& spec() const { return spec_; }
+  const Grid& grid() const { return grid_; }
+  Rank size() const { return static_cast<Rank>(spec_.members.size()); }
+
+  /// Queues a call; advance() works on it. The operation belongs to the communicator until retire().
+  Operation* start(const Call& call);
+  void retire(Operation* operation);
+  bool advance();
+  bool idle() const { return queue_.empty(); }
+
+  /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
+  std::string take(const Header& header, View view);
+  /// Whom the operation under way waits for, as ranks in the job.
+  std::vector<Rank> waiting_for() const;
+  const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front(); }
+  void drop();
+  /// What was found wrong while early messages were looked at; "" when nothing.
+  const std::string& problem() const { return problem_; }
+
+  /// The plan for a call of that many bytes, made at its first use.
+  const PreparedPlan& plan_for(Bytes bytes);
+
+  bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) override;
+
+ private:
+  struct Early {
+    Header header;
+    View view;
+  };
+  bool use_layout_of(const PreparedPlan& prepared);
+  void take_early();
+  std::string mismatch(const Header& header, const Operation& operation) const;
+
+  CommunicatorSpec spec_;
+  Grid grid_;
+  Fabrics fabrics_;
+  std::byte* area_ = nullptr;
+  const PreparedPlan* layout_ = nullptr;  // whose blocks the area holds
+  std::vector<std::byte*> blocks_;        // of that layout: [slot][local send]
+  std::map<Bytes, std::unique_ptr<PreparedPlan>> plans_;
+  std::vector<std::unique_ptr<Operation>> operations_;  // all ever made
+  std::vector<Operation*> idle_;
+  std::deque<Operation*> queue_;
+  std::vector<Early> early_, scratch_;
+  std::vector<Rank> to_;
+  std::string problem_;
+  Seq next_seq_ = 0;
+};
+
+}  // namespace ddl

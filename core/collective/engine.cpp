@@ -1,0 +1,228 @@
+#include "core/collective/engine.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+
+namespace ddl {
+namespace {
+
+inline void pause_a_moment() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+constexpr int kGuestEvery = 64;  // spins between two calls into the original library
+constexpr Nanoseconds kFirstSleep = 50'000;
+
+}  // namespace
+
+Engine::Engine(Fabrics fabrics, Waiting waiting) : fabrics_(fabrics), waiting_(std::move(waiting)) {}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(helper_mutex_);
+    helper_ends_ = true;
+  }
+  helper_wakes_.notify_all();
+  if (helper_.joinable()) helper_.join();
+  for (Early& early : early_) early.view.release();
+}
+
+Communicator& Engine::create(CommunicatorSpec spec) {
+  std::lock_guard lock(mutex_);
+  CommId id = spec.id;
+  auto communicator = std::make_unique<Communicator>(std::move(spec), fabrics_);
+  Communicator& created = *communicator;
+  communicators_[id] = std::move(communicator);
+  std::vector<Early> early;
+  early.swap(early_);
+  for (Early& message : early) deliver(message.header, message.view);
+  return created;
+}
+
+void Engine::destroy(Communicator& communicator) {
+  std::lock_guard lock(mutex_);
+  std::erase(active_, &communicator);
+  communicators_.erase(communicator.spec().id);
+}
+
+Operation* Engine::start(Communicator& communicator, const Call& call) {
+  std::lock_guard lock(mutex_);
+  bool was_idle = communicator.idle();
+  Operation* operation = communicator.start(call);
+  if (was_idle) active_.push_back(&communicator);
+  communicator.advance();
+  return operation;
+}
+
+bool Engine::test(Operation* operation) {
+  bool moved = false;
+  return look(operation, moved);
+}
+
+void Engine::finish(Communicator& communicator, Operation* operation) {
+  std::lock_guard lock(mutex_);
+  if (!failed()) communicator.retire(operation);  // after a failure the transports may still hold on to it
+}
+
+bool Engine::look(Operation* operation, bool& moved) {
+  std::lock_guard lock(mutex_);
+  if (failed()) return true;
+  moved = progress_locked();
+  return operation->done() || failed();
+}
+
+// Pause while an answer is likely within microseconds, yield while another rank may need the core, then sleep until a
+// peer rings the doorbell, and never long: the original library must be moved too, and the wire has no doorbell.
+void Engine::wait(Communicator& communicator, Operation* operation) {
+  bool wire = communicator.grid().dimensions() > 1;
+  int spins = wire ? std::min(waiting_.spins, 200) : waiting_.spins;
+  Nanoseconds longest = wire ? std::min<Nanoseconds>(waiting_.longest_sleep, 200'000) : waiting_.longest_sleep;
+  Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
+  for (int idle = 0;;) {
+    bool moved = false;
+    if (look(operation, moved)) return;
+    idle = moved ? 0 : idle + 1;
+    if (idle < spins) {
+      pause_a_moment();
+      if (idle % kGuestEvery == kGuestEvery - 1) waiting_.guest();
+      continue;
+    }
+    waiting_.guest();
+    if (idle < spins + waiting_.yields) {
+      next_sleep = kFirstSleep;
+      ::sched_yield();
+      continue;
+    }
+    if (began == 0) began = now();
+    if (sleep(operation, next_sleep)) return;
+    next_sleep = std::min(next_sleep * 2, longest);
+    if (Nanoseconds waited = now() - began; waited > warned) {
+      warn_of_stall(communicator, waited);
+      warned *= 2;
+    }
+  }
+}
+
+// One sleep; true when the operation is done.
+bool Engine::sleep(Operation* operation, Nanoseconds at_most) {
+  std::uint32_t announced = fabrics_.local->announce_sleep();
+  bool moved = false;
+  bool done = look(operation, moved);
+  if (done || moved) {
+    fabrics_.local->cancel_sleep();
+  } else {
+    fabrics_.local->sleep(announced, at_most);
+  }
+  return done;
+}
+
+void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited) {
+  std::lock_guard lock(mutex_);
+  const Operation* operation = communicator.under_way();
+  if (!operation) return;
+  std::string whom;
+  for (Rank rank : communicator.waiting_for()) whom += (whom.empty() ? "" : ", ") + std::to_string(rank);
+  log_warning(fmt::format("waiting for {} s in {} (call {} of a communicator of {}) for rank {}", waited / 1'000'000'000,
+                          describe(operation->call()), operation->seq(), communicator.size(), whom));
+}
+
+bool Engine::progress() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && !failed() && progress_locked();
+}
+
+bool Engine::progress_locked() {
+  bool moved = fabrics_.local->progress(*this);
+  if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
+  for (std::size_t i = 0; i < active_.size();) {
+    Communicator& communicator = *active_[i];
+    moved |= communicator.advance();
+    if (!communicator.problem().empty()) {
+      fail_locked(communicator.problem());
+      return true;
+    }
+    if (communicator.idle()) {
+      active_[i] = active_.back();
+      active_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+void Engine::deliver(const Header& header, View view) {
+  auto found = communicators_.find(header.comm);
+  if (found == communicators_.end()) {
+    early_.push_back({header, view});
+    return;
+  }
+  if (std::string problem = found->second->take(header, view); !problem.empty()) fail_locked(problem);
+}
+
+void Engine::peer_failed(Rank peer, const std::string& why) {
+  fail_locked(fmt::format("rank {} of the job is gone ({})", peer, why));
+}
+
+std::string Engine::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Engine::fail(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  fail_locked(why);
+}
+
+// Only said once: the first cause is the one that helps.
+void Engine::fail_locked(const std::string& why) {
+  if (failed()) return;
+  failure_ = why;
+  failed_.store(true, std::memory_order_release);
+}
+
+void Engine::hold_helper() {
+  helper_holds_.fetch_add(1, std::memory_order_acq_rel);
+  std::lock_guard lock(helper_mutex_);
+  if (!helper_.joinable()) {
+    // The program's signals are the program's: none is delivered to our thread.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    helper_ = std::thread([this] { help(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  helper_wakes_.notify_one();
+}
+
+void Engine::release_helper() { helper_holds_.fetch_sub(1, std::memory_order_acq_rel); }
+
+void Engine::help() {
+  Nanoseconds pause = kFirstSleep;
+  std::unique_lock lock(helper_mutex_);
+  while (!helper_ends_) {
+    if (helper_holds_.load(std::memory_order_acquire) == 0) {
+      helper_wakes_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    bool moved = progress();
+    pause = moved ? kFirstSleep : std::min<Nanoseconds>(pause * 2, 500'000);
+    lock.lock();
+    if (!moved) helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause));
+  }
+}
+
+}  // namespace ddl

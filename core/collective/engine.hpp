@@ -1,0 +1,91 @@
+// Engine: one rank's communicators and transports, and the loop that moves them.
+//
+// Every entry takes the one lock for a moment and never while it waits, so that threads on different communicators and
+// the helper thread of nonblocking calls share the work: whoever holds the lock advances everything.
+// Thread safety: all public members.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/collective/communicator.hpp"
+
+namespace ddl {
+
+/// How this rank waits: pause, then yield, then sleep; see design notes in engine.cpp.
+struct Waiting {
+  int spins = 2000;                            // pauses before the first yield; 0 where ranks outnumber cores
+  int yields = 50;                             // yields before the first sleep
+  Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
+  Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported
+  std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only
+};
+
+class Engine : private Inbox {
+ public:
+  Engine(Fabrics fabrics, Waiting waiting);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Throws Error where staging is short. The communicator lives until destroy().
+  Communicator& create(CommunicatorSpec spec);
+  void destroy(Communicator& communicator);
+
+  /// Starts a call; never blocks. The operation is given back with finish() after it is done.
+  Operation* start(Communicator& communicator, const Call& call);
+  /// Advances everything once; true when the operation is done (or the engine has failed).
+  bool test(Operation* operation);
+  /// Waits until it is done.
+  void wait(Communicator& communicator, Operation* operation);
+  void finish(Communicator& communicator, Operation* operation);
+  /// Advances everything once unless another thread is at it; true when something moved.
+  bool progress();
+
+  /// A helper thread advances the operations under way while the program computes: on until the last release.
+  void hold_helper();
+  void release_helper();
+
+  /// Why nothing works any more; "" as long as all is well. Once set it stays.
+  std::string failure() const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void fail(const std::string& why);
+
+ private:
+  struct Early {
+    Header header;
+    View view;
+  };
+  void deliver(const Header& header, View view) override;
+  void peer_failed(Rank peer, const std::string& why) override;
+  bool progress_locked();
+  bool look(Operation* operation, bool& moved);
+  bool sleep(Operation* operation, Nanoseconds at_most);
+  void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
+  void help();
+  void fail_locked(const std::string& why);
+
+  Fabrics fabrics_;
+  Waiting waiting_;
+  mutable std::mutex mutex_;
+  std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
+  std::vector<Communicator*> active_;  // those with operations under way
+  std::vector<Early> early_;           // for communicators that this rank has not created yet
+  std::string failure_;
+  std::atomic<bool> failed_{false};
+
+  std::thread helper_;
+  std::mutex helper_mutex_;
+  std::condition_variable helper_wakes_;
+  std::atomic<int> helper_holds_{0};
+  bool helper_ends_ = false;
+};
+
+}  // namespace ddl

@@ -1,0 +1,86 @@
+// Operation: a plan bound to the buffers of one call, advanced step by step. advance() moves what can move and returns;
+// blocking calls, nonblocking ones and the progress thread all drive the same object.
+//
+// The buffer is reduced in segments, `window` of them at once. A segment is finished on a rank only after every rank has
+// contributed to it, so no rank is more than one window ahead of another within an operation, and at most one operation
+// ahead on a communicator: what may arrive early is bounded without acknowledgements.
+//
+// One rule: the buffers of the call stay untouched by the program until done().
+// Thread safety: none; the engine's lock is held.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/collective/call.hpp"
+#include "core/plan/plan.hpp"
+#include "core/transport/transport.hpp"
+
+namespace ddl {
+
+/// How an operation sends: implemented by its communicator.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  /// Sends the payload as message `step` of a segment. False: no room now.
+  virtual bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) = 0;
+};
+
+/// A plan and where its blocks are: made once per size class of a communicator.
+struct PreparedPlan {
+  Plan plan;
+  std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
+  Bytes slot_bytes = 0;
+};
+
+class Operation {
+ public:
+  /// Binds; the plan must outlive the operation. Reusable: bind() again after done().
+  void bind(const PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
+
+  bool advance(Outlet& outlet);
+  bool done() const { return segments_finished_ == segments_ && unfinished_ == 0; }
+  Seq seq() const { return seq_; }
+  const Call& call() const { return call_; }
+  const PreparedPlan& prepared() const { return *prepared_; }
+  Fingerprint fingerprint() const { return fingerprint_; }
+
+  enum class Taken : std::uint8_t { yes, later, never };
+  /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is expected.
+  Taken take(const Header& header, const View& view);
+  /// Releases what has arrived; after a failure.
+  void drop();
+  /// Whom it waits for: ranks of the communicator whose messages are missing.
+  std::vector<Rank> waiting_for() const;
+
+ private:
+  struct Run {  // one segment under way
+    std::uint32_t segment = 0;
+    bool open = false;
+    std::uint32_t flows_left = 0;
+    std::vector<std::uint32_t> counter;  // per flow: steps done
+    std::vector<View> views;             // per expected message
+    std::vector<std::uint8_t> arrived;
+  };
+
+  void open(Run& run, std::uint32_t segment);
+  bool advance(Run& run, Outlet& outlet);
+  bool run_step(Run& run, const Step& step, Outlet& outlet);
+  void reduce_step(Run& run, const Step& step, Range range);
+  bool all_arrived(const Run& run, const Step& step) const;
+  const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
+
+  const PreparedPlan* prepared_ = nullptr;
+  Call call_{};
+  CommId comm_ = 0;
+  Seq seq_ = 0;
+  Rank me_ = 0;
+  Fingerprint fingerprint_ = 0;
+  Bytes element_ = 1;
+  Elements segment_elements_ = 0;
+  std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
+  SliceTable full_, tail_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,70 @@
+#include "core/plan/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace ddl {
+namespace {
+
+std::uint64_t place(Tag tag, Rank from) {
+  std::uint64_t x = (tag ^ (static_cast<std::uint64_t>(from) << 40)) * 0x9e3779b97f4a7c15ull;
+  return x ^ (x >> 29);
+}
+
+}  // namespace
+
+void Plan::seal() {
+  std::erase_if(flows, [](const Flow& flow) { return flow.count == 0; });
+  expected.clear();
+  local_sends = 0;
+  for (Step& step : steps) {
+    if (step.verb == Verb::send) {
+      step.expected = step.fabric == Fabric::local ? local_sends++ : 0;
+      continue;
+    }
+    step.expected = static_cast<std::uint32_t>(expected.size());
+    for (std::uint32_t i = 0; i < step.peers; ++i) expected.push_back({step.tag, peers[step.peer + i]});
+  }
+  index_.assign(std::bit_ceil(expected.size() * 2 + 2), -1);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    std::uint64_t at = place(expected[i].tag, expected[i].from) & (index_.size() - 1);
+    while (index_[at] >= 0) at = (at + 1) & (index_.size() - 1);
+    index_[at] = static_cast<std::int32_t>(i);
+  }
+}
+
+int Plan::find_expected(Tag tag, Rank from) const {
+  std::uint64_t at = place(tag, from) & (index_.size() - 1);
+  for (; index_[at] >= 0; at = (at + 1) & (index_.size() - 1)) {
+    const Expected& candidate = expected[static_cast<std::size_t>(index_[at])];
+    if (candidate.tag == tag && candidate.from == from) return index_[at];
+  }
+  return -1;
+}
+
+void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
+  constexpr Bytes kCacheLine = 64;
+  count_ = count;
+  ranges_.resize(plan.slices.size());
+  for (std::size_t i = 0; i < plan.slices.size(); ++i) {
+    const Slice& slice = plan.slices[i];
+    Range parent = slice.parent == kWholeSegment ? Range{0, count} : ranges_[slice.parent];
+    ranges_[i] = part_of(parent, slice.index, slice.parts, kCacheLine / element_size);
+  }
+}
+
+Bytes wire_bytes(const Plan& plan, Elements count, Bytes element_size) {
+  Elements segment = std::max<Elements>(1, plan.segment / element_size);
+  SliceTable full, tail;
+  full.compute(plan, segment, element_size);
+  tail.compute(plan, count % segment, element_size);
+  Bytes bytes = 0;
+  for (const Step& step : plan.steps) {
+    if (step.verb != Verb::send || step.fabric != Fabric::wire) continue;
+    Elements elements = full[step.slice].count * (count / segment) + tail[step.slice].count;
+    bytes += elements * element_size * step.peers;
+  }
+  return bytes;
+}
+
+}  // namespace ddl

@@ -1,0 +1,99 @@
+// Plan: what one rank does in an all-reduce, as a value.
+//
+// The buffer is cut into segments; every segment is reduced by the same plan, several segments at once. Within a segment
+// the plan is a set of flows that are independent of each other; a flow is a list of steps done in order. Three verbs are
+// enough for every algorithm over any number of dimensions:
+//
+//   send    hand a slice to one or several peers (its own contribution, or what has been reduced so far)
+//   reduce  wait for the same slice from some peers; output = own ∘ theirs, folded in the order of the group
+//   copy    wait for a finished slice from one peer; output = theirs
+//
+// A slice is a piece of the segment, found by cutting again and again (lane, then one cut per dimension), so offsets are
+// computed in one place (SliceTable) for any number of elements. A message is known by its tag, which both ends derive
+// from phase, dimension and slice: nothing is counted or matched by order of arrival.
+//
+// Sources: BlueConnect (Cho et al., MLSys 2019) for the decomposition, Patarasuk & Yuan 2009 for the ring.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/partition.hpp"
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+enum class Verb : std::uint8_t { send, reduce, copy };
+enum class Source : std::uint8_t { input, output };  // where the rank's own share of a slice is
+enum class Fabric : std::uint8_t { local, wire };    // within a host, between hosts
+using LaneId = std::uint16_t;
+using SliceId = std::uint32_t;
+using Tag = std::uint64_t;
+
+struct Slice {
+  SliceId parent;  // kWholeSegment for a lane
+  std::uint32_t index, parts;
+};
+inline constexpr SliceId kWholeSegment = ~SliceId{0};
+
+struct Step {
+  Verb verb;
+  Source own;              // send: what is sent; reduce: where the own share is
+  Fabric fabric;
+  LaneId lane;             // wire only: which rail
+  SliceId slice;
+  Tag tag;
+  std::uint32_t peer;      // first of its peers in Plan::peers
+  std::uint32_t peers;
+  std::uint32_t own_rank;  // reduce: position of the own share in the fold
+  std::uint32_t expected;  // reduce, copy: first of its messages in Plan::expected; send: number among local sends
+};
+
+struct Flow {
+  std::uint32_t first, count;  // range of Plan::steps
+};
+
+/// One message this rank will receive in each segment.
+struct Expected {
+  Tag tag;
+  Rank from;
+};
+
+struct Plan {
+  std::string name;    // for people: "2 local direct x 4 hosts ring, 2 lanes"
+  Bytes segment = 0;   // bytes of a full segment
+  int window = 1;      // segments in flight; also what bounds early arrivals, see operation.hpp
+  LaneId lanes = 1;
+  std::vector<Slice> slices;  // parents before children
+  std::vector<Rank> peers;
+  std::vector<Step> steps;
+  std::vector<Flow> flows;
+  std::vector<Expected> expected;
+
+  /// Position of a message in `expected`, or -1.
+  int find_expected(Tag tag, Rank from) const;
+  /// Builds the index behind find_expected and numbers messages and local sends; called once by the planner.
+  void seal();
+  std::uint32_t local_sends = 0;
+
+ private:
+  std::vector<std::int32_t> index_;  // open addressing over (tag, from)
+};
+
+/// The slices of a plan for a segment of `count` elements: ranges relative to the segment.
+class SliceTable {
+ public:
+  void compute(const Plan& plan, Elements count, Bytes element_size);
+  Range operator[](SliceId id) const { return ranges_[id]; }
+  Elements count() const { return count_; }
+
+ private:
+  std::vector<Range> ranges_;
+  Elements count_ = 0;
+};
+
+/// Bytes that this rank hands to other hosts for a buffer of that size: what the report compares with the rails.
+Bytes wire_bytes(const Plan& plan, Elements count, Bytes element_size);
+
+}  // namespace ddl

@@ -1,0 +1,68 @@
+#include "core/transport/region.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/partition.hpp"
+
+namespace ddl {
+
+Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
+  Bytes bytes = round_up(round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox) + staging, 4096);
+  int fd = ::memfd_create("ddl-region", MFD_CLOEXEC);
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::fchmod(fd, 0600) != 0) {
+    int cause = errno;
+    if (fd >= 0) ::close(fd);
+    throw Error(fmt::format("cannot make {} bytes of shared memory: {}", bytes, std::strerror(cause)),
+                "ranks of one host exchange data through it", "set DDL_STAGING_BYTES lower or DDL_ENABLE=0");
+  }
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    ::close(fd);
+    throw Error(fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+  }
+  Region region(static_cast<std::byte*>(base), bytes, fd);
+  if (!region.reserve(0, region.staging_offset(local_ranks)))
+    throw Error("no memory left for mailboxes", "ranks of one host exchange data through them", "set DDL_ENABLE=0");
+  region.head().nonce = nonce;
+  return region;
+}
+
+std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce) {
+  int mine = ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), O_RDWR | O_CLOEXEC);
+  if (mine < 0) return std::nullopt;
+  struct stat info {};
+  if (::fstat(mine, &info) != 0 || info.st_size < static_cast<off_t>(round_head())) {
+    ::close(mine);
+    return std::nullopt;
+  }
+  Bytes bytes = static_cast<Bytes>(info.st_size);
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mine, 0);
+  ::close(mine);
+  if (base == MAP_FAILED) return std::nullopt;
+  Region region(static_cast<std::byte*>(base), bytes, -1);
+  if (region.head().nonce != nonce) return std::nullopt;
+  return region;
+}
+
+Region::Region(Region&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_), fd_(std::exchange(other.fd_, -1)) {}
+
+Region::~Region() {
+  if (base_) ::munmap(base_, bytes_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Region::reserve(Bytes offset, Bytes bytes) {
+  return ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+}
+
+}  // namespace ddl

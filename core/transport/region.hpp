@@ -1,0 +1,79 @@
+// Region: the shared memory of one rank, read and written by the ranks of its host.
+//
+// Layout, all offsets from the start:
+//   RegionHead                 nonce, doorbell
+//   Mailbox[local ranks]       one ring of descriptors per sender, indexed by the sender's local rank
+//   staging                    blocks: BlockHead, then payload; given to communicators in areas
+//
+// It is a memfd: it has no name, so nothing can be left behind; peers open it through /proc/<pid>/fd, which the kernel
+// allows to the same user only, and compare the nonce. Its size is virtual; pages are taken (and counted against the
+// limit) when a communicator gets its area, with fallocate, so that a full machine is an error and not a SIGBUS.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "core/base/types.hpp"
+#include "core/transport/transport.hpp"
+
+namespace ddl {
+
+struct Descriptor {
+  std::atomic<std::uint32_t> turn;  // n + 1 when entry n of the ring is full
+  std::uint32_t is_inline;
+  Header header;
+  Bytes block;                    // offset of the BlockHead in the sender's region
+  std::byte payload[View::kInline];
+  std::byte padding[8];
+};
+static_assert(sizeof(Descriptor) == 128);
+
+struct alignas(64) Mailbox {
+  static constexpr std::uint32_t kEntries = 128;
+  std::atomic<std::uint32_t> taken;  // written by the receiver: entries taken so far
+  alignas(64) Descriptor entries[kEntries];
+};
+
+struct alignas(64) BlockHead {
+  std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
+};
+
+struct RegionHead {
+  std::uint64_t nonce;
+  alignas(64) std::atomic<std::uint32_t> bell;      // rung by peers when the owner sleeps
+  std::atomic<std::uint32_t> sleeping;
+};
+
+class Region {
+ public:
+  /// Own region, for `local_ranks` senders and up to `staging` bytes of blocks. Throws Error.
+  static Region create(int local_ranks, Bytes staging, std::uint64_t nonce);
+  /// A peer's region on the same host; nothing if it cannot be opened or is another one.
+  static std::optional<Region> attach(int pid, int fd, std::uint64_t nonce);
+
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&&) = delete;
+  ~Region();
+
+  int fd() const { return fd_; }
+  RegionHead& head() { return *reinterpret_cast<RegionHead*>(base_); }
+  Mailbox& mailbox(int sender) {
+    return *reinterpret_cast<Mailbox*>(base_ + round_head() + static_cast<Bytes>(sender) * sizeof(Mailbox));
+  }
+  std::byte* at(Bytes offset) { return base_ + offset; }
+  Bytes offset_of(const std::byte* address) const { return static_cast<Bytes>(address - base_); }
+  Bytes staging_offset(int local_ranks) const { return round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox); }
+  /// Takes the pages of a part of the region; false where the machine has none left.
+  bool reserve(Bytes offset, Bytes bytes);
+
+ private:
+  Region(std::byte* base, Bytes bytes, int fd) : base_(base), bytes_(bytes), fd_(fd) {}
+  static constexpr Bytes round_head() { return 4096; }
+
+  std::byte* base_;
+  Bytes bytes_;
+  int fd_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,81 @@
+// SharedMemoryTransport: messages between the ranks of one host.
+//
+// A message is a descriptor in the receiver's mailbox; a payload of more than View::kInline bytes lies in a block of the
+// sender's own region, written once and read by all its receivers, which count themselves out of the block. Bytes moved
+// per message: one copy in by the sender; the receiver reduces or copies straight from the block.
+//
+// One rule: a block may be written again only when block_is_free() says so.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/base/partition.hpp"
+#include "core/transport/region.hpp"
+#include "core/transport/transport.hpp"
+
+namespace ddl {
+
+/// A peer of this host: its rank in the job and its region.
+struct LocalPeer {
+  Rank rank;
+  std::shared_ptr<Region> region;
+};
+
+class SharedMemoryTransport : public Transport {
+ public:
+  /// `peers` in order of local rank, this rank among them at `me`. The regions are shared so that tests can run ranks as
+  /// threads on the same ones.
+  SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging);
+
+  bool send(const Outgoing& message) override;
+  bool progress(Inbox& inbox) override;
+
+  /// Staging of this rank that no communicator has taken.
+  Bytes staging_left() const { return staging_end_ - staging_used_; }
+  /// Most bytes of staging that were taken at once.
+  Bytes staging_peak() const { return staging_peak_ - staging_begin_; }
+  /// An area of staging for one communicator; nullptr where memory is short.
+  std::byte* take_area(Bytes bytes);
+  /// Gives an area back; it is used again when the receivers have released all of its `busy` blocks.
+  void return_area(std::byte* area, Bytes bytes, std::vector<std::byte*> busy);
+
+  static void clear_block(std::byte* block);
+  static bool block_is_free(const std::byte* block);
+  /// Bytes of staging that a block takes for a payload of at most that size.
+  static constexpr Bytes block_bytes(Bytes payload) { return sizeof(BlockHead) + round_up(payload, 64); }
+
+  /// Sleeping without missing a message: announce, look once more (progress), then sleep or cancel. Any thread.
+  std::uint32_t announce_sleep();
+  void sleep(std::uint32_t announced, Nanoseconds at_most);
+  void cancel_sleep();
+
+ private:
+  struct Peer {
+    SharedMemoryTransport* transport;  // the owner of this record, for View::release
+    Rank rank;
+    std::shared_ptr<Region> region;
+    std::uint32_t put = 0, taken = 0;  // entries put into its mailbox from us / taken from ours
+  };
+  struct Area {
+    std::byte* begin;
+    Bytes bytes;
+    std::vector<std::byte*> busy;
+  };
+
+  static void ring(Region& region);
+  static void release(void* peer, void* block);
+  bool has_room(std::span<const Rank> to);
+  void put(Peer& peer, const Outgoing& message);
+  View view_of(Peer& peer, const Descriptor& entry);
+  Peer& peer_of(Rank rank) { return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])]; }
+
+  std::vector<Peer> peers_;
+  std::vector<int> local_of_;  // by rank in the job, -1: elsewhere
+  int me_;
+  Region& own_;
+  Bytes staging_begin_, staging_end_, staging_used_, staging_peak_;
+  std::vector<Area> returned_;
+};
+
+}  // namespace ddl

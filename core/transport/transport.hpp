@@ -1,0 +1,94 @@
+// Transport: how messages travel on one fabric. Messages are small enough to be staged whole, are delivered at most once
+// and in any order; who they are for is in the header.
+//
+// Thread safety: none; the engine's lock is held around every call. Nothing here blocks.
+// Flow control: a sender is at most two windows of segments ahead of any receiver (see operation.hpp), which bounds early
+// arrivals; `send` answers false where staging or a mailbox is full, and the caller comes again.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+/// Travels in front of every message. Little-endian; all members of a job run the same engine version (checked when the
+/// job is set up).
+struct Header {
+  CommId comm;
+  std::uint64_t tag;        // which message of the segment: Plan's tag
+  Seq seq;                  // which collective on the communicator
+  std::uint32_t segment;    // which segment of it
+  Fingerprint fingerprint;  // kind, count, type and op of the call: a mismatch is a program error, reported as such
+  Rank from;                // in the communicator
+  std::uint32_t bytes;      // of payload
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Header) == 40);
+
+/// A received payload, lent. Whoever holds it calls release() once; until then the bytes stay where they are.
+class View {
+ public:
+  static constexpr std::size_t kInline = 64;
+  using Release = void (*)(void* owner, void* token);
+
+  View() = default;
+  View(const void* data, Bytes bytes, Release give_back, void* owner, void* token)
+      : data_(data), bytes_(bytes), release_(give_back), owner_(owner), token_(token) {}
+  /// A tiny payload, carried in the view itself.
+  static View copy_of(const void* data, Bytes bytes) {
+    View view;
+    view.bytes_ = bytes;
+    std::memcpy(view.inline_.data(), data, bytes);
+    view.is_inline_ = true;
+    return view;
+  }
+
+  const void* data() const { return is_inline_ ? inline_.data() : data_; }
+  Bytes bytes() const { return bytes_; }
+  void release() {
+    if (release_) release_(owner_, token_);
+    release_ = nullptr;
+  }
+
+ private:
+  const void* data_ = nullptr;
+  Bytes bytes_ = 0;
+  Release release_ = nullptr;
+  void* owner_ = nullptr;
+  void* token_ = nullptr;
+  bool is_inline_ = false;
+  alignas(16) std::array<std::byte, kInline> inline_;
+};
+
+/// Where a message goes and what its sender must know.
+struct Outgoing {
+  Header header;
+  std::span<const std::byte> payload;
+  std::span<const Rank> to;     // ranks in the job; several receivers share one staged copy where the fabric can
+  std::uint32_t rail = 0;       // between hosts
+  std::byte* block = nullptr;   // within a host: staging block of this send, see shared_memory.hpp
+  std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
+};
+
+/// Receives what a transport delivers.
+class Inbox {
+ public:
+  virtual ~Inbox() = default;
+  virtual void deliver(const Header& header, View view) = 0;
+  virtual void peer_failed(Rank peer, const std::string& why) = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// False: no room now, nothing was sent, come again after progress().
+  virtual bool send(const Outgoing& message) = 0;
+  /// Moves what can move; true when anything did.
+  virtual bool progress(Inbox& inbox) = 0;
+};
+
+}  // namespace ddl

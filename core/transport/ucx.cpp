@@ -1,0 +1,245 @@
+#include "core/transport/ucx.hpp"
+
+#include <fmt/format.h>
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr unsigned kMessage = 1;  // our only active message
+
+void must(ucs_status_t status, const std::string& what, const std::string& interface) {
+  if (status == UCS_OK) return;
+  throw Error(fmt::format("UCX cannot {} on interface {}: {}", what, interface, ucs_status_string(status)),
+              "ranks of different hosts exchange data through it", "name another one with DDL_RAILS");
+}
+
+}  // namespace
+
+struct UcxTransport::Rail {
+  std::string interface;
+  ucp_context_h context = nullptr;
+  ucp_worker_h worker = nullptr;
+  std::vector<ucp_ep_h> endpoints;  // by rank in the job
+  Impl* owner = nullptr;
+  Bytes sent = 0;
+};
+
+struct UcxTransport::Impl {
+  // A send under way: UCX reads the header until it completes.
+  struct Send {
+    Header header;
+    std::uint32_t* unfinished;
+    Impl* pool;
+  };
+
+  std::vector<std::unique_ptr<Rail>> rails;
+  std::vector<std::vector<std::vector<std::byte>>> addresses;
+  std::vector<std::unique_ptr<Send>> sends;  // all ever made; reused
+  std::vector<Send*> idle_sends;
+  Inbox* inbox = nullptr;  // during progress
+  std::vector<std::pair<Rank, std::string>> failures;
+  bool closing = false;
+
+  Send* take_send(const Outgoing& message) {
+    if (idle_sends.empty()) {
+      sends.push_back(std::make_unique<Send>());
+      idle_sends.push_back(sends.back().get());
+    }
+    Send* send = idle_sends.back();
+    idle_sends.pop_back();
+    *send = {message.header, message.unfinished, this};
+    ++*send->unfinished;
+    return send;
+  }
+  void finish(Send* send) {
+    --*send->unfinished;
+    idle_sends.push_back(send);
+  }
+
+  void open_rail(const std::string& interface, const std::string& tls);
+  ucp_ep_h endpoint(Rail& rail, Rank to);
+  void deliver_copy(const Header& header, const void* data);
+  static ucs_status_t on_message(void* rail, const void* header, size_t header_bytes, void* data, size_t bytes,
+                                 const ucp_am_recv_param_t* how);
+  static void on_sent(void* request, ucs_status_t status, void* user);
+  static void on_failure(void* rail, ucp_ep_h endpoint, ucs_status_t status);
+};
+
+void UcxTransport::Impl::open_rail(const std::string& interface, const std::string& tls) {
+  auto rail = std::make_unique<Rail>();
+  rail->interface = interface;
+  rail->owner = this;
+  ucp_config_t* config = nullptr;
+  must(ucp_config_read("DDL", nullptr, &config), "read its configuration", interface);
+  ucp_config_modify(config, "NET_DEVICES", interface.c_str());
+  if (!tls.empty()) ucp_config_modify(config, "TLS", tls.c_str());
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM;
+  ucs_status_t status = ucp_init(&params, config, &rail->context);
+  ucp_config_release(config);
+  must(status, "start", interface);
+  ucp_worker_params_t worker{};
+  worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  status = ucp_worker_create(rail->context, &worker, &rail->worker);
+  if (status != UCS_OK) ucp_cleanup(rail->context);
+  must(status, "open a worker", interface);
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kMessage;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  handler.cb = on_message;
+  handler.arg = rail.get();
+  status = ucp_worker_set_am_recv_handler(rail->worker, &handler);
+  rails.push_back(std::move(rail));
+  must(status, "receive", interface);
+}
+
+UcxTransport::UcxTransport(const std::vector<std::string>& interfaces, const std::string& tls)
+    : impl_(std::make_unique<Impl>()) {
+  for (const std::string& interface : interfaces) impl_->open_rail(interface, tls);
+}
+
+UcxTransport::~UcxTransport() {
+  close();
+  for (auto& rail : impl_->rails) {
+    ucp_worker_destroy(rail->worker);
+    ucp_cleanup(rail->context);
+  }
+}
+
+std::vector<std::byte> UcxTransport::address(std::size_t rail) const {
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  const Rail& r = *impl_->rails[rail];
+  must(ucp_worker_get_address(r.worker, &address, &bytes), "name its address", r.interface);
+  auto* begin = reinterpret_cast<std::byte*>(address);
+  std::vector<std::byte> copy(begin, begin + bytes);
+  ucp_worker_release_address(r.worker, address);
+  return copy;
+}
+
+void UcxTransport::set_peers(std::vector<std::vector<std::vector<std::byte>>> addresses) {
+  for (auto& rail : impl_->rails) rail->endpoints.assign(addresses.size(), nullptr);
+  impl_->addresses = std::move(addresses);
+}
+
+ucp_ep_h UcxTransport::Impl::endpoint(Rail& rail, Rank to) {
+  ucp_ep_h& endpoint = rail.endpoints[static_cast<std::size_t>(to)];
+  if (endpoint) return endpoint;
+  std::size_t index = 0;
+  while (rails[index].get() != &rail) ++index;
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(addresses[static_cast<std::size_t>(to)][index].data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {on_failure, &rail};
+  ucs_status_t status = ucp_ep_create(rail.worker, &params, &endpoint);
+  if (status != UCS_OK) {
+    endpoint = nullptr;
+    failures.emplace_back(to, fmt::format("UCX cannot connect over {}: {}", rail.interface, ucs_status_string(status)));
+  }
+  return endpoint;
+}
+
+bool UcxTransport::send(const Outgoing& message) {
+  Rail& rail = *impl_->rails[message.rail];
+  for (Rank to : message.to) {
+    ucp_ep_h endpoint = impl_->endpoint(rail, to);
+    if (!endpoint) continue;  // reported as a failed peer by the next progress()
+    Impl::Send* send = impl_->take_send(message);
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_AM_SEND_FLAG_EAGER;
+    how.cb.send = Impl::on_sent;
+    how.user_data = send;
+    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint, kMessage, &send->header, sizeof(Header),
+                                               message.payload.data(), message.payload.size(), &how);
+    rail.sent += sizeof(Header) + message.payload.size();
+    if (UCS_PTR_IS_PTR(request)) continue;
+    impl_->finish(send);
+    if (UCS_PTR_IS_ERR(request)) impl_->failures.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
+  }
+  return true;
+}
+
+void UcxTransport::Impl::on_sent(void* request, ucs_status_t, void* user) {
+  auto* send = static_cast<Send*>(user);  // a failed send shows through on_failure as well
+  send->pool->finish(send);
+  ucp_request_free(request);
+}
+
+ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_t header_bytes, void* data, size_t bytes,
+                                            const ucp_am_recv_param_t* how) {
+  auto* rail = static_cast<Rail*>(arg);
+  Header known;
+  if (header_bytes != sizeof(known) || !rail->owner->inbox) return UCS_OK;
+  std::memcpy(&known, header, sizeof(known));
+  if (known.bytes != bytes) return UCS_OK;
+  if (bytes <= View::kInline || !(how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
+    rail->owner->deliver_copy(known, data);
+    return UCS_OK;
+  }
+  auto release = [](void* worker, void* token) { ucp_am_data_release(static_cast<ucp_worker_h>(worker), token); };
+  rail->owner->inbox->deliver(known, View(data, bytes, release, rail->worker, data));
+  return UCS_INPROGRESS;
+}
+
+void UcxTransport::Impl::deliver_copy(const Header& header, const void* data) {
+  if (header.bytes <= View::kInline) return inbox->deliver(header, View::copy_of(data, header.bytes));
+  auto* kept = new std::byte[header.bytes];
+  std::memcpy(kept, data, header.bytes);
+  auto release = [](void*, void* token) { delete[] static_cast<std::byte*>(token); };
+  inbox->deliver(header, View(kept, header.bytes, release, nullptr, kept));
+}
+
+void UcxTransport::Impl::on_failure(void* arg, ucp_ep_h endpoint, ucs_status_t status) {
+  auto* rail = static_cast<Rail*>(arg);
+  if (rail->owner->closing) return;
+  auto at = std::find(rail->endpoints.begin(), rail->endpoints.end(), endpoint);
+  if (at == rail->endpoints.end()) return;
+  rail->owner->failures.emplace_back(static_cast<Rank>(at - rail->endpoints.begin()),
+                                     fmt::format("connection over {}: {}", rail->interface, ucs_status_string(status)));
+}
+
+bool UcxTransport::progress(Inbox& inbox) {
+  impl_->inbox = &inbox;
+  bool moved = false;
+  for (auto& rail : impl_->rails) moved |= ucp_worker_progress(rail->worker) != 0;
+  for (auto& [peer, why] : std::exchange(impl_->failures, {})) inbox.peer_failed(peer, why);
+  return moved;
+}
+
+Bytes UcxTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail]->sent; }
+
+void UcxTransport::close() {
+  impl_->closing = true;
+  impl_->inbox = nullptr;
+  for (auto& rail : impl_->rails) {
+    for (ucp_ep_h& endpoint : rail->endpoints) {
+      if (!endpoint) continue;
+      ucp_request_param_t how{};
+      how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+      how.flags = UCP_EP_CLOSE_FLAG_FORCE;
+      ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &how);
+      endpoint = nullptr;
+      if (!UCS_PTR_IS_PTR(request)) continue;
+      Nanoseconds give_up = now() + 1'000'000'000;
+      while (ucp_request_check_status(request) == UCS_INPROGRESS && now() < give_up) ucp_worker_progress(rail->worker);
+      ucp_request_free(request);
+    }
+  }
+}
+
+}  // namespace ddl

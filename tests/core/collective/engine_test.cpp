@@ -1,0 +1,225 @@
+#include "core/collective/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::VirtualJob;
+
+std::vector<Rank> everybody(Rank size) {
+  std::vector<Rank> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// Small whole numbers, so that sums are exact whatever the order.
+float share(Rank rank, Elements i, std::uint32_t salt) {
+  return static_cast<float>((static_cast<Elements>(rank) * 31 + i * 7 + salt) % 64);
+}
+
+struct Pending {
+  Communicator* communicator;
+  Operation* operation;
+  std::vector<float> in, out;
+};
+
+void expect_sum(const std::vector<float>& out, const std::vector<Rank>& members, std::uint32_t salt) {
+  for (Elements i = 0; i < out.size(); ++i) {
+    float sum = 0;
+    for (Rank member : members) sum += share(member, i, salt);
+    ASSERT_EQ(out[i], sum) << "element " << i << " of " << out.size();
+  }
+}
+
+std::vector<float> shares(Rank rank, Elements count, std::uint32_t salt) {
+  std::vector<float> values(count);
+  for (Elements i = 0; i < count; ++i) values[i] = share(rank, i, salt);
+  return values;
+}
+
+const std::vector<std::vector<HostIndex>> kMachines = {
+    {0}, {0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, {0, 1}, {0, 0, 1, 1, 2, 2}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1, 2, 1}};
+
+}  // namespace
+
+TEST(Engine, EveryRankGetsTheSumOnEveryMachine) {
+  for (const auto& machine : kMachines) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
+    for (Elements count : {0, 1, 2, 3, 7, 64, 1000, 4097, 300'000}) {
+      job.each([&](Rank rank) {
+        std::vector<float> in = shares(rank, count, 3), out(count, -1);
+        Call call{in.data(), out.data(), count, DType::float32, Op::sum};
+        Communicator& communicator = *world[static_cast<std::size_t>(rank)];
+        Operation* operation = job.engine(rank).start(communicator, call);
+        job.engine(rank).wait(communicator, operation);
+        job.engine(rank).finish(communicator, operation);
+        expect_sum(out, everybody(job.size()), 3);
+        EXPECT_EQ(in, shares(rank, count, 3)) << "the input was changed";
+      });
+    }
+    for (Rank rank = 0; rank < job.size(); ++rank) EXPECT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+TEST(Engine, InPlaceAndUnalignedBuffersWork) {
+  VirtualJob job({0, 0, 1, 2, 2, 2});
+  auto world = job.create(1, everybody(job.size()));
+  job.each([&](Rank rank) {
+    constexpr Elements kCount = 70'001;
+    std::vector<std::byte> memory(kCount * sizeof(float) + 3);
+    std::vector<float> values = shares(rank, kCount, 9);
+    std::memcpy(memory.data() + 3, values.data(), kCount * sizeof(float));
+    Communicator& communicator = *world[static_cast<std::size_t>(rank)];
+    Call call{memory.data() + 3, memory.data() + 3, kCount, DType::float32, Op::sum};
+    Operation* operation = job.engine(rank).start(communicator, call);
+    job.engine(rank).wait(communicator, operation);
+    std::memcpy(values.data(), memory.data() + 3, kCount * sizeof(float));
+    expect_sum(values, everybody(job.size()), 9);
+  });
+}
+
+TEST(Engine, AHundredOperationsOnThreeCommunicatorsAdvanceInRandomOrderFromOneThread) {
+  VirtualJob job({0, 0, 1, 2, 2, 2});
+  const std::vector<std::vector<Rank>> groups = {{0, 1, 2, 3, 4, 5}, {5, 3, 1, 0}, {4, 2, 0}};
+  std::vector<std::vector<Communicator*>> communicators;
+  for (std::size_t g = 0; g < groups.size(); ++g) communicators.push_back(job.create(g + 1, groups[g]));
+  std::mt19937 random(7);
+  std::vector<std::vector<std::unique_ptr<Pending>>> pending(groups.size());  // by group: call-major
+  constexpr std::uint32_t kCalls = 34;  // 3 × 34 > 100
+  std::vector<Elements> counts;
+  for (std::uint32_t i = 0; i < kCalls; ++i) counts.push_back(random() % 5 == 0 ? 40'000 + random() % 9999 : random() % 99);
+  // Every rank starts its calls in its own interleaving of the communicators.
+  for (Rank rank = 0; rank < job.size(); ++rank) {
+    std::vector<std::uint32_t> next(groups.size(), 0);
+    for (std::uint32_t left = kCalls * 3; left > 0; --left) {
+      std::size_t g = random() % 3;
+      while (next[g] == kCalls) g = (g + 1) % 3;
+      std::uint32_t call = next[g]++;
+      auto at = std::find(groups[g].begin(), groups[g].end(), rank);
+      if (at == groups[g].end()) continue;
+      auto one = std::make_unique<Pending>();
+      one->communicator = communicators[g][static_cast<std::size_t>(at - groups[g].begin())];
+      one->in = shares(rank, counts[call], call);
+      one->out.assign(counts[call], -1);
+      one->operation = job.engine(rank).start(
+          *one->communicator, {one->in.data(), one->out.data(), counts[call], DType::float32, Op::sum});
+      pending[g].push_back(std::move(one));
+      if (random() % 3 == 0) job.engine(static_cast<Rank>(random() % 6)).progress();
+    }
+  }
+  for (int round = 0; round < 2'000'000; ++round) {
+    job.engine(static_cast<Rank>(random() % 6)).progress();
+    if (round % 1000) continue;
+    bool all = true;
+    for (auto& group : pending)
+      for (auto& one : group) all &= one->operation->done();
+    if (all) break;
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (std::size_t i = 0; i < pending[g].size(); ++i) {
+      ASSERT_TRUE(pending[g][i]->operation->done()) << "group " << g << " call " << i;
+      expect_sum(pending[g][i]->out, groups[g], static_cast<std::uint32_t>(i % kCalls));
+    }
+}
+
+TEST(Engine, EveryTypeAndOperationGivesTheSameBitsOnEveryRank) {
+  VirtualJob job({0, 0, 1, 2, 2, 2});
+  auto world = job.create(1, everybody(job.size()));
+  constexpr Elements kCount = 999;
+  for (int type = 0; type < kDTypes; ++type)
+    for (int op = 0; op < kOps; ++op) {
+      auto t = static_cast<DType>(type);
+      auto o = static_cast<Op>(op);
+      if (!is_reducible(t, o)) continue;
+      std::vector<std::vector<std::byte>> results(6);
+      job.each([&](Rank rank) {
+        std::mt19937 random(static_cast<unsigned>(rank) + 1);
+        std::vector<std::byte> in(kCount * size_of(t)), out(in.size());
+        for (std::byte& b : in) b = static_cast<std::byte>(random() & 0x3b);  // no NaNs in any format
+        Communicator& communicator = *world[static_cast<std::size_t>(rank)];
+        Operation* operation = job.engine(rank).start(communicator, {in.data(), out.data(), kCount, t, o});
+        job.engine(rank).wait(communicator, operation);
+        job.engine(rank).finish(communicator, operation);
+        results[static_cast<std::size_t>(rank)] = out;
+      });
+      for (const auto& result : results) EXPECT_EQ(result, results[0]) << name_of(t) << " " << name_of(o);
+    }
+}
+
+TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
+  VirtualJob job({0, 0});
+  std::vector<float> in0 = shares(0, 5000, 1), in1 = shares(1, 5000, 1), out0(5000), out1(5000);
+  auto make = [&](Rank me) -> Communicator& {
+    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}});
+  };
+  Communicator& first = make(0);
+  Operation* a = job.engine(0).start(first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});
+  job.engine(1).progress();
+  job.engine(0).progress();
+  Communicator& second = make(1);
+  Operation* b = job.engine(1).start(second, {in1.data(), out1.data(), 5000, DType::float32, Op::sum});
+  for (int i = 0; i < 1000 && !(a->done() && b->done()); ++i) {
+    job.engine(0).progress();
+    job.engine(1).progress();
+  }
+  ASSERT_TRUE(a->done() && b->done());
+  expect_sum(out0, {0, 1}, 1);
+  expect_sum(out1, {0, 1}, 1);
+}
+
+TEST(Engine, DifferentCallsOnTwoRanksAreNamedAndNothingHangs) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  job.each([&](Rank rank) {
+    std::vector<float> values(rank == 0 ? 100 : 101);
+    Operation* operation = job.engine(rank).start(
+        *world[static_cast<std::size_t>(rank)], {values.data(), values.data(), values.size(), DType::float32, Op::sum});
+    job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], operation);
+  });
+  EXPECT_NE(job.engine(0).failure().find("all-reduce of 100 float32, sum"), std::string::npos);
+  EXPECT_NE(job.engine(1).failure().find("all-reduce of 101 float32, sum"), std::string::npos);
+}
+
+TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
+  VirtualJob job({0, 0, 1});
+  auto world = job.create(1, everybody(3));
+  std::vector<std::vector<float>> values;
+  std::vector<Operation*> operations;
+  for (Rank rank = 0; rank < 3; ++rank) values.push_back(shares(rank, 100'000, 2));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    auto& v = values[static_cast<std::size_t>(rank)];
+    operations.push_back(job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
+                                                {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
+    job.engine(rank).hold_helper();
+  }
+  for (Rank rank = 0; rank < 3; ++rank) {
+    job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], operations[static_cast<std::size_t>(rank)]);
+    job.engine(rank).release_helper();
+    expect_sum(values[static_cast<std::size_t>(rank)], everybody(3), 2);
+  }
+}
+
+TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {
+  VirtualJob job({0, 0, 0}, Bytes{2} << 20);
+  for (CommId id = 1; id < 40; ++id) {
+    auto communicators = job.create(id, {2, 0, 1});
+    job.each([&](Rank rank) {
+      Communicator& mine = *communicators[static_cast<std::size_t>((rank + 1) % 3)];
+      std::vector<float> values = shares(rank, 20'000, 0);
+      Operation* operation =
+          job.engine(rank).start(mine, {values.data(), values.data(), values.size(), DType::float32, Op::sum});
+      job.engine(rank).wait(mine, operation);
+      expect_sum(values, everybody(3), 0);
+    });
+    for (Rank rank = 0; rank < 3; ++rank)
+      job.engine(rank).destroy(*communicators[static_cast<std::size_t>((rank + 1) % 3)]);
+  }
+}
+
+}  // namespace ddl

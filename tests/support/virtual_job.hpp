@@ -1,0 +1,74 @@
+// A whole job inside the test process: ranks are engines, hosts are groups of ranks that share regions, and the wire is
+// the loopback net. Drive it from one thread (progress in any order) or with a thread per rank (each).
+#pragma once
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/collective/engine.hpp"
+#include "core/transport/loopback.hpp"
+
+namespace ddl::test {
+
+class VirtualJob {
+ public:
+  explicit VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging = Bytes{8} << 20);
+
+  Rank size() const { return static_cast<Rank>(hosts_.size()); }
+  Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].engine; }
+  /// The same communicator on all its members (ranks of the job, in the communicator's order).
+  std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members, PlanLimits limits = {1, Bytes{1} << 20, 0});
+  /// Runs the body once per rank, each in its own thread.
+  template <class Body>
+  void each(Body body) {
+    std::vector<std::thread> threads;
+    for (Rank rank = 0; rank < size(); ++rank) threads.emplace_back([&, rank] { body(rank); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  struct PerRank {
+    std::unique_ptr<SharedMemoryTransport> local;
+    std::unique_ptr<LoopbackTransport> wire;
+    std::unique_ptr<Engine> engine;
+  };
+  std::vector<HostIndex> hosts_;
+  LoopbackNet net_;
+  std::vector<PerRank> ranks_;
+};
+
+inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging)
+    : hosts_(std::move(host_of_rank)), net_(static_cast<Rank>(hosts_.size())) {
+  std::vector<std::vector<LocalPeer>> peers(hosts_.size());  // by host
+  auto local_ranks = [&](HostIndex host) { return static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host)); };
+  for (Rank rank = 0; rank < size(); ++rank) {
+    HostIndex host = hosts_[static_cast<std::size_t>(rank)];
+    peers[static_cast<std::size_t>(host)].push_back(
+        {rank, std::make_shared<Region>(Region::create(local_ranks(host), staging, 1))});
+  }
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const auto& here = peers[static_cast<std::size_t>(hosts_[static_cast<std::size_t>(rank)])];
+    int me = 0;
+    while (here[static_cast<std::size_t>(me)].rank != rank) ++me;
+    PerRank one{std::make_unique<SharedMemoryTransport>(here, me, staging),
+                std::make_unique<LoopbackTransport>(net_, rank), nullptr};
+    Waiting waiting;
+    waiting.spins = 20;  // the threads of a test outnumber the cores
+    one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);
+    ranks_.push_back(std::move(one));
+  }
+}
+
+inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members, PlanLimits limits) {
+  std::vector<Communicator*> communicators;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    CommunicatorSpec spec{id, members, static_cast<Rank>(i), {}, limits};
+    for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
+    communicators.push_back(&engine(members[i]).create(std::move(spec)));
+  }
+  return communicators;
+}
+
+}  // namespace ddl::test
