@@ -1,0 +1,41 @@
+// Internal: what one instruction set offers to reduce.cpp, and what the tests compare between instruction
+// sets.
+//
+// The rule a user can break: call a table only if it is in runnable_kernels(), else the CPU may not know its
+// instructions. Tables are constants; their functions are pure and thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/reduce/types.hpp"
+
+namespace ddl::kernels {
+
+/// dst = sources[0] op ... op sources[n-1]; the contract of ddl::reduce.
+using Fold = void(void* dst, const void* const* sources, std::size_t n_sources, Elements count);
+
+struct Table {
+  const char* name;
+  Fold* fold[kDTypes][kOps];  // null where the operation is not defined on the type
+  void (*half_to_float)(float* to, const void* from, Elements count);
+  void (*float_to_half)(void* to, const float* from, Elements count);
+  void (*bfloat16_to_float)(float* to, const void* from, Elements count);
+  void (*float_to_bfloat16)(void* to, const float* from, Elements count);
+};
+
+namespace baseline {
+extern const Table kTable;
+}
+namespace avx2 {
+extern const Table kTable;
+}
+namespace avx512 {
+extern const Table kTable;
+}
+
+/// The tables this CPU (and its operating system) can run, slowest first. Never empty.
+std::span<const Table* const> runnable_kernels();
+
+}  // namespace ddl::kernels

@@ -1,0 +1,2 @@
+#define DDL_KERNELS avx2
+#include "core/reduce/kernels.inl"

@@ -1,0 +1,2 @@
+#define DDL_KERNELS avx512
+#include "core/reduce/kernels.inl"

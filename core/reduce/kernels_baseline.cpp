@@ -1,0 +1,2 @@
+#define DDL_KERNELS baseline
+#include "core/reduce/kernels.inl"

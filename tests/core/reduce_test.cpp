@@ -1,0 +1,444 @@
+// Every kernel of every instruction set this CPU runs, against a plain reference written without any of their
+// code.
+#include "core/reduce/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/reduce/kernel_table.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Elements kCounts[] = {0, 1, 2, 3, 7, 16, 64, 1000, 4099};
+constexpr std::size_t kMaxSources = 5;
+
+using kernels::Table;
+
+// ---- the reference: one element at a time, in double or in 64-bit integers
+// --------------------------------------
+
+/// A float16 or bfloat16 from its definition: sign, exponent, fraction.
+double decode_16(std::uint16_t bits, int exponent_bits) {
+  int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+  int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1),
+      fraction = bits & ((1 << fraction_bits) - 1);
+  double sign = bits & 0x8000 ? -1.0 : 1.0;
+  if (exponent == (1 << exponent_bits) - 1)
+    return fraction ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * std::numeric_limits<double>::infinity();
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+/// The nearest representable value, ties to even: the value is counted in units of its last place.
+std::uint16_t encode_16(double value, int exponent_bits) {
+  int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+  int infinity = ((1 << exponent_bits) - 1) << fraction_bits;
+  int sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | infinity | 1 << (fraction_bits - 1));
+  value = std::fabs(value);
+  if (std::isinf(value)) return static_cast<std::uint16_t>(sign | infinity);
+  int exponent = value == 0 ? 1 - bias : std::max(std::ilogb(value), 1 - bias);
+  double places =
+      std::nearbyint(std::ldexp(value, fraction_bits - exponent));  // 2^fraction_bits and more: normal
+  long encoded = static_cast<long>(places) + (static_cast<long>(exponent + bias - 1) << fraction_bits);
+  return static_cast<std::uint16_t>(sign | std::min<long>(encoded, infinity));
+}
+
+template <class T>
+T apply(Op op, T a, T b) {
+  switch (op) {
+    case Op::min:
+      return a < b ? a : b;
+    case Op::max:
+      return a > b ? a : b;
+    default:
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    return op == Op::sum ? a + b : a * b;
+  } else {
+    auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+    switch (op) {
+      case Op::sum:
+        return static_cast<T>(x + y);
+      case Op::prod:
+        return static_cast<T>(x * y);
+      case Op::land:
+        return a && b;
+      case Op::lor:
+        return a || b;
+      case Op::lxor:
+        return !a != !b;
+      case Op::band:
+        return static_cast<T>(x & y);
+      case Op::bor:
+        return static_cast<T>(x | y);
+      default:
+        return static_cast<T>(x ^ y);
+    }
+  }
+}
+
+using Buffer = std::vector<std::byte>;
+
+template <class T>
+T load(const Buffer& buffer, Elements i) {
+  T value;
+  std::memcpy(&value, buffer.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+Buffer reference_of(Op op, const std::vector<Buffer>& sources, Elements count) {
+  Buffer result(count * sizeof(T));
+  for (Elements i = 0; i < count; ++i) {
+    T sum = load<T>(sources[0], i);
+    for (std::size_t s = 1; s < sources.size(); ++s) sum = apply<T>(op, sum, load<T>(sources[s], i));
+    std::memcpy(result.data() + i * sizeof(T), &sum, sizeof(T));
+  }
+  return result;
+}
+
+Buffer reference_of_16(Op op, const std::vector<Buffer>& sources, Elements count, int exponent_bits) {
+  if (sources.size() == 1)
+    return Buffer(sources[0].begin(), sources[0].begin() + static_cast<long>(count * 2));
+  Buffer result(count * 2);
+  for (Elements i = 0; i < count; ++i) {
+    auto value = [&](std::size_t s) {
+      return static_cast<float>(decode_16(load<std::uint16_t>(sources[s], i), exponent_bits));
+    };
+    float sum = value(0);
+    for (std::size_t s = 1; s < sources.size(); ++s) sum = apply<float>(op, sum, value(s));
+    std::uint16_t bits = encode_16(sum, exponent_bits);
+    std::memcpy(result.data() + i * 2, &bits, 2);
+  }
+  return result;
+}
+
+Buffer reference(DType type, Op op, const std::vector<Buffer>& sources, Elements count) {
+  switch (type) {
+    case DType::int8:
+      return reference_of<std::int8_t>(op, sources, count);
+    case DType::int16:
+      return reference_of<std::int16_t>(op, sources, count);
+    case DType::int32:
+      return reference_of<std::int32_t>(op, sources, count);
+    case DType::int64:
+      return reference_of<std::int64_t>(op, sources, count);
+    case DType::uint8:
+      return reference_of<std::uint8_t>(op, sources, count);
+    case DType::uint16:
+      return reference_of<std::uint16_t>(op, sources, count);
+    case DType::uint32:
+      return reference_of<std::uint32_t>(op, sources, count);
+    case DType::uint64:
+      return reference_of<std::uint64_t>(op, sources, count);
+    case DType::float16:
+      return reference_of_16(op, sources, count, 5);
+    case DType::bfloat16:
+      return reference_of_16(op, sources, count, 8);
+    case DType::float32:
+      return reference_of<float>(op, sources, count);
+    default:
+      return reference_of<double>(op, sources, count);
+  }
+}
+
+// ---- inputs
+// -----------------------------------------------------------------------------------------------------
+
+/// Integers: any bits, and enough zeros for the logical operations. Floats: values whose sums need rounding,
+/// plus zeros of both signs and infinities of one sign (no NaN can arise but by 0 × inf).
+Buffer random_buffer(DType type, Elements count, std::mt19937_64& random) {
+  Buffer buffer(count * size_of(type));
+  for (Elements i = 0; i < count; ++i) {
+    std::uint64_t bits = random();
+    bool rare = random() % 8 == 0;
+    if (is_floating(type)) {
+      double value = std::ldexp(static_cast<double>(bits >> 11), -53 + static_cast<int>(random() % 12) - 6);
+      if (bits & 1) value = -value;
+      if (rare)
+        value = bits & 2 ? -0.0 : bits & 4 ? 0.0 : bits & 56 ? 1.0 : std::numeric_limits<double>::infinity();
+      if (type == DType::float64) bits = std::bit_cast<std::uint64_t>(value);
+      if (type == DType::float32) bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+      if (type == DType::float16) bits = encode_16(value, 5);
+      if (type == DType::bfloat16) bits = encode_16(value, 8);
+    } else if (rare) {
+      bits = 0;
+    }
+    std::memcpy(buffer.data() + i * size_of(type), &bits, size_of(type));
+  }
+  return buffer;
+}
+
+/// Byte-wise equality; two NaNs of the type are equal whatever their payloads.
+bool same_elements(DType type, const std::byte* a, const Buffer& b) {
+  if (b.empty() || std::memcmp(a, b.data(), b.size()) == 0) return true;
+  if (!is_floating(type)) return false;
+  auto value = [&](const std::byte* at) -> double {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, at, size_of(type));
+    if (type == DType::float64) return std::bit_cast<double>(bits);
+    if (type == DType::float32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    return decode_16(static_cast<std::uint16_t>(bits), type == DType::float16 ? 5 : 8);
+  };
+  for (std::size_t i = 0; i < b.size(); i += size_of(type))
+    if (std::memcmp(a + i, b.data() + i, size_of(type)) != 0 &&
+        !(std::isnan(value(a + i)) && std::isnan(value(b.data() + i))))
+      return false;
+  return true;
+}
+
+/// A copy of a buffer at `shift` bytes past an aligned address. A guard behind it shows stray writes; with
+/// the address sanitizer there is none, so that stray reads show as well.
+class Placed {
+ public:
+  Placed(const Buffer& content, std::size_t shift)
+      : shift_(shift), size_(content.size()), memory_(new std::byte[shift + size_ + kGuard]) {
+    std::memcpy(data(), content.data(), size_);
+    std::memset(data() + size_, 0x5a, kGuard);
+  }
+  std::byte* data() { return memory_.get() + shift_; }
+  bool guard_intact() {
+    for (std::size_t i = 0; i < kGuard; ++i)
+      if (data()[size_ + i] != std::byte{0x5a}) return false;
+    return true;
+  }
+
+ private:
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr std::size_t kGuard = 0;
+#else
+  static constexpr std::size_t kGuard = 64;
+#endif
+  std::size_t shift_, size_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+constexpr std::size_t kSeparate = kMaxSources;  // `aliased` for a destination of its own
+
+/// Runs one kernel with dst = source `aliased` and compares all buffers afterwards.
+void check_kernel(const Table& table, DType type, Op op, const std::vector<Buffer>& sources,
+                  const Buffer& expected, std::size_t aliased, std::size_t shift) {
+  Elements count = expected.size() / size_of(type);
+  std::vector<Placed> placed;
+  std::vector<const void*> pointers;
+  for (std::size_t s = 0; s < sources.size(); ++s)
+    placed.emplace_back(sources[s], shift == 0 ? 0 : shift + s);
+  for (Placed& p : placed) pointers.push_back(p.data());
+  Placed separate(Buffer(expected.size(), std::byte{0xee}), shift);
+  Placed& dst = aliased == kSeparate ? separate : placed[aliased];
+
+  table.fold[static_cast<int>(type)][static_cast<int>(op)](dst.data(), pointers.data(), pointers.size(),
+                                                           count);
+
+  auto where = [&] {
+    return std::string(table.name) + " " + std::string(name_of(type)) + " " + std::string(name_of(op)) +
+           " count " + std::to_string(count) + " sources " + std::to_string(sources.size()) + " aliased " +
+           std::to_string(aliased) + " shift " + std::to_string(shift);
+  };
+  ASSERT_TRUE(same_elements(type, dst.data(), expected)) << where();
+  ASSERT_TRUE(dst.guard_intact()) << where();
+  for (std::size_t s = 0; s < sources.size(); ++s)
+    ASSERT_TRUE(s == aliased || expected.empty() ||
+                std::memcmp(placed[s].data(), sources[s].data(), sources[s].size()) == 0)
+        << where() << ": source " << s << " was written";
+}
+
+void check_all_placements(DType type, Op op, Elements count, std::size_t n_sources, std::mt19937_64& random) {
+  std::vector<Buffer> sources;
+  for (std::size_t s = 0; s < n_sources; ++s) sources.push_back(random_buffer(type, count, random));
+  Buffer expected = reference(type, op, sources, count);
+  for (const Table* table : kernels::runnable_kernels())
+    for (std::size_t shift : {0, 1, 3}) {
+      check_kernel(*table, type, op, sources, expected, kSeparate, shift);
+      for (std::size_t aliased = 0; aliased < n_sources; ++aliased)
+        check_kernel(*table, type, op, sources, expected, aliased, shift);
+    }
+}
+
+class ReduceKernels : public testing::TestWithParam<DType> {};
+
+TEST_P(ReduceKernels, AgreeWithTheReferenceForEveryOperationCountSourceNumberAndPlacement) {
+  DType type = GetParam();
+  std::mt19937_64 random(7 + static_cast<unsigned>(type));
+  for (int op = 0; op < kOps; ++op)
+    for (Elements count : kCounts)
+      for (std::size_t n_sources = 1; n_sources <= kMaxSources; ++n_sources) {
+        if (!is_reducible(type, static_cast<Op>(op))) continue;
+        check_all_placements(type, static_cast<Op>(op), count, n_sources, random);
+        if (HasFatalFailure()) return;
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryType, ReduceKernels,
+                         testing::Values(DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8,
+                                         DType::uint16, DType::uint32, DType::uint64, DType::float16,
+                                         DType::bfloat16, DType::float32, DType::float64),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
+
+TEST(Reduce, IsDefinedExactlyWhereMpiDefinesIt) {
+  for (const Table* table : kernels::runnable_kernels())
+    for (int type = 0; type < kDTypes; ++type)
+      for (int op = 0; op < kOps; ++op)
+        EXPECT_EQ(table->fold[type][op] != nullptr,
+                  is_reducible(static_cast<DType>(type), static_cast<Op>(op)))
+            << table->name << " " << type << " " << op;
+}
+
+TEST(Reduce, UsesTheBestRunnableKernelAndRefusesWhatIsNotDefined) {
+  EXPECT_STREQ(reduce_kernel_name(), kernels::runnable_kernels().back()->name);
+  EXPECT_STREQ(kernels::runnable_kernels().front()->name, "baseline");
+  float a[3] = {1, 2, 3}, b[3] = {10, 20, 30};
+  const void* sources[] = {a, b};
+  reduce(DType::float32, Op::sum, b, sources, 3);
+  EXPECT_EQ(b[0], 11);
+  EXPECT_EQ(b[1], 22);
+  EXPECT_EQ(b[2], 33);
+  EXPECT_THROW(reduce(DType::float32, Op::band, b, sources, 3), Error);
+  EXPECT_THROW(reduce(DType::float32, Op::sum, b, {}, 3), Error);
+}
+
+TEST(Reduce, RoundsSixteenBitSumsOnceAfterAllSources) {
+  // 2048 + 1 + 1: each addition alone would round back to 2048 in float16.
+  std::uint16_t big = float_to_half(2048), one = float_to_half(1), result = 0;
+  const void* sources[] = {&big, &one, &one};
+  reduce(DType::float16, Op::sum, &result, sources, 3);
+  EXPECT_EQ(half_to_float(result), 2050);
+  big = float_to_bfloat16(256), one = float_to_bfloat16(1);
+  reduce(DType::bfloat16, Op::sum, &result, sources, 3);
+  EXPECT_EQ(bfloat16_to_float(result), 258);
+}
+
+TEST(Reduce, TreatsNansAlikeOnEveryInstructionSet) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> a(37, nan), b(37);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i);
+  for (const Table* table : kernels::runnable_kernels())
+    for (Op op : {Op::sum, Op::prod, Op::min, Op::max}) {
+      auto* fold = table->fold[static_cast<int>(DType::float32)][static_cast<int>(op)];
+      std::vector<float> first(37), second(37);
+      const void *nan_first[] = {a.data(), b.data()}, *nan_second[] = {b.data(), a.data()};
+      fold(first.data(), nan_first, 2, 37);
+      fold(second.data(), nan_second, 2, 37);
+      for (std::size_t i = 0; i < b.size(); ++i) {
+        bool comparing = op == Op::min || op == Op::max;  // the second operand wins
+        ASSERT_TRUE(comparing ? first[i] == b[i] : std::isnan(first[i])) << table->name << " " << name_of(op);
+        ASSERT_TRUE(std::isnan(second[i])) << table->name << " " << name_of(op);
+      }
+    }
+}
+
+// ---- conversions
+// ------------------------------------------------------------------------------------------------
+
+std::vector<std::uint16_t> all_16_bit_values() {
+  std::vector<std::uint16_t> all(65536);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  return all;
+}
+
+template <class Convert>
+std::vector<std::uint32_t> expanded(Convert* convert, const std::vector<std::uint16_t>& bits) {
+  std::vector<float> floats(bits.size());
+  convert(floats.data(), bits.data(), bits.size());
+  std::vector<std::uint32_t> result(bits.size());
+  std::memcpy(result.data(), floats.data(), floats.size() * sizeof(float));
+  return result;
+}
+
+template <class Convert>
+std::vector<std::uint16_t> rounded(Convert* convert, const std::vector<float>& floats) {
+  std::vector<std::uint16_t> result(floats.size());
+  convert(result.data(), floats.data(), floats.size());
+  return result;
+}
+
+TEST(SixteenBitConversion, ExpandsAll65536ValuesExactlyAndAlikeOnEveryInstructionSet) {
+  auto all = all_16_bit_values();
+  const Table& first = *kernels::runnable_kernels().front();
+  auto half = expanded(first.half_to_float, all), bfloat = expanded(first.bfloat16_to_float, all);
+  for (const Table* table : kernels::runnable_kernels()) {
+    EXPECT_TRUE(expanded(table->half_to_float, all) == half) << table->name;
+    EXPECT_TRUE(expanded(table->bfloat16_to_float, all) == bfloat) << table->name;
+  }
+  for (std::uint16_t bits : all) {
+    double expect_half = decode_16(bits, 5), expect_bfloat = decode_16(bits, 8);
+    float got_half = std::bit_cast<float>(half[bits]), got_bfloat = std::bit_cast<float>(bfloat[bits]);
+    ASSERT_TRUE(std::isnan(expect_half) ? std::isnan(got_half) : got_half == expect_half) << bits;
+    ASSERT_TRUE(std::isnan(expect_bfloat) ? std::isnan(got_bfloat) : got_bfloat == expect_bfloat) << bits;
+    ASSERT_EQ(half[bits] >> 31, bits >> 15) << bits;
+    ASSERT_EQ(bfloat[bits] >> 31, bits >> 15) << bits;
+  }
+}
+
+/// Every 16-bit value, the midpoints between neighbours, the floats beside both, and random bit patterns.
+std::vector<float> hard_floats(int exponent_bits) {
+  std::vector<float> result;
+  auto add_with_neighbours = [&](float value) {
+    for (int step = -1; step <= 1; ++step)
+      result.push_back(
+          std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) + static_cast<std::uint32_t>(step)));
+  };
+  for (std::uint16_t bits : all_16_bit_values()) {
+    double value = decode_16(bits, exponent_bits);
+    add_with_neighbours(static_cast<float>(value));
+    add_with_neighbours(
+        static_cast<float>((value + decode_16(static_cast<std::uint16_t>(bits + 1), exponent_bits)) / 2));
+  }
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 200000; ++i)
+    result.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+  for (float value : {65519.996f, 65520.0f, 65536.0f, 3.4028235e38f, 3.3961775e38f, 1e-45f, 5.9604645e-8f,
+                      2.9802322e-8f, 2.9802326e-8f})
+    add_with_neighbours(value), add_with_neighbours(-value);
+  return result;
+}
+
+void check_rounding(const std::vector<float>& floats, const std::vector<std::uint16_t>& got,
+                    int exponent_bits) {
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    if (std::isnan(floats[i])) {
+      ASSERT_TRUE(std::isnan(decode_16(got[i], exponent_bits))) << i;
+    } else {
+      ASSERT_EQ(got[i], encode_16(floats[i], exponent_bits)) << std::hexfloat << floats[i];
+    }
+  }
+}
+
+TEST(SixteenBitConversion, RoundsToNearestEvenAlikeOnEveryInstructionSet) {
+  const Table& first = *kernels::runnable_kernels().front();
+  auto for_half = hard_floats(5), for_bfloat = hard_floats(8);
+  auto half = rounded(first.float_to_half, for_half), bfloat = rounded(first.float_to_bfloat16, for_bfloat);
+  check_rounding(for_half, half, 5);
+  check_rounding(for_bfloat, bfloat, 8);
+  for (const Table* table : kernels::runnable_kernels()) {
+    EXPECT_TRUE(rounded(table->float_to_half, for_half) == half) << table->name;
+    EXPECT_TRUE(rounded(table->float_to_bfloat16, for_bfloat) == bfloat) << table->name;
+  }
+}
+
+TEST(SixteenBitConversion, GivesBackEveryValueItExpanded) {
+  for (std::uint16_t bits : all_16_bit_values()) {
+    if (!std::isnan(half_to_float(bits))) {
+      ASSERT_EQ(float_to_half(half_to_float(bits)), bits);
+    }
+    if (!std::isnan(bfloat16_to_float(bits))) {
+      ASSERT_EQ(float_to_bfloat16(bfloat16_to_float(bits)), bits);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddl
