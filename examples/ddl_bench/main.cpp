@@ -1,0 +1,123 @@
+// ddl-bench: times and verifies MPI collectives over a range of message sizes. See --help.
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "measure.hpp"
+#include "options.hpp"
+#include "pattern.hpp"
+
+namespace bench {
+namespace {
+
+// Before MPI_Init only the launcher's variables tell who is who; they are needed so that one rank alone
+// complains.
+bool is_first_of_job() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
+  return true;
+}
+
+std::vector<std::uint64_t> sizes(const Options& options) {
+  std::vector<std::uint64_t> all;
+  for (double size = static_cast<double>(std::max<std::uint64_t>(1, options.min_bytes));
+       size <= static_cast<double>(options.max_bytes); size *= options.factor) {
+    const std::uint64_t element = element_bytes(options.dtype);
+    const std::uint64_t bytes = std::max(element, static_cast<std::uint64_t>(size) / element * element);
+    if (all.empty() || bytes > all.back()) all.push_back(bytes);
+  }
+  return all;
+}
+
+void print_head(const Options& options, int ranks) {
+  fmt::print("# {} {}{}, {}, {} ranks\n", options.op, options.dtype, options.inplace ? " in place" : "",
+             options.op == "bcast" ? "root 0" : options.reduce, ranks);
+  fmt::print("{:>12} {:>12} {:>7} {:>12} {:>12} {:>12} {:>10} {:>6}\n", "bytes", "count", "iters",
+             "median us", "min us", "max us", "bus MB/s", "wrong");
+  std::fflush(stdout);
+}
+
+void print_row(const Result& row) {
+  fmt::print("{:>12} {:>12} {:>7} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.1f} {:>6}\n", row.bytes, row.count,
+             row.iters, row.median_us, row.min_us, row.max_us, row.bus_mb_s, row.wrong_calls);
+  std::fflush(stdout);
+}
+
+nlohmann::json to_json(const Options& options, int ranks, const std::vector<Result>& rows) {
+  nlohmann::json results = nlohmann::json::array();
+  for (const Result& row : rows)
+    results.push_back({{"bytes", row.bytes},
+                       {"count", row.count},
+                       {"iters", row.iters},
+                       {"median_us", row.median_us},
+                       {"min_us", row.min_us},
+                       {"max_us", row.max_us},
+                       {"bus_mb_s", row.bus_mb_s},
+                       {"verified", row.verified},
+                       {"wrong", row.wrong_calls}});
+  return {{"program", "ddl-bench"},   {"op", options.op},           {"dtype", options.dtype},
+          {"reduce", options.reduce}, {"inplace", options.inplace}, {"ranks", ranks},
+          {"results", results}};
+}
+
+// Opened before the measurement: a typing error should not cost the user the whole run.
+bool open_json(const Options& options, int rank, std::ofstream& file) {
+  int opened = 1;
+  if (rank == 0 && !options.json.empty()) {
+    file.open(options.json);
+    opened = file.good() ? 1 : 0;
+    if (opened == 0)
+      fmt::print(stderr, "ddl-bench: error: cannot write '{}' (--json); name a file in an existing folder\n",
+                 options.json);
+  }
+  MPI_Bcast(&opened, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return opened == 1;
+}
+
+// Returns the number of wrong calls, on every rank.
+std::uint64_t run_all(const Options& options, int rank, int ranks, std::ofstream& file) {
+  const auto pattern = make_pattern(options.dtype, options.reduce, ranks);
+  std::vector<Result> rows;
+  std::uint64_t totals[2] = {0, 0};  // verified, wrong
+  if (rank == 0) print_head(options, ranks);
+  for (const std::uint64_t bytes : sizes(options)) {
+    rows.push_back(measure(options, *pattern, bytes));
+    if (rank == 0) print_row(rows.back());
+    totals[0] += rows.back().verified;
+    totals[1] += rows.back().wrong_calls;
+  }
+  if (rank == 0) {
+    if (file.is_open()) file << to_json(options, ranks, rows).dump(1) << "\n";
+    fmt::print("check: {} sizes {} results {} wrong\n", rows.size(), totals[0], totals[1]);
+    std::fflush(stdout);
+  }
+  MPI_Bcast(totals, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  return totals[1];
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  const bench::Parsed parsed = bench::parse(argc, argv);
+  if (!parsed.run) {
+    if (bench::is_first_of_job()) std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  MPI_Init(&argc, &argv);
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::ofstream file;
+  int code = 2;
+  if (bench::open_json(parsed.options, rank, file))
+    code = bench::run_all(parsed.options, rank, ranks, file) == 0 ? 0 : 1;
+  MPI_Finalize();
+  return code;
+}

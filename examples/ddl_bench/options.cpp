@@ -1,0 +1,84 @@
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <climits>
+#include <string>
+#include <vector>
+
+#include "pattern.hpp"
+
+namespace bench {
+namespace {
+
+const std::vector<std::string> kOps{"allreduce", "iallreduce", "bcast"};
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--min", options.min_bytes, "smallest message, bytes; 64k, 1m, 1g are powers of 1024")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--max", options.max_bytes, "largest message")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--factor", options.factor, "each size is the one before times this")
+      ->check(CLI::Range(1.01, 1e6))
+      ->capture_default_str();
+  app.add_option("--op", options.op, "the collective")->check(CLI::IsMember(kOps))->capture_default_str();
+  app.add_option("--dtype", options.dtype, "element type")
+      ->check(CLI::IsMember(type_names()))
+      ->capture_default_str();
+  app.add_option("--reduce", options.reduce, "reduction")
+      ->check(CLI::IsMember(reduction_names()))
+      ->capture_default_str();
+  app.add_option("--iters", options.iters, "timed calls per size (default: falls with the size)")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--warmup", options.warmup, "calls before the timed ones, verified as well")
+      ->check(CLI::Range(0, 1000000));
+  app.add_flag("--inplace", options.inplace, "reduce in place (MPI_IN_PLACE)");
+  app.add_option("--json", options.json, "rank 0 writes the results to this file");
+}
+
+std::string contradiction(const Options& options) {
+  if (options.min_bytes > options.max_bytes) return "--min is larger than --max (no size to measure)";
+  if (options.max_bytes / element_bytes(options.dtype) > INT_MAX)
+    return "--max has more elements than an MPI count can say (2147483647); use a wider --dtype";
+  if (is_bitwise(options.reduce) && is_float(options.dtype))
+    return "--reduce " + options.reduce + " is not defined for " + options.dtype + "; use an integer --dtype";
+  return {};
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+Parsed parse(int argc, char** argv) {
+  Parsed parsed;
+  CLI::App app{
+      "ddl-bench measures MPI collectives: each timed call starts after a barrier and lasts as long as on "
+      "the\n"
+      "slowest rank; every result of every call is verified. Start it with mpirun or ddlrun."};
+  add_options(app, parsed.options);
+  try {
+    app.parse(argc, argv);
+    if (auto wrong = contradiction(parsed.options); !wrong.empty())
+      parsed = {parsed.options, 2, false, "ddl-bench: error: " + wrong + "\n"};
+  } catch (const CLI::CallForHelp&) {
+    parsed = {parsed.options, 0, false, app.help()};
+  } catch (const CLI::ParseError& error) {
+    parsed = {parsed.options, 2, false, "ddl-bench: error: " + first_line(error.what()) + "\n"};
+  }
+  return parsed;
+}
+
+int iterations(const Options& options, std::uint64_t bytes) {
+  if (options.iters > 0) return options.iters;
+  if (bytes <= 64 << 10) return 200;
+  if (bytes <= 1 << 20) return 50;
+  return bytes <= 16 << 20 ? 20 : 8;
+}
+
+int warmups(const Options& options, std::uint64_t bytes) {
+  return options.warmup >= 0 ? options.warmup : std::max(2, iterations(options, bytes) / 10);
+}
+
+}  // namespace bench

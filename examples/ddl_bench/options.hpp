@@ -1,0 +1,35 @@
+// The command line of ddl-bench, as a value. Parsing touches neither MPI nor files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace bench {
+
+struct Options {
+  std::uint64_t min_bytes = 4;
+  std::uint64_t max_bytes = 64 << 20;
+  double factor = 2;
+  std::string op = "allreduce";
+  std::string dtype = "float32";
+  std::string reduce = "sum";
+  int iters = 0;    // 0: a number that falls with the size, the same on every machine
+  int warmup = -1;  // -1: as many as a tenth of the iterations, at least two
+  bool inplace = false;
+  std::string json;
+};
+
+struct Parsed {
+  Options options;
+  int exit_code = 0;
+  bool run = true;   // false: print `text` and leave with exit_code
+  std::string text;  // help, or one line that says what is wrong
+};
+
+Parsed parse(int argc, char** argv);
+
+// How often a message of this size is measured. Depends on the size alone, so that two runs do the same work.
+int iterations(const Options& options, std::uint64_t bytes);
+int warmups(const Options& options, std::uint64_t bytes);
+
+}  // namespace bench
