@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <functional>
+#include <limits>
 #include <type_traits>
 
 namespace bench {
@@ -59,11 +59,17 @@ T combine(Reduction reduction, T a, T b) {
   }
 }
 
-// Products stay powers of two, which floats hold exactly.
+// Products stay powers of two, which floats hold exactly. Sums stay in range: MPI leaves overflow open, and
+// Open MPI's vector code saturates 8- and 16-bit sums where its scalar code wraps.
 template <typename T>
-T contribution(Reduction reduction, std::size_t phase) {
+T contribution(Reduction reduction, std::size_t phase, int ranks) {
   if (reduction == Reduction::kProd) return static_cast<T>(phase % 4 == 0 ? 2 : 1);
   if (reduction == Reduction::kBand) return static_cast<T>(~(1ULL << (phase % 7)));
+  if (reduction == Reduction::kSum && sizeof(T) <= 2) {
+    const auto largest =
+        static_cast<std::size_t>(std::numeric_limits<T>::max()) / static_cast<std::size_t>(ranks);
+    return static_cast<T>(phase % (largest + 1));
+  }
   return static_cast<T>(phase);
 }
 
@@ -71,7 +77,8 @@ template <typename T>
 class TypedPattern final : public Pattern {
  public:
   TypedPattern(MPI_Datatype type, Reduction reduction, int ranks) : type_(type) {
-    for (std::size_t i = 0; i < given_.size(); ++i) given_[i] = contribution<T>(reduction, i % kPeriod);
+    for (std::size_t i = 0; i < given_.size(); ++i)
+      given_[i] = contribution<T>(reduction, i % kPeriod, ranks);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       T value = given_[i % kPeriod];
       for (int rank = 1; rank < ranks; ++rank)
