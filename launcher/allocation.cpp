@@ -1,0 +1,87 @@
+#include "launcher/allocation.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/error.hpp"
+#include "launcher/mpirun_options.hpp"
+
+namespace ddl {
+namespace {
+
+std::string read(const std::string& file, const Surroundings& world, const std::string& what) {
+  if (auto text = world.file(absolute_path(file, world.directory))) return *text;
+  throw UsageError(fmt::format("the {} {} cannot be read", what, file), "it names the hosts of the job",
+                   "check its name and permissions");
+}
+
+Allocation from_hostfiles(const Words& files, const Surroundings& world) {
+  Allocation allocation{AllocationSource::hostfile, {}};
+  for (const std::string& file : files)
+    for (const HostSlots& entry : parse_host_file(read(file, world, "hostfile"), file))
+      allocation.hosts.push_back(entry);
+  return allocation;
+}
+
+Allocation from_slurm(const std::string& nodes, const std::string& tasks_text) {
+  Allocation allocation{AllocationSource::slurm, {}};
+  std::vector<std::uint64_t> tasks;
+  if (!tasks_text.empty()) tasks = expand_slurm_tasks(tasks_text);
+  for (const std::string& name : expand_slurm_nodes(nodes)) {
+    std::size_t index = allocation.hosts.size();
+    allocation.hosts.push_back({name, index < tasks.size() ? tasks[index] : 0});
+  }
+  return allocation;
+}
+
+Allocation choose(const Options& options, const Surroundings& world) {
+  if (Words lists = options.values_of(is_host_list); !lists.empty())
+    return {AllocationSource::host_option, parse_host_list(join(lists, ","))};
+  if (Words files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
+  std::string slurm = world.variable("SLURM_JOB_NODELIST");
+  if (slurm.empty()) slurm = world.variable("SLURM_NODELIST");
+  if (!slurm.empty()) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
+  if (std::string file = world.variable("LSB_DJOB_HOSTFILE"); !file.empty())
+    return {AllocationSource::lsf, parse_slot_file(read(file, world, "LSF hostfile"), file)};
+  if (std::string file = world.variable("PBS_NODEFILE"); !file.empty())
+    return {AllocationSource::pbs, parse_slot_file(read(file, world, "PBS node file"), file)};
+  return {AllocationSource::this_machine, {{world.host, 0}}};
+}
+
+void check_shape(const Options& options, std::size_t hosts) {
+  if (!options.aisles && !options.racks && !options.nodes) return;
+  std::uint64_t aisles = options.aisles.value_or(1), racks = options.racks.value_or(1);
+  std::uint64_t nodes = options.nodes.value_or(hosts / (aisles * racks));
+  if (aisles * racks * nodes != hosts)
+    throw UsageError(fmt::format("{} aisles x {} racks x {} nodes are {} hosts", aisles, racks, nodes,
+                                 aisles * racks * nodes),
+                     fmt::format("the job has {}", hosts),
+                     "make -aisles, -racks and -nodes fit the host list");
+}
+
+}  // namespace
+
+Allocation resolve_allocation(const Options& options, const Surroundings& world) {
+  Allocation allocation = choose(options, world);
+  check_shape(options, allocation.hosts.size());
+  return allocation;
+}
+
+std::string name_of(AllocationSource source) {
+  switch (source) {
+    case AllocationSource::host_option:
+      return "-H";
+    case AllocationSource::hostfile:
+      return "the hostfile";
+    case AllocationSource::slurm:
+      return "Slurm";
+    case AllocationSource::lsf:
+      return "LSF";
+    case AllocationSource::pbs:
+      return "PBS";
+    case AllocationSource::this_machine:
+      break;
+  }
+  return "this machine alone";
+}
+
+}  // namespace ddl

@@ -1,0 +1,26 @@
+// Where the job may run, and who said so: -H, a hostfile, Slurm, LSF, PBS, else this machine. Pure:
+// everything comes in as a value. Throws UsageError for an unreadable or malformed file and for aisles ×
+// racks × nodes that are not the number of hosts.
+#pragma once
+
+#include "launcher/hostlist.hpp"
+#include "launcher/options.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+
+enum class AllocationSource { host_option, hostfile, slurm, lsf, pbs, this_machine };
+
+struct Allocation {
+  AllocationSource source = AllocationSource::this_machine;
+  HostList hosts;  // never empty
+  /// mpirun cannot read this scheduler's allocation itself, so it must be told with -H.
+  bool mpirun_needs_hosts() const {
+    return source == AllocationSource::lsf || source == AllocationSource::pbs;
+  }
+};
+
+Allocation resolve_allocation(const Options& options, const Surroundings& world);
+std::string name_of(AllocationSource source);
+
+}  // namespace ddl

@@ -1,0 +1,34 @@
+// What ddl-exec sets for the program alone: LD_PRELOAD and the variables that torch-style programs read
+// (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), derived from what mpirun or
+// srun set. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+
+using Assignments = std::vector<std::pair<std::string, std::string>>;
+
+/// The place of this process in its job; absent what the starter did not say.
+struct RankFacts {
+  std::optional<int> rank, size, local_rank, local_size;
+};
+RankFacts read_rank_facts(const Surroundings& world);
+
+/// The variables to set; those the user has set stay as they are. `master` is the host of rank 0, "" unknown.
+Assignments rank_variables(const RankFacts& facts, const std::string& master, const Surroundings& world);
+
+/// `shim` in front of what is preloaded already.
+std::string preload_list(const std::string& shim, const std::string& existing);
+/// LD_PRELOAD separates names by blanks and colons and has no quotes.
+bool can_be_preloaded(const std::string& file);
+
+/// In [20000, 40000), the same for all ranks of a job.
+int master_port(const std::string& job_id);
+
+}  // namespace ddl

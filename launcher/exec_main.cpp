@@ -1,0 +1,130 @@
+// ddl-exec [--master HOST] [--bind numa] [--path DIRS] -- program args…
+//
+// The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
+// the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
+// program. Trouble with the shim never stops the program: one warning per host, and it runs without the
+// engine. Exit codes as a shell's: 127 when the program is not found, 126 when it cannot be executed.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "launcher/exec_env.hpp"
+#include "launcher/messages.hpp"
+#include "launcher/numa_binding.hpp"
+#include "launcher/program.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+struct ExecOptions {
+  std::string master, path;
+  bool bind_numa = false;
+  Words command;
+};
+
+ExecOptions parse(const Words& args) {
+  ExecOptions options;
+  std::size_t at = 0;
+  auto value = [&] {
+    if (at + 1 >= args.size()) throw UsageError(fmt::format("{} needs a value", args[at]));
+    return args[++at];
+  };
+  for (; at < args.size() && args[at] != "--"; ++at) {
+    if (args[at] == "--master")
+      options.master = value();
+    else if (args[at] == "--path")
+      options.path = value();
+    else if (args[at] == "--bind")
+      options.bind_numa = value() == "numa";
+    else
+      throw UsageError(fmt::format("unknown option {}", args[at]), "",
+                       "write ddl-exec [options] -- program args");
+  }
+  for (++at; at < args.size(); ++at) options.command.push_back(args[at]);
+  if (options.command.empty())
+    throw UsageError("no program is given", "", "write ddl-exec [options] -- program args");
+  return options;
+}
+
+// One rank per host speaks.
+void warn(const RankFacts& facts, const std::string& text) {
+  if (facts.local_rank.value_or(0) == 0) print_warning(text);
+}
+
+void preload_shim(const RankFacts& facts, const Surroundings& world) {
+  std::string shim = this_installation().shim();
+  if (access(shim.c_str(), R_OK) != 0)
+    return warn(
+        facts,
+        fmt::format("{} is missing on {} (the ranks there run without the engine); install ddlrun there",
+                    shim, world.host));
+  if (!can_be_preloaded(shim))
+    return warn(
+        facts, fmt::format("{} cannot be preloaded (LD_PRELOAD knows neither blanks nor colons in names, the "
+                           "job runs without the engine); install ddlrun under another path",
+                           shim));
+  setenv("LD_PRELOAD", preload_list(shim, world.variable("LD_PRELOAD")).c_str(), 1);
+}
+
+void warn_if_out_of_reach(const RankFacts& facts, const std::string& file) {
+  Preloadable verdict = judge_program(file);
+  if (verdict == Preloadable::statically)
+    warn(facts, fmt::format(
+                    "{} is statically linked (nothing of it can be intercepted, it runs without the engine); "
+                    "link it dynamically",
+                    file));
+  if (verdict == Preloadable::privileged)
+    warn(facts,
+         fmt::format("{} is setuid or setgid (the dynamic linker then ignores the shim, it runs without the "
+                     "engine); run a copy without these bits",
+                     file));
+}
+
+int become(const ExecOptions& options, const std::string& file) {
+  std::vector<char*> argv;
+  for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(file.c_str(), argv.data());  // has a slash: no search; a script without #! gets /bin/sh
+  int reason = errno;
+  print_error(
+      fmt::format("cannot execute {} ({}); check the file and its interpreter", file, std::strerror(reason)));
+  return reason == ENOENT ? 127 : 126;
+}
+
+int run(const Words& args) {
+  ExecOptions options = parse(args);
+  Surroundings world = real_surroundings();
+  RankFacts facts = read_rank_facts(world);
+  std::string file =
+      find_program(options.command[0], {options.path, world.variable("PATH"), world.directory});
+  if (file.empty()) {
+    bool there = access(options.command[0].c_str(), F_OK) == 0;
+    print_error(fmt::format("{} {} on {}; check its name and path", options.command[0],
+                            there ? "cannot be executed" : "is not found", world.host));
+    return there ? 126 : 127;
+  }
+  if (options.bind_numa)
+    if (std::vector<int> cpus = choose_cpus(usable_numa_nodes(), facts); !cpus.empty()) bind_to_cpus(cpus);
+  for (const auto& [name, value] : rank_variables(facts, options.master, world))
+    setenv(name.c_str(), value.c_str(), 1);
+  preload_shim(facts, world);
+  warn_if_out_of_reach(facts, file);
+  return become(options, file);
+}
+
+}  // namespace
+}  // namespace ddl
+
+int main(int argc, char** argv) {
+  ddl::set_speaker("ddl-exec");
+  try {
+    return ddl::run(ddl::Words(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    ddl::print_error(error.what());
+    return ddl::kExitUsage;
+  }
+}

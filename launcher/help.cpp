@@ -1,0 +1,61 @@
+#include "launcher/help.hpp"
+
+namespace ddl {
+
+std::string version_text() { return "ddlrun " DDL_VERSION; }
+
+std::string help_text() {
+  return R"(ddlrun: start a distributed training job in place of mpirun
+
+  ddlrun [options] program [args...] [: [options] program [args...]]...
+
+Put ddlrun where mpirun stood. The program stays as it is: its MPI all-reduce calls run on a
+topology-aware engine, everything else goes to the original library. Options take one or two
+dashes; the program is the first word that is no option.
+
+Which ranks, where
+  -np, -n N                ranks to start
+  -H, --host h1:2,h2:2     hosts and slots; otherwise --hostfile, Slurm, LSF, PBS, this machine
+  --hostfile FILE          one 'host slots=N' per line (also --machinefile)
+  --rankfile, -rf FILE     the place of every rank
+  -x NAME[=VALUE]          a variable for the ranks (every DDL_* variable is passed on anyway)
+  --bind-to, --map-by, --rank-by, --mca k v, -wdir DIR, --oversubscribe, ...
+                           every other option of mpirun (Open MPI 4 and 5) is passed on as it is;
+                           without a binding option ranks are not bound to single cores
+  --mpiarg "WORDS"         words for mpirun that ddlrun need not understand (repeatable)
+  -t, --tcp                let the original MPI use TCP and shared memory only
+
+Looking before and after
+  --dry-run                print what would be done and mpirun's command line, start nothing
+  --topology[=FILE]        draw the machines as text, or into FILE.svg or FILE.json; needs no program
+  --compare                run under plain mpirun, then under the engine; print times and ratio
+  --report FILE            a JSON report: calls and bytes by engine and by original, and why
+  -v, --verbose            print mpirun's command line before starting
+  -s                       skip the check that all hosts can be reached
+
+The engine
+  -m, --mode LETTER[:DIMS] p r b n m or c, dimensions such as 4x2; passed on in DDL_OPTIONS
+  -ddlarg, -ddloption STR  more words for DDL_OPTIONS (repeatable)
+  -no_ddloptions           leave DDL_OPTIONS alone
+  -accelerators N          GPUs in a host
+  -nodes N, -racks N, -aisles N
+                           hosts in a rack, racks in an aisle, aisles: their product is the number of hosts
+
+About ddlrun
+  --help  --version        this page; the version
+  --help-env[=markdown]    the DDL_* variables
+
+Exit codes: the program's own; 128 + signal; 2 wrong usage; 3 the job could not be started.
+
+Examples
+  mpirun -np 4 python3 train.py                        before
+  ddlrun -np 4 python3 train.py                        after
+  ddlrun -np 8 -H h0:2,h1:2,h2:2,h3:2 python3 train.py
+  ddlrun --compare -np 2 ddl-bench                     both ways, side by side
+  ddlrun --report job.json -np 4 python3 train.py      what the engine did
+  ddlrun --dry-run -np 4 python3 train.py              nothing is started
+  ddlrun --topology                                    this machine
+)";
+}
+
+}  // namespace ddl

@@ -1,0 +1,211 @@
+#include "launcher/job_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "core/base/env.hpp"
+#include "launcher/messages.hpp"
+#include "launcher/mpirun_options.hpp"
+
+namespace ddl {
+namespace {
+
+// hwloc's GL component opens X displays and can hang on a port that something else listens on.
+constexpr const char* kHwlocName = "HWLOC_COMPONENTS";
+constexpr const char* kHwlocValue = "-gl,-opencl";
+
+void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
+
+Words whitespace_words(const std::string& text) {
+  std::istringstream stream(text);
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// One of the user's options in the form this mpirun takes: 5 has no --rankfile of its own, and wants two
+// dashes.
+Words adapted(const PassedOption& option, const MpirunInfo& mpirun) {
+  const MpirunOption& row = *find_mpirun_option(option.name);
+  KnownTo here = mpirun.major >= 5 ? KnownTo::open_mpi_5 : KnownTo::open_mpi_4;
+  if (row.known_to != KnownTo::both && row.known_to != here)
+    throw UsageError(
+        fmt::format("{} is an option of Open MPI {} only", option.word, mpirun.major >= 5 ? 4 : 5),
+        fmt::format("the mpirun here is {}", mpirun.version), "leave it out");
+  Words words;
+  if (mpirun.major >= 5 && (option.name == "rankfile" || option.name == "rf"))
+    return {"--map-by", "rankfile:file=" + option.values[0]};
+  words.push_back(mpirun.major >= 5 ? with_dashes(option.name) : option.word);
+  append(words, option.values);
+  return words;
+}
+
+// The words for all programs together, in front of the first one's own.
+Words common_words(const JobInputs& in) {
+  Words words = in.options.mpi_args;
+  if (in.options.tcp) {
+    append(words, {"--mca", "pml", "ob1", "--mca", "btl"});
+    words.push_back(in.mpirun.major >= 5 ? "self,sm,tcp" : "self,vader,tcp");
+  }
+  return words;
+}
+
+Words app_options(const JobInputs& in, const AppContext& app) {
+  Words words;
+  if (in.allocation.mpirun_needs_hosts()) append(words, {"-H", host_list_text(in.allocation.hosts)});
+  for (const PassedOption& option : app.options) append(words, adapted(option, in.mpirun));
+  return words;
+}
+
+// Names the user sets with -x for this program: those are never set twice.
+std::set<std::string> exported_names(const AppContext& app) {
+  std::set<std::string> names;
+  for (const PassedOption& option : app.options)
+    if (option.name == "x") names.insert(option.values[0].substr(0, option.values[0].find('=')));
+  return names;
+}
+
+// mpirun hands its own environment to the ranks of this host only; -x reaches the others.
+Assignments rank_environment(const JobInputs& in) {
+  Assignments set;
+  std::string ddl_options = ddl_options_value(in.options, in.allocation, in.world.variable("DDL_OPTIONS"));
+  if (in.world.variable(kHwlocName).empty()) set.emplace_back(kHwlocName, kHwlocValue);
+  for (const std::string& entry : in.world.entries) {
+    std::string name = entry.substr(0, entry.find('='));
+    bool known = std::any_of(env_table().begin(), env_table().end(),
+                             [&](const EnvRow& row) { return row.name == name; });
+    bool ours = (name == "DDL_OPTIONS" && !ddl_options.empty()) ||
+                (name == "DDL_REPORT" && !in.options.report_file.empty());
+    if (known && !ours) set.emplace_back(name, entry.substr(entry.find('=') + 1));
+  }
+  if (!ddl_options.empty()) set.emplace_back("DDL_OPTIONS", ddl_options);
+  if (!in.options.report_file.empty())
+    set.emplace_back("DDL_REPORT", absolute_path(in.options.report_file, in.world.directory));
+  return set;
+}
+
+// `ddl-exec [flags] --`
+Words exec_words(const JobInputs& in, const AppContext& app) {
+  Words words = {in.installation.ddl_exec()};
+  if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "numa"});
+  std::string first = in.allocation.hosts.front().host;
+  first = first.substr(first.find('@') == std::string::npos ? 0 : first.find('@') + 1);
+  if (in.allocation.source != AllocationSource::this_machine && first.front() != '+')
+    append(words, {"--master", first});
+  if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
+  words.push_back("--");
+  return words;
+}
+
+Assignments mpirun_environment(const JobInputs& in) {
+  Assignments set;
+  if (in.world.variable(kHwlocName).empty()) set.emplace_back(kHwlocName, kHwlocValue);
+  if (!in.world.root) return set;
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+    set.emplace_back(name, "1");
+  if (in.mpirun.major >= 5)
+    for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      set.emplace_back(name, "1");
+  return set;
+}
+
+// The last value of a program's option, or "".
+std::string last_value(const AppContext& app, std::initializer_list<std::string_view> names) {
+  std::string value;
+  for (const PassedOption& option : app.options)
+    if (std::find(names.begin(), names.end(), option.name) != names.end()) value = option.values[0];
+  return value;
+}
+
+}  // namespace
+
+JobSpec engine_job(const JobInputs& in) {
+  if (!can_be_preloaded(in.installation.shim()))
+    throw LaunchError(fmt::format("'{}' has a blank or a colon", in.installation.lib),
+                      "LD_PRELOAD cannot name the shim there", "install ddlrun under another path");
+  JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
+  append(job.command, common_words(in));
+  if (!user_chose_binding(in.options, in.world)) append(job.command, {"--bind-to", "none"});
+  for (std::size_t i = 0; i < in.options.apps.size(); ++i) {
+    const AppContext& app = in.options.apps[i];
+    if (i > 0) job.command.push_back(":");
+    append(job.command, app_options(in, app));
+    std::set<std::string> taken = exported_names(app);
+    for (const auto& [name, value] : rank_environment(in))
+      if (!taken.count(name)) append(job.command, {"-x", name + "=" + value});
+    append(job.command, exec_words(in, app));
+    job.command.push_back(app.program);
+    append(job.command, app.args);
+  }
+  return job;
+}
+
+JobSpec plain_job(const JobInputs& in) {
+  JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
+  append(job.command, common_words(in));
+  for (std::size_t i = 0; i < in.options.apps.size(); ++i) {
+    if (i > 0) job.command.push_back(":");
+    append(job.command, app_options(in, in.options.apps[i]));
+    job.command.push_back(in.options.apps[i].program);
+    append(job.command, in.options.apps[i].args);
+  }
+  return job;
+}
+
+JobSpec helper_job(const JobInputs& in, const std::string& host, const Words& program) {
+  JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
+  append(job.command, in.options.mpi_args);
+  for (const AppContext& app : in.options.apps)
+    for (const PassedOption& option : app.options)
+      if (option.name == "mca" || option.name == "prtemca" || option.name == "prefix")
+        append(job.command, adapted(option, in.mpirun));
+  append(job.command, {"-H", host, "-np", "1", "--bind-to", "none"});
+  append(job.command, program);
+  return job;
+}
+
+bool user_chose_binding(const Options& options, const Surroundings& world) {
+  for (const AppContext& app : options.apps)
+    for (const PassedOption& option : app.options)
+      if (chooses_binding(option.name, option.values)) return true;
+  for (std::size_t i = 0; i < options.mpi_args.size(); ++i) {
+    const std::string& word = options.mpi_args[i];
+    std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    Words rest(options.mpi_args.begin() + static_cast<std::ptrdiff_t>(i) + 1, options.mpi_args.end());
+    if (word[0] == '-' && chooses_binding(name, rest)) return true;
+  }
+  return !world.variable("OMPI_MCA_hwloc_base_binding_policy").empty() ||
+         !world.variable("PRTE_MCA_hwloc_default_binding_policy").empty();
+}
+
+std::string ddl_options_value(const Options& options, const Allocation& allocation,
+                              const std::string& existing) {
+  if (options.no_ddl_options || (options.mode.empty() && options.ddl_args.empty())) return {};
+  Words words = whitespace_words(existing);
+  if (!options.mode.empty()) {
+    if (auto old = std::find(words.begin(), words.end(), "-mode"); old != words.end())
+      words.erase(old, old + std::min<std::ptrdiff_t>(2, words.end() - old));
+    std::string mode = options.mode;
+    // IBM's dimensions: accelerators in a host x hosts in a rack x racks x aisles
+    if (mode.size() == 1 && options.accelerators) {
+      std::uint64_t racks = options.racks.value_or(1), aisles = options.aisles.value_or(1);
+      mode += fmt::format(":{}x{}x{}x{}", *options.accelerators,
+                          options.nodes.value_or(allocation.hosts.size() / (racks * aisles)), racks, aisles);
+    }
+    append(words, {"-mode", mode});
+  }
+  for (const std::string& arg : options.ddl_args) append(words, whitespace_words(arg));
+  return join(words, " ");
+}
+
+std::string program_directory(const AppContext& app, const Surroundings& world) {
+  std::string chosen = last_value(app, {"wd", "wdir"});
+  return chosen.empty() ? world.directory : absolute_path(chosen, world.directory);
+}
+
+std::string program_path(const AppContext& app) { return last_value(app, {"path"}); }
+
+}  // namespace ddl

@@ -1,0 +1,44 @@
+// Everything decided about a start of mpirun, as a value: --dry-run prints it, become_job and supervise carry
+// it out. Pure: (options, allocation, mpirun, installation, surroundings) -> JobSpec. Throws UsageError for
+// an option this mpirun lacks, LaunchError for an installation that cannot work.
+#pragma once
+
+#include "launcher/allocation.hpp"
+#include "launcher/exec_env.hpp"
+#include "launcher/mpirun_info.hpp"
+#include "launcher/options.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+
+struct JobSpec {
+  Words command;            // mpirun and its words; no shell reads them
+  Assignments environment;  // set for mpirun
+};
+
+struct JobInputs {
+  const Options& options;
+  const Allocation& allocation;
+  const MpirunInfo& mpirun;
+  const Installation& installation;
+  const Surroundings& world;
+};
+
+/// The job under the engine: every program wrapped by ddl-exec.
+JobSpec engine_job(const JobInputs& in);
+/// The same job as the user would start it with mpirun itself, for --compare.
+JobSpec plain_job(const JobInputs& in);
+/// One process of `program` on `host`, reached as the job would reach it.
+JobSpec helper_job(const JobInputs& in, const std::string& host, const Words& program);
+
+/// Did the user say how ranks are bound: by an option, a parameter or a variable?
+bool user_chose_binding(const Options& options, const Surroundings& world);
+/// The value for DDL_OPTIONS, "" when nothing is to be set.
+std::string ddl_options_value(const Options& options, const Allocation& allocation,
+                              const std::string& existing);
+/// The user's -wdir, else the working directory.
+std::string program_directory(const AppContext& app, const Surroundings& world);
+/// The user's --path.
+std::string program_path(const AppContext& app);
+
+}  // namespace ddl

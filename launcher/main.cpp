@@ -1,0 +1,114 @@
+// ddlrun: argv -> Options -> Allocation -> JobSpec -> mpirun. Everything up to the JobSpec is decided by pure
+// functions; this file carries it out and is the wall at which errors end.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "core/base/env.hpp"
+#include "launcher/compare.hpp"
+#include "launcher/help.hpp"
+#include "launcher/messages.hpp"
+#include "launcher/program.hpp"
+#include "launcher/reachability.hpp"
+#include "launcher/report_check.hpp"
+#include "launcher/supervise.hpp"
+#include "launcher/topology_view.hpp"
+
+namespace ddl {
+namespace {
+
+void print_out(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void show(Action action) {
+  switch (action) {
+    case Action::show_help:
+      return print_out(help_text());
+    case Action::show_env_help:
+      return print_out(env_help());
+    case Action::show_env_markdown:
+      return print_out(env_markdown());
+    case Action::show_version:
+      return print_out(version_text() + "\n");
+    case Action::run:
+      return;
+  }
+}
+
+// Unknown names warn, garbage values throw: in the environment and in -x alike.
+void check_variables(const Options& options, const Surroundings& world) {
+  Words entries = world.entries;
+  for (const std::string& entry : options.values_of([](std::string_view name) { return name == "x"; }))
+    entries.push_back(entry);
+  for (const std::string& warning : parse_env(entries).warnings) print_warning(warning);
+}
+
+// Only where this machine surely takes part: elsewhere ddl-exec reports it on the host.
+void check_programs(const JobInputs& in) {
+  if (remote_hosts(in.allocation, in.world.host).size() == in.allocation.hosts.size()) return;
+  for (const AppContext& app : in.options.apps) {
+    if (app.program.empty()) continue;
+    ProgramSearch search{program_path(app), in.world.variable("PATH"), program_directory(app, in.world)};
+    if (find_program(app.program, search).empty())
+      throw LaunchError(fmt::format("the program {} is not found or cannot be executed", app.program),
+                        fmt::format("searched PATH and {}", search.directory), "check its name and path");
+  }
+}
+
+int run_job(const JobInputs& in) {
+  const JobSpec job = engine_job(in);
+  const Options& options = in.options;
+  if (options.verbose) print_note("+ " + shell_line(job.command));
+  if (!options.report_file.empty()) {
+    std::string report = absolute_path(options.report_file, in.world.directory);
+    check_report_place(report);
+    FileStamp before = stamp_of(report);
+    int code = options.compare ? run_comparison(plain_job(in), job) : supervise(job);
+    tell_about_report(report, before);
+    return code;
+  }
+  if (options.compare) return run_comparison(plain_job(in), job);
+  become_job(job);
+}
+
+int dry_run(const JobInputs& in) {
+  JobSpec job = engine_job(in);
+  print_out(describe_job(in, job) + "+ " + shell_line(job.command) + "\n");
+  return 0;
+}
+
+int run(const Words& args) {
+  Options options = parse_options(args);
+  show(options.action);
+  if (options.action != Action::run) return 0;
+  Surroundings world = real_surroundings();
+  check_variables(options, world);
+  Allocation allocation = resolve_allocation(options, world);
+  MpirunInfo mpirun = find_mpirun();
+  if (options.verbose && mpirun.command != "mpirun")
+    print_note(fmt::format("the mpirun on PATH is not Open MPI's, {} is used", mpirun.command));
+  Installation installation = this_installation();
+  JobInputs in{options, allocation, mpirun, installation, world};
+  if (options.has_program()) check_programs(in);
+  if (options.dry_run) return dry_run(in);
+  check_hosts(in);
+  if (options.topology) show_topology(in);
+  return options.has_program() ? run_job(in) : 0;
+}
+
+}  // namespace
+}  // namespace ddl
+
+int main(int argc, char** argv) {
+  try {
+    return ddl::run(ddl::Words(argv + 1, argv + argc));
+  } catch (const ddl::UsageError& error) {
+    ddl::print_error(error.what());
+    return ddl::kExitUsage;
+  } catch (const std::exception& error) {
+    ddl::print_error(error.what());
+    return ddl::kExitLaunch;
+  }
+}

@@ -1,0 +1,246 @@
+#include "launcher/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "core/base/env.hpp"
+#include "core/base/error.hpp"
+#include "launcher/hostlist.hpp"
+#include "launcher/mpirun_options.hpp"
+
+namespace ddl {
+namespace {
+
+enum class Takes { nothing, a_value, perhaps };  // perhaps: only as --name=value
+
+struct OwnOption {
+  Words names;
+  Takes takes;
+  std::function<void(Options&, const std::string&)> apply;
+};
+
+std::uint64_t positive(const std::string& option, const std::string& text) {
+  constexpr std::uint64_t kMost = 10'000'000;
+  std::uint64_t value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const UsageError&) {
+  }
+  if (value == 0 || value > kMost)
+    throw UsageError(fmt::format("{} {} is not understood", option, text), "it counts from 1",
+                     "give a whole number of at least 1");
+  return value;
+}
+
+// IBM's LETTER[:AxBxC].
+void set_mode(Options& options, const std::string& mode) {
+  auto malformed = [&] {
+    return UsageError(fmt::format("mode '{}' is not understood", mode),
+                      "the engine would not know what to do",
+                      "write one of p r b n m c, perhaps with dimensions: -m b:4x2");
+  };
+  if (mode.empty() || std::string("prbnmc").find(mode[0]) == std::string::npos) throw malformed();
+  if (mode.size() > 1 && mode[1] != ':') throw malformed();
+  try {
+    if (mode.size() > 1)
+      for (const std::string& dimension : split(mode.substr(2), 'x'))
+        if (parse_number(dimension) == 0) throw malformed();
+  } catch (const UsageError&) {
+    throw malformed();
+  }
+  options.mode = mode;
+}
+
+void set_help_env(Options& options, const std::string& form) {
+  if (!form.empty() && form != "markdown")
+    throw UsageError(fmt::format("--help-env={} is not understood", form), "",
+                     "write --help-env or --help-env=markdown");
+  options.action = form.empty() ? Action::show_env_help : Action::show_env_markdown;
+}
+
+void set_topology(Options& options, const std::string& file) {
+  auto ends = [&](const std::string& tail) {
+    return file.size() > tail.size() && file.compare(file.size() - tail.size(), tail.size(), tail) == 0;
+  };
+  if (!file.empty() && !ends(".svg") && !ends(".json"))
+    throw UsageError(fmt::format("--topology={} is not understood", file),
+                     "the file's ending chooses the form",
+                     "name it *.svg or *.json, or leave it out for text");
+  options.topology = true;
+  options.topology_file = file;
+}
+
+[[noreturn]] void not_in_this_version(const std::string& option) {
+  throw UsageError(fmt::format("--{} is not available in this version", option), "", "leave it out");
+}
+
+const std::vector<OwnOption>& own_options() {
+  using O = Options&;
+  using V = const std::string&;
+  static const std::vector<OwnOption> table = {
+      {{"help", "h"}, Takes::nothing, [](O o, V) { o.action = Action::show_help; }},
+      {{"help-env"}, Takes::perhaps, set_help_env},
+      {{"version", "V"}, Takes::nothing, [](O o, V) { o.action = Action::show_version; }},
+      {{"v", "verbose"}, Takes::nothing, [](O o, V) { o.verbose = true; }},
+      {{"s", "skip-checks", "skipchecks"}, Takes::nothing, [](O o, V) { o.skip_checks = true; }},
+      {{"t", "tcp"}, Takes::nothing, [](O o, V) { o.tcp = true; }},
+      {{"dry-run"}, Takes::nothing, [](O o, V) { o.dry_run = true; }},
+      {{"compare"}, Takes::nothing, [](O o, V) { o.compare = true; }},
+      {{"report"}, Takes::a_value, [](O o, V v) { o.report_file = v; }},
+      {{"topology"}, Takes::perhaps, set_topology},
+      {{"explain"}, Takes::nothing, [](O, V) { not_in_this_version("explain"); }},
+      {{"timeline"}, Takes::a_value, [](O, V) { not_in_this_version("timeline"); }},
+      {{"m", "mode"}, Takes::a_value, set_mode},
+      {{"ddlarg", "ddloption"}, Takes::a_value, [](O o, V v) { o.ddl_args.push_back(v); }},
+      {{"no_ddloptions", "no-ddloptions"}, Takes::nothing, [](O o, V) { o.no_ddl_options = true; }},
+      {{"aisles"}, Takes::a_value, [](O o, V v) { o.aisles = positive("--aisles", v); }},
+      {{"racks"}, Takes::a_value, [](O o, V v) { o.racks = positive("--racks", v); }},
+      {{"nodes"}, Takes::a_value, [](O o, V v) { o.nodes = positive("--nodes", v); }},
+      {{"accelerators"}, Takes::a_value, [](O o, V v) { o.accelerators = positive("--accelerators", v); }},
+      {{"mpiarg", "mpiargs"},
+       Takes::a_value,
+       [](O o, V v) {
+         Words words = split_shell_words(v);
+         o.mpi_args.insert(o.mpi_args.end(), words.begin(), words.end());
+       }},
+  };
+  return table;
+}
+
+const OwnOption* find_own_option(const std::string& name) {
+  const auto& table = own_options();
+  auto row = std::find_if(table.begin(), table.end(), [&](const OwnOption& option) {
+    return std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+  });
+  return row == table.end() ? nullptr : &*row;
+}
+
+UsageError unknown_option(const std::string& word, const std::string& name) {
+  Words names = mpirun_option_names();
+  for (const OwnOption& option : own_options())
+    for (const std::string& own : option.names) names.push_back(with_dashes(own));
+  return UsageError(fmt::format("unknown option {}", word), "neither ddlrun nor mpirun has it",
+                    fmt::format("did you mean {}? (ddlrun --help)", nearest("--" + name, names)));
+}
+
+// The options mpirun would misread, checked before anything starts.
+void check_passed(const PassedOption& option) {
+  if (is_rank_count(option.name) || option.name == "N" || option.name == "npernode" ||
+      option.name == "npersocket")
+    positive(option.word, option.values[0]);
+  if (is_host_list(option.name)) parse_host_list(option.values[0]);
+  if (option.name == "x") parse_env({option.values[0]});
+}
+
+// Reads the words once, left to right.
+class Parser {
+ public:
+  explicit Parser(const Words& words) : words_(words) {}
+
+  Options parse() {
+    while (options_.action == Action::run && read_context()) {
+    }
+    return std::move(options_);
+  }
+
+ private:
+  // One program with its options; false behind the last one.
+  bool read_context() {
+    options_.apps.emplace_back();
+    while (at_ < words_.size()) {
+      const std::string& word = words_[at_];
+      if (word == ":") throw UsageError("no program before ':'", "", "write program [args] : program [args]");
+      if (word == "--") {
+        ++at_;
+        return read_program();
+      }
+      if (word.size() < 2 || word[0] != '-') return read_program();
+      ++at_;
+      read_option(word);
+      if (options_.action != Action::run) return false;
+    }
+    return read_program();
+  }
+
+  // The program and its arguments; true when another context follows.
+  bool read_program() {
+    AppContext& app = options_.apps.back();
+    if (at_ == words_.size()) {
+      if (options_.topology && options_.apps.size() == 1) return false;
+      throw UsageError("no program is given", "there is nothing to start",
+                       "write ddlrun [options] program [args]");
+    }
+    app.program = words_[at_++];
+    if (app.program.empty())
+      throw UsageError("the program's name is empty", "", "write ddlrun [options] program [args]");
+    while (at_ < words_.size() && words_[at_] != ":") app.args.push_back(words_[at_++]);
+    return at_ < words_.size() && words_[at_++] == ":";
+  }
+
+  void read_option(const std::string& word) {
+    std::string name = word.substr(word[1] == '-' ? 2 : 1);
+    std::optional<std::string> attached;
+    if (std::size_t equals = name.find('='); equals != std::string::npos) {
+      attached = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (const OwnOption* own = find_own_option(name)) return read_own(*own, word, attached);
+    const MpirunOption* passed = find_mpirun_option(name);
+    if (!passed) throw unknown_option(word, name);
+    read_passed(*passed, word.substr(0, word.find('=')), attached);
+  }
+
+  void read_own(const OwnOption& option, const std::string& word,
+                const std::optional<std::string>& attached) {
+    std::string value = attached.value_or("");
+    if (attached && option.takes == Takes::nothing)
+      throw UsageError(fmt::format("{} takes no value", word.substr(0, word.find('='))), "",
+                       "leave out what follows '='");
+    if (!attached && option.takes == Takes::a_value) value = next_value(word);
+    if (option.takes == Takes::a_value && value.empty())
+      throw UsageError(fmt::format("the value of {} is empty", word), "", "give one");
+    option.apply(options_, value);
+  }
+
+  void read_passed(const MpirunOption& row, const std::string& word,
+                   const std::optional<std::string>& attached) {
+    if (!row.refused.empty())
+      throw UsageError(fmt::format("{} cannot be used with ddlrun", word), std::string(row.refused),
+                       "leave it out");
+    PassedOption option{word, std::string(row.name), {}};
+    if (attached) option.values.push_back(*attached);
+    if (static_cast<int>(option.values.size()) > row.values)
+      throw UsageError(fmt::format("{} takes no value", word), "", "leave out what follows '='");
+    while (static_cast<int>(option.values.size()) < row.values) option.values.push_back(next_value(word));
+    check_passed(option);
+    options_.apps.back().options.push_back(std::move(option));
+  }
+
+  std::string next_value(const std::string& word) {
+    if (at_ == words_.size())
+      throw UsageError(fmt::format("{} needs a value", word), "the command line ends behind it",
+                       "give one (ddlrun --help)");
+    return words_[at_++];
+  }
+
+  const Words& words_;
+  std::size_t at_ = 0;
+  Options options_;
+};
+
+}  // namespace
+
+Words Options::values_of(bool (*wanted)(std::string_view)) const {
+  Words values;
+  for (const AppContext& app : apps)
+    for (const PassedOption& option : app.options)
+      if (wanted(option.name)) values.insert(values.end(), option.values.begin(), option.values.end());
+  return values;
+}
+
+Options parse_options(const Words& args) { return Parser(args).parse(); }
+
+}  // namespace ddl

@@ -1,0 +1,60 @@
+#include "launcher/program.hpp"
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "launcher/mpirun_info.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+// Does a 64-bit ELF executable ask for a dynamic linker? Everything that is no such file counts as yes.
+bool has_interpreter(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return true;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    return true;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + std::uint64_t{i} * header.e_phentsize));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return true;
+    if (segment.p_type == PT_INTERP) return true;
+  }
+  return false;
+}
+
+bool is_executable(const std::string& file) {
+  struct stat facts {};
+  return stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && access(file.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name, const ProgramSearch& search) {
+  if (name.find('/') != std::string::npos) {
+    std::string file = absolute_path(name, search.directory);
+    return is_executable(file) ? file : std::string();
+  }
+  for (const std::string& path : {search.extra_path, search.path, search.directory}) {
+    if (path.empty()) continue;
+    if (std::string file = find_on_path(name, path, search.directory); !file.empty()) return file;
+  }
+  return {};
+}
+
+Preloadable judge_program(const std::string& file) {
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) != 0) return Preloadable::yes;
+  bool other_user = (facts.st_mode & S_ISUID) && facts.st_uid != getuid();
+  bool other_group = (facts.st_mode & S_ISGID) && facts.st_gid != getgid();
+  if (other_user || other_group) return Preloadable::privileged;
+  return has_interpreter(file) ? Preloadable::yes : Preloadable::statically;
+}
+
+}  // namespace ddl

@@ -1,0 +1,25 @@
+// The user's program as a file: where it is, found as mpirun would, and whether a preloaded library can reach
+// it.
+#pragma once
+
+#include <string>
+
+namespace ddl {
+
+struct ProgramSearch {
+  std::string extra_path;  // mpirun's --path
+  std::string path;        // PATH
+  std::string directory;   // where the program starts; a bare name is looked for there last
+};
+
+/// The file, absolute; "" when there is none that can be executed.
+std::string find_program(const std::string& name, const ProgramSearch& search);
+
+enum class Preloadable {
+  yes,         // a dynamic ELF program, or a script
+  statically,  // no dynamic linker will run: nothing can be preloaded
+  privileged,  // setuid or setgid: the dynamic linker ignores LD_PRELOAD
+};
+Preloadable judge_program(const std::string& file);
+
+}  // namespace ddl

@@ -1,0 +1,151 @@
+#include "launcher/reachability.hpp"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "core/base/env.hpp"
+#include "launcher/messages.hpp"
+#include "launcher/mpirun_options.hpp"
+#include "launcher/run_command.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr std::chrono::seconds kLimit{12};
+constexpr std::size_t kAtOnce = 16;
+
+bool is_agent_parameter(const std::string& name) {
+  return name == "plm_rsh_agent" || name == "plm_ssh_agent" || name == "orte_rsh_agent" ||
+         name == "pls_rsh_agent";
+}
+
+// "ssh : rsh" -> the first that is on PATH, else the first.
+Words choose_agent(const std::string& text, const Surroundings& world) {
+  std::vector<Words> candidates;
+  for (const std::string& item : split(text, ':'))
+    if (Words words = split_shell_words(item); !words.empty()) candidates.push_back(words);
+  for (const Words& words : candidates) {
+    bool is_path = words[0].find('/') != std::string::npos;
+    if (is_path || !find_on_path(words[0], world.variable("PATH"), world.directory).empty()) return words;
+  }
+  return candidates.empty() ? Words{"ssh"} : candidates.front();
+}
+
+// Without these ssh would ask for a password or a host key, on a terminal that mpirun's daemons do not have.
+Words with_batch_mode(Words agent) {
+  std::string base = agent[0].substr(agent[0].rfind('/') + 1);
+  if (base == "ssh") agent.insert(agent.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=8"});
+  return agent;
+}
+
+bool same_address(const sockaddr* a, const sockaddr* b) {
+  if (!a || !b || a->sa_family != b->sa_family) return false;
+  if (a->sa_family == AF_INET)
+    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(a)->sin_addr,
+                       &reinterpret_cast<const sockaddr_in*>(b)->sin_addr, sizeof(in_addr)) == 0;
+  return a->sa_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+// Another name of this machine: one of its addresses is one of ours. mpirun starts ranks there without a
+// shell.
+bool names_this_machine(const std::string& host) {
+  addrinfo* found = nullptr;
+  ifaddrs* ours = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
+  bool same = false;
+  if (getifaddrs(&ours) == 0)
+    for (addrinfo* theirs = found; theirs; theirs = theirs->ai_next)
+      for (ifaddrs* own = ours; own; own = own->ifa_next)
+        same = same || same_address(theirs->ai_addr, own->ifa_addr);
+  if (ours) freeifaddrs(ours);
+  freeaddrinfo(found);
+  return same;
+}
+
+// "" when the host answers, else why not.
+std::string try_host(const Words& agent, const std::string& host) {
+  if (names_this_machine(host)) return {};
+  Words command = agent;
+  command.insert(command.end(), {host, "true"});
+  CommandResult result = run_command(command, kLimit);
+  if (result.timed_out) return fmt::format("no answer in {} s", kLimit.count());
+  if (result.exit_code == 0) return {};
+  std::string said = last_line(result.errors);
+  return said.empty() ? fmt::format("{} ended with {}", agent[0], result.exit_code) : said;
+}
+
+std::vector<std::string> try_hosts(const Words& agent, const Words& hosts) {
+  std::vector<std::string> reasons(hosts.size());
+  std::atomic<std::size_t> next{0};
+  auto work = [&] {
+    for (std::size_t i; (i = next++) < hosts.size();) reasons[i] = try_host(agent, hosts[i]);
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < std::min(kAtOnce, hosts.size()); ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return reasons;
+}
+
+}  // namespace
+
+Words remote_shell(const Options& options, const Surroundings& world) {
+  std::string agent;
+  for (const char* name : {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_orte_rsh_agent", "OMPI_MCA_plm_rsh_agent"})
+    if (std::string value = world.variable(name); !value.empty()) agent = value;
+  for (const AppContext& app : options.apps)
+    for (const PassedOption& option : app.options) {
+      if (option.name != "mca" && option.name != "gmca" && option.name != "prtemca") continue;
+      if (is_agent_parameter(option.values[0])) agent = option.values[1];
+      if (option.values[0] == "plm" && option.values[1] != "rsh" && option.values[1] != "ssh") return {};
+    }
+  return with_batch_mode(choose_agent(agent.empty() ? "ssh : rsh" : agent, world));
+}
+
+Words remote_hosts(const Allocation& allocation, const std::string& this_host) {
+  Words remote;
+  std::string short_name = this_host.substr(0, this_host.find('.'));
+  for (const HostSlots& entry : allocation.hosts) {
+    const std::string& host = entry.host;
+    bool local = host == this_host || host == short_name || host == "localhost" || host.rfind("127.", 0) == 0;
+    if (!local && host.front() != '+') remote.push_back(host);
+  }
+  return remote;
+}
+
+std::string last_line(const std::string& text) {
+  std::size_t end = text.find_last_not_of(" \r\n\t");
+  if (end == std::string::npos) return {};
+  std::size_t start = text.find_last_of("\r\n", end);
+  return text.substr(start == std::string::npos ? 0 : start + 1,
+                     end - (start == std::string::npos ? -1 : start));
+}
+
+void check_hosts(const JobInputs& in) {
+  if (in.options.skip_checks || in.allocation.source == AllocationSource::slurm) return;
+  Words hosts = remote_hosts(in.allocation, in.world.host);
+  Words agent = remote_shell(in.options, in.world);
+  if (hosts.empty() || agent.empty()) return;
+  std::vector<std::string> reasons = try_hosts(agent, hosts);
+  Words failed;
+  std::string why;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (reasons[i].empty()) continue;
+    failed.push_back(hosts[i]);
+    if (why.empty()) why = reasons[i];
+  }
+  if (failed.empty()) return;
+  throw LaunchError(
+      fmt::format("host{} {} cannot be reached", failed.size() > 1 ? "s" : "", join(failed, ", ")), why,
+      fmt::format("make `{} {} true` work, or skip this check with -s", shell_line({agent[0]}), failed[0]));
+}
+
+}  // namespace ddl

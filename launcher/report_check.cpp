@@ -1,0 +1,42 @@
+#include "launcher/report_check.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "launcher/messages.hpp"
+
+namespace ddl {
+
+FileStamp stamp_of(const std::string& file) {
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) != 0) return {};
+  return {facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec, facts.st_size};
+}
+
+void check_report_place(const std::string& file) {
+  std::string folder = std::filesystem::path(file).parent_path().string();
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISCHR(facts.st_mode))
+    throw UsageError(fmt::format("the report {} cannot be written", file), "it is no ordinary file",
+                     "choose another name");
+  bool exists = access(file.c_str(), F_OK) == 0;
+  if (access(exists ? file.c_str() : folder.c_str(), W_OK) != 0)
+    throw UsageError(fmt::format("the report {} cannot be written", file),
+                     "its folder is missing or not yours", "choose another place");
+}
+
+void tell_about_report(const std::string& file, const FileStamp& before) {
+  FileStamp after = stamp_of(file);
+  if (after != FileStamp{} && after != before) return print_note("report written to " + file);
+  print_warning(
+      fmt::format("no report was written to {} (no rank 0 on this machine came to MPI_Finalize with the "
+                  "engine loaded: the program "
+                  "may use no MPI, be statically linked, or have failed); run with -x DDL_VERBOSE=1 to see "
+                  "what was loaded",
+                  file));
+}
+
+}  // namespace ddl

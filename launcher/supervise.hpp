@@ -1,0 +1,24 @@
+// The two ways to start the job. become_job: this process turns into mpirun, so that signals, terminal and
+// exit code come for free. supervise: for when something must be done afterwards; signals are forwarded by
+// hand.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "launcher/job_spec.hpp"
+
+namespace ddl {
+
+/// Does not return; throws LaunchError when mpirun cannot be executed.
+[[noreturn]] void become_job(const JobSpec& job);
+
+/// Called with the program's standard output as it comes, from another thread.
+using OutputSink = std::function<void(std::string_view)>;
+
+/// Runs the job to its end and returns its exit code, 128 + signal when mpirun itself was killed. With a sink
+/// its standard output goes there instead of to ours. TERM, INT, HUP, USR1, USR2, TSTP and CONT sent to us
+/// reach mpirun.
+int supervise(const JobSpec& job, const OutputSink& sink = {});
+
+}  // namespace ddl

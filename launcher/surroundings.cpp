@@ -1,0 +1,64 @@
+#include "launcher/surroundings.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/env.hpp"
+#include "core/base/error.hpp"
+
+extern char** environ;
+
+namespace ddl {
+namespace {
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) return std::nullopt;
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+}  // namespace
+
+Surroundings real_surroundings() {
+  Surroundings world;
+  world.variable = [](const std::string& name) { return foreign_env(name.c_str()); };
+  world.file = read_file;
+  world.host = host_name();
+  std::error_code failed;
+  world.directory = std::filesystem::current_path(failed).string();
+  world.root = geteuid() == 0;
+  for (char** entry = environ; entry && *entry; ++entry)
+    if (std::string_view(*entry).substr(0, 4) == "DDL_") world.entries.emplace_back(*entry);
+  return world;
+}
+
+Installation installation_of(const std::string& program_file) {
+  std::filesystem::path bin = std::filesystem::path(program_file).parent_path();
+  return {bin.string(), (bin.parent_path() / "lib").string()};
+}
+
+Installation this_installation() {
+  std::error_code failed;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed)
+    throw Error("cannot find this program's own file", "/proc/self/exe: " + failed.message(), "mount /proc");
+  return installation_of(self.string());
+}
+
+std::string absolute_path(const std::string& path, const std::string& directory) {
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+}  // namespace ddl

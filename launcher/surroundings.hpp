@@ -1,0 +1,38 @@
+// What the launcher may know about the world: variables, files, this host. A value, so that everything that
+// decides (allocation, job spec, what ddl-exec sets) is a pure function tested with made-up surroundings.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "launcher/words.hpp"
+
+namespace ddl {
+
+struct Surroundings {
+  std::function<std::string(const std::string&)> variable;             // "" when unset
+  std::function<std::optional<std::string>(const std::string&)> file;  // its text, if readable
+  std::string host;                                                    // this machine's name
+  std::string directory;                                               // the working directory
+  Words entries;                                                       // the DDL_* entries, NAME=VALUE
+  bool root = false;
+};
+
+Surroundings real_surroundings();
+
+/// Where the programs and libraries of this installation are: bin/ and lib/ below one prefix.
+struct Installation {
+  std::string bin, lib;
+  std::string ddl_exec() const { return bin + "/ddl-exec"; }
+  std::string ddl_probe() const { return bin + "/ddl-probe"; }
+  std::string shim() const { return lib + "/libddl_shim.so"; }
+};
+
+/// The installation of a program file, usually of /proc/self/exe.
+Installation installation_of(const std::string& program_file);
+Installation this_installation();
+
+std::string absolute_path(const std::string& path, const std::string& directory);
+
+}  // namespace ddl

@@ -1,0 +1,125 @@
+#include "launcher/topology_view.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "core/topology/topology_json.hpp"
+#include "launcher/messages.hpp"
+#include "launcher/reachability.hpp"
+#include "launcher/run_command.hpp"
+#include "launcher/supervise.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr std::chrono::seconds kLimit{60};
+constexpr std::size_t kAtOnce = 8;
+
+void require_probe(const Installation& installation) {
+  if (access(installation.ddl_probe().c_str(), X_OK) != 0)
+    throw LaunchError(fmt::format("{} is missing", installation.ddl_probe()), "it describes the machines",
+                      "install ddlrun again");
+}
+
+NodeTopology probe(const Words& command, const std::string& host) {
+  CommandResult result = run_command(command, kLimit);
+  if (auto node = find_node_topology(result.output)) return *node;
+  std::string why = result.timed_out ? "no answer in time" : last_line(result.errors);
+  throw LaunchError(fmt::format("host {} cannot be described", host),
+                    why.empty() ? "ddl-probe printed nothing" : why, "run ddl-probe there");
+}
+
+NodeTopology probe_remote(const JobInputs& in, const std::string& host) {
+  return probe(helper_job(in, host, {in.installation.ddl_probe()}).command, host);
+}
+
+void write_file(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  if (!out)
+    throw UsageError(fmt::format("cannot write {}", file), "its folder is missing or not yours",
+                     "choose another place");
+  print_note("topology written to " + file);
+}
+
+}  // namespace
+
+std::optional<NodeTopology> find_node_topology(const std::string& output) {
+  std::size_t open = output.find("{\n"), close = output.rfind('}');
+  if (open == std::string::npos) open = output.find('{');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  try {
+    return parse_node_topology(output.substr(open, close - open + 1));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<NodeTopology> probe_this_machine(const Installation& installation) {
+  if (access(installation.ddl_probe().c_str(), X_OK) != 0) return std::nullopt;
+  return find_node_topology(run_command({installation.ddl_probe()}, kLimit).output);
+}
+
+Topology probe_hosts(const JobInputs& in) {
+  require_probe(in.installation);
+  const HostList& hosts = in.allocation.hosts;
+  Topology topology;
+  if (in.allocation.source == AllocationSource::this_machine) {
+    topology.hosts.push_back(probe({in.installation.ddl_probe()}, in.world.host));
+    return topology;
+  }
+  for (const auto& [name, value] : helper_job(in, "", {}).environment) setenv(name.c_str(), value.c_str(), 1);
+  topology.hosts.resize(hosts.size());
+  std::vector<std::string> errors(hosts.size());
+  std::atomic<std::size_t> next{0};
+  auto work = [&] {
+    for (std::size_t i; (i = next++) < hosts.size();) try {
+        topology.hosts[i] = probe_remote(in, hosts[i].host);
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < std::min(kAtOnce, hosts.size()); ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors)
+    if (!error.empty()) throw LaunchError(error);
+  return topology;
+}
+
+void show_topology(const JobInputs& in) {
+  Topology topology = probe_hosts(in);
+  const std::string& file = in.options.topology_file;
+  if (file.empty()) {
+    std::fputs(json_text(topology).c_str(), stdout);
+    std::fflush(stdout);
+    return;
+  }
+  write_file(absolute_path(file, in.world.directory), json_text(topology));
+}
+
+std::string describe_job(const JobInputs& in, const JobSpec& job) {
+  std::string text = fmt::format("mpirun        Open MPI {} ({})\n", in.mpirun.version, in.mpirun.command);
+  text +=
+      fmt::format("hosts         {} from {}\n", in.allocation.hosts.size(), name_of(in.allocation.source));
+  for (const HostSlots& entry : in.allocation.hosts)
+    text += fmt::format("  {:<12}{}\n", entry.host,
+                        entry.slots ? fmt::format("{} slots", entry.slots) : "slots as mpirun counts them");
+  text += fmt::format("binding       {}\n", user_chose_binding(in.options, in.world)
+                                                ? "as you chose"
+                                                : "none, or one NUMA node per rank where a host has several");
+  text += fmt::format(
+      "shim          {}{}\n", in.installation.shim(),
+      in.world.file(in.installation.shim()) ? "" : " (missing: the programs would run without the engine)");
+  for (const auto& [name, value] : job.environment)
+    text += fmt::format("environment   {}={}\n", name, shell_quote(value));
+  return text;
+}
+
+}  // namespace ddl

@@ -1,0 +1,62 @@
+#include "launcher/words.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr std::string_view kPlain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%^";
+
+// Reads one quoted or bare word starting at `at`; leaves `at` behind it.
+std::string read_word(std::string_view text, std::size_t& at) {
+  std::string word;
+  char quote = 0;
+  for (; at < text.size(); ++at) {
+    char c = text[at];
+    if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) break;
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '\\' && quote != '\'' && at + 1 < text.size()) {
+      word += text[++at];
+    } else {
+      word += c;
+    }
+  }
+  if (quote != 0) throw UsageError(fmt::format("a quote {} is not closed in '{}'", quote, text));
+  return word;
+}
+
+}  // namespace
+
+std::string shell_quote(const std::string& word) {
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string join(const Words& words, std::string_view separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+std::string shell_line(const Words& words) {
+  Words quoted;
+  for (const std::string& word : words) quoted.push_back(shell_quote(word));
+  return join(quoted, " ");
+}
+
+Words split_shell_words(std::string_view text) {
+  Words words;
+  for (std::size_t at = 0;;) {
+    at = text.find_first_not_of(" \t\n", at);
+    if (at == std::string_view::npos) return words;
+    words.push_back(read_word(text, at));
+  }
+}
+
+}  // namespace ddl
