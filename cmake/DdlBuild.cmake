@@ -1,5 +1,6 @@
 # Language level, the one warnings target, sanitizers and where things are put.
 include(CTest)
+set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "")  # ddlrun finds the shim in <prefix>/bin/../lib
 include(GNUInstallDirs)
 
 set(CMAKE_CXX_STANDARD 20)

@@ -5,24 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/error.hpp"
-
 namespace ddl {
 
 Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
-    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {
-  if (size() == 1 || grid_.fanout(0) == 1) return;  // nobody here to share staging with, or nobody anywhere
-  area_ = fabrics_.local->take_area(spec_.limits.staging);
-  if (!area_)
-    throw Error(fmt::format("no {} bytes of shared memory left for a communicator", spec_.limits.staging),
-                "its collectives use the original library", "set DDL_STAGING_BYTES higher");
-}
+    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {}
 
 Communicator::~Communicator() {
   drop();
-  if (!area_) return;
+  if (!spec_.area.begin) return;
   std::erase_if(blocks_, SharedMemoryTransport::block_is_free);
-  fabrics_.local->return_area(area_, spec_.limits.staging, blocks_);
+  fabrics_.local->return_area(spec_.area, blocks_);
 }
 
 Operation* Communicator::start(const Call& call) {
@@ -127,7 +119,7 @@ bool Communicator::use_layout_of(const PreparedPlan& prepared) {
   blocks_.clear();
   for (int slot = 0; slot < prepared.plan.window; ++slot)
     for (Bytes offset : prepared.block_offset) {
-      blocks_.push_back(area_ + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
+      blocks_.push_back(spec_.area.begin + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
       SharedMemoryTransport::clear_block(blocks_.back());
     }
   layout_ = &prepared;

@@ -23,6 +23,7 @@ struct CommunicatorSpec {
   Rank me = 0;                      // index in members
   std::vector<HostIndex> hosts;     // of each member
   PlanLimits limits;
+  StagingArea area;                 // of this rank, at least limits.staging bytes; empty where no host has two members
 };
 
 /// The transports a communicator sends on. `local` always exists; `wire` is null in a job of one host.
@@ -33,7 +34,6 @@ struct Fabrics {
 
 class Communicator : public Outlet {
  public:
-  /// Throws Error when no staging area can be had.
   Communicator(CommunicatorSpec spec, Fabrics fabrics);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
@@ -75,7 +75,6 @@ class Communicator : public Outlet {
   CommunicatorSpec spec_;
   Grid grid_;
   Fabrics fabrics_;
-  std::byte* area_ = nullptr;
   const PreparedPlan* layout_ = nullptr;  // whose blocks the area holds
   std::vector<std::byte*> blocks_;        // of that layout: [slot][local send]
   std::map<Bytes, std::unique_ptr<PreparedPlan>> plans_;

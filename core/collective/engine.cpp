@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
-#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 
 namespace ddl {
@@ -37,6 +36,16 @@ Engine::~Engine() {
   helper_wakes_.notify_all();
   if (helper_.joinable()) helper_.join();
   for (Early& early : early_) early.view.release();
+}
+
+std::optional<StagingArea> Engine::reserve(Bytes wanted, Bytes least) {
+  std::lock_guard lock(mutex_);
+  return fabrics_.local->take_area(wanted, least);
+}
+
+void Engine::give_back(StagingArea area) {
+  std::lock_guard lock(mutex_);
+  fabrics_.local->return_area(area, {});
 }
 
 Communicator& Engine::create(CommunicatorSpec spec) {

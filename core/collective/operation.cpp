@@ -135,6 +135,13 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
   return header.segment >= segments_opened_ ? Taken::later : Taken::never;
 }
 
+Bytes Operation::wire_bytes(LaneId lane) const {
+  if (segments_ == 0) return 0;
+  Elements elements = wire_elements(prepared_->plan, tail_, lane);
+  if (segments_ > 1) elements += wire_elements(prepared_->plan, full_, lane) * (segments_ - 1);
+  return elements * element_;
+}
+
 void Operation::drop() {
   for (Run& run : runs_) {
     if (!run.open) continue;

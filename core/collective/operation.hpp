@@ -48,6 +48,8 @@ class Operation {
   enum class Taken : std::uint8_t { yes, later, never };
   /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is expected.
   Taken take(const Header& header, const View& view);
+  /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares with the rail.
+  Bytes wire_bytes(LaneId lane) const;
   /// Releases what has arrived; after a failure.
   void drop();
   /// Whom it waits for: ranks of the communicator whose messages are missing.

@@ -53,18 +53,12 @@ void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
   }
 }
 
-Bytes wire_bytes(const Plan& plan, Elements count, Bytes element_size) {
-  Elements segment = std::max<Elements>(1, plan.segment / element_size);
-  SliceTable full, tail;
-  full.compute(plan, segment, element_size);
-  tail.compute(plan, count % segment, element_size);
-  Bytes bytes = 0;
-  for (const Step& step : plan.steps) {
-    if (step.verb != Verb::send || step.fabric != Fabric::wire) continue;
-    Elements elements = full[step.slice].count * (count / segment) + tail[step.slice].count;
-    bytes += elements * element_size * step.peers;
-  }
-  return bytes;
+Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId lane) {
+  Elements elements = 0;
+  for (const Step& step : plan.steps)
+    if (step.verb == Verb::send && step.fabric == Fabric::wire && step.lane == lane)
+      elements += table[step.slice].count * step.peers;
+  return elements;
 }
 
 }  // namespace ddl

@@ -93,7 +93,7 @@ class SliceTable {
   Elements count_ = 0;
 };
 
-/// Bytes that this rank hands to other hosts for a buffer of that size: what the report compares with the rails.
-Bytes wire_bytes(const Plan& plan, Elements count, Bytes element_size);
+/// Elements that this rank hands to other hosts on one lane for a segment cut like that.
+Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId lane);
 
 }  // namespace ddl

@@ -234,6 +234,15 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
   return choice;
 }
 
+Bytes wanted_staging(const Grid& grid, const PlanLimits& limits) {
+  PlanLimits free = limits;
+  free.staging = ~Bytes{0} >> 1;
+  Bytes largest = 0;
+  for (Bytes bytes = 64; bytes <= Bytes{1} << 30; bytes *= 2)
+    largest = std::max(largest, choose(grid, bytes, free).segment);
+  return std::min(limits.staging, largest * kWindow + staging_overhead(grid, limits.rails));
+}
+
 Bytes least_staging(const Grid& grid, LaneId rails) {
   return kWindow * kLeastSegment + staging_overhead(grid, rails);
 }

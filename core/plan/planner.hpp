@@ -37,7 +37,8 @@ Bytes size_class(Bytes bytes);
 /// The choice for a buffer of that many bytes. Equal on all ranks because the arguments are.
 PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 
-/// Staging that a communicator of this grid needs at the very least.
+/// Staging that a communicator of this grid can use, and needs at the very least.
+Bytes wanted_staging(const Grid& grid, const PlanLimits& limits);
 Bytes least_staging(const Grid& grid, LaneId rails);
 
 Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice);

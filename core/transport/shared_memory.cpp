@@ -31,7 +31,7 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
     local_of_[static_cast<std::size_t>(peer.rank)] = static_cast<int>(peers_.size());
     peers_.push_back({this, peer.rank, std::move(peer.region)});
   }
-  staging_begin_ = staging_used_ = staging_peak_ = own_.staging_offset(static_cast<int>(peers_.size()));
+  staging_begin_ = staging_used_ = own_.staging_offset(static_cast<int>(peers_.size()));
   staging_end_ = staging_begin_ + staging;
 }
 
@@ -96,22 +96,32 @@ void SharedMemoryTransport::release(void* peer, void* block) {
   if (readers.fetch_sub(1, std::memory_order_acq_rel) == 1) ring(*static_cast<Peer*>(peer)->region);
 }
 
-std::byte* SharedMemoryTransport::take_area(Bytes bytes) {
-  for (auto area = returned_.begin(); area != returned_.end(); ++area) {
-    if (area->bytes != bytes || !std::all_of(area->busy.begin(), area->busy.end(), block_is_free)) continue;
-    std::byte* begin = area->begin;
-    returned_.erase(area);
-    return begin;
-  }
-  if (staging_end_ - staging_used_ < bytes || !own_.reserve(staging_used_, bytes)) return nullptr;
-  std::byte* area = own_.at(staging_used_);
-  staging_used_ += bytes;
-  staging_peak_ = std::max(staging_peak_, staging_used_);
-  return area;
+std::vector<SharedMemoryTransport::Area>::iterator SharedMemoryTransport::best_returned(Bytes bytes) {
+  auto best = returned_.end();
+  for (auto area = returned_.begin(); area != returned_.end(); ++area)
+    if (area->bytes >= bytes && (best == returned_.end() || area->bytes < best->bytes) &&
+        std::all_of(area->busy.begin(), area->busy.end(), block_is_free))
+      best = area;
+  return best;
 }
 
-void SharedMemoryTransport::return_area(std::byte* area, Bytes bytes, std::vector<std::byte*> busy) {
-  returned_.push_back({area, bytes, std::move(busy)});
+std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least) {
+  for (Bytes bytes = wanted; bytes >= least; bytes /= 2) {
+    if (auto area = best_returned(bytes); area != returned_.end()) {
+      StagingArea taken{area->begin, area->bytes};
+      returned_.erase(area);
+      return taken;
+    }
+    if (staging_end_ - staging_used_ < bytes || !own_.reserve(staging_used_, bytes)) continue;
+    StagingArea area{own_.at(staging_used_), bytes};
+    staging_used_ += round_up(bytes, 64);
+    return area;
+  }
+  return std::nullopt;
+}
+
+void SharedMemoryTransport::return_area(StagingArea area, std::vector<std::byte*> busy) {
+  returned_.push_back({area, std::move(busy)});
 }
 
 void SharedMemoryTransport::clear_block(std::byte* block) {

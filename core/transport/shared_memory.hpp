@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/partition.hpp"
@@ -22,6 +23,12 @@ struct LocalPeer {
   std::shared_ptr<Region> region;
 };
 
+/// A part of the rank's own region.
+struct StagingArea {
+  std::byte* begin = nullptr;
+  Bytes bytes = 0;
+};
+
 class SharedMemoryTransport : public Transport {
  public:
   /// `peers` in order of local rank, this rank among them at `me`. The regions are shared so that tests can run ranks as
@@ -31,14 +38,13 @@ class SharedMemoryTransport : public Transport {
   bool send(const Outgoing& message) override;
   bool progress(Inbox& inbox) override;
 
-  /// Staging of this rank that no communicator has taken.
-  Bytes staging_left() const { return staging_end_ - staging_used_; }
-  /// Most bytes of staging that were taken at once.
-  Bytes staging_peak() const { return staging_peak_ - staging_begin_; }
-  /// An area of staging for one communicator; nullptr where memory is short.
-  std::byte* take_area(Bytes bytes);
+  /// Staging taken so far, in bytes; areas that were given back are used again and not counted twice.
+  Bytes staging_taken() const { return staging_used_ - staging_begin_; }
+  /// An area for one communicator: the largest of wanted, wanted/2, ... that can be had and is at least `least`; nothing
+  /// where memory is short.
+  std::optional<StagingArea> take_area(Bytes wanted, Bytes least);
   /// Gives an area back; it is used again when the receivers have released all of its `busy` blocks.
-  void return_area(std::byte* area, Bytes bytes, std::vector<std::byte*> busy);
+  void return_area(StagingArea area, std::vector<std::byte*> busy);
 
   static void clear_block(std::byte* block);
   static bool block_is_free(const std::byte* block);
@@ -57,12 +63,11 @@ class SharedMemoryTransport : public Transport {
     std::shared_ptr<Region> region;
     std::uint32_t put = 0, taken = 0;  // entries put into its mailbox from us / taken from ours
   };
-  struct Area {
-    std::byte* begin;
-    Bytes bytes;
+  struct Area : StagingArea {
     std::vector<std::byte*> busy;
   };
 
+  std::vector<Area>::iterator best_returned(Bytes bytes);
   static void ring(Region& region);
   static void release(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
@@ -74,7 +79,7 @@ class SharedMemoryTransport : public Transport {
   std::vector<int> local_of_;  // by rank in the job, -1: elsewhere
   int me_;
   Region& own_;
-  Bytes staging_begin_, staging_end_, staging_used_, staging_peak_;
+  Bytes staging_begin_, staging_end_, staging_used_;
   std::vector<Area> returned_;
 };
 

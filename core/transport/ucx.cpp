@@ -65,6 +65,7 @@ struct UcxTransport::Impl {
   }
 
   void open_rail(const std::string& interface, const std::string& tls);
+  static void close_rail(Rail& rail);
   ucp_ep_h endpoint(Rail& rail, Rank to);
   void deliver_copy(const Header& header, const void* data);
   static ucs_status_t on_message(void* rail, const void* header, size_t header_bytes, void* data, size_t bytes,
@@ -112,10 +113,7 @@ UcxTransport::UcxTransport(const std::vector<std::string>& interfaces, const std
 
 UcxTransport::~UcxTransport() {
   close();
-  for (auto& rail : impl_->rails) {
-    ucp_worker_destroy(rail->worker);
-    ucp_cleanup(rail->context);
-  }
+  for (auto& rail : impl_->rails) Impl::close_rail(*rail);
 }
 
 std::vector<std::byte> UcxTransport::address(std::size_t rail) const {
@@ -129,9 +127,20 @@ std::vector<std::byte> UcxTransport::address(std::size_t rail) const {
   return copy;
 }
 
-void UcxTransport::set_peers(std::vector<std::vector<std::vector<std::byte>>> addresses) {
+void UcxTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
+                             std::vector<std::vector<std::vector<std::byte>>> addresses) {
+  std::vector<std::unique_ptr<Rail>> lanes;
+  for (std::size_t rail : rail_of_lane) lanes.push_back(std::move(impl_->rails[rail]));
+  for (auto& rail : impl_->rails)
+    if (rail) Impl::close_rail(*rail);
+  impl_->rails = std::move(lanes);
   for (auto& rail : impl_->rails) rail->endpoints.assign(addresses.size(), nullptr);
   impl_->addresses = std::move(addresses);
+}
+
+void UcxTransport::Impl::close_rail(Rail& rail) {
+  ucp_worker_destroy(rail.worker);
+  ucp_cleanup(rail.context);
 }
 
 ucp_ep_h UcxTransport::Impl::endpoint(Rail& rail, Rank to) {
@@ -221,7 +230,7 @@ bool UcxTransport::progress(Inbox& inbox) {
   return moved;
 }
 
-Bytes UcxTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail]->sent; }
+Bytes UcxTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane]->sent; }
 
 void UcxTransport::close() {
   impl_->closing = true;

@@ -23,14 +23,16 @@ class UcxTransport : public Transport {
 
   /// What peers need to reach rail `i` of this rank.
   std::vector<std::byte> address(std::size_t rail) const;
-  /// Told once, before the first send: addresses[rank in the job][rail], empty where there is no wire to that rank.
-  void set_peers(std::vector<std::vector<std::vector<std::byte>>> addresses);
+  /// Told once, before the first send: which own rail serves each lane, and addresses[rank in the job][lane]. Rails
+  /// without a lane are closed.
+  void set_lanes(const std::vector<std::size_t>& rail_of_lane,
+                 std::vector<std::vector<std::vector<std::byte>>> addresses);
 
   bool send(const Outgoing& message) override;
   bool progress(Inbox& inbox) override;
-  /// Payload and header bytes handed to rail `i` so far.
-  Bytes bytes_sent(std::size_t rail) const;
-  /// Keeps progressing for a moment, then closes every endpoint; after all ranks agreed that nothing is under way.
+  /// Payload and header bytes handed to a lane's rail so far.
+  Bytes bytes_sent(std::size_t lane) const;
+  /// Closes every endpoint; after all ranks agreed that nothing is under way.
   void close();
 
  private:

@@ -64,7 +64,8 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
 inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members, PlanLimits limits) {
   std::vector<Communicator*> communicators;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    CommunicatorSpec spec{id, members, static_cast<Rank>(i), {}, limits};
+    CommunicatorSpec spec{id, members, static_cast<Rank>(i), {}, limits, {}};
+    spec.area = engine(members[i]).reserve(limits.staging, limits.staging).value();
     for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
     communicators.push_back(&engine(members[i]).create(std::move(spec)));
   }

@@ -156,7 +156,8 @@ TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   VirtualJob job({0, 0});
   std::vector<float> in0 = shares(0, 5000, 1), in1 = shares(1, 5000, 1), out0(5000), out1(5000);
   auto make = [&](Rank me) -> Communicator& {
-    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}});
+    StagingArea area = job.engine(me).reserve(Bytes{1} << 20, Bytes{1} << 20).value();
+    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}, area});
   };
   Communicator& first = make(0);
   Operation* a = job.engine(0).start(first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});

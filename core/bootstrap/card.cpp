@@ -1,0 +1,172 @@
+#include "core/bootstrap/card.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+namespace ddl {
+namespace {
+
+using nlohmann::json;
+
+json binary(const std::vector<std::byte>& bytes) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return json::binary({begin, begin + bytes.size()});
+}
+
+std::vector<std::byte> bytes_of(const json& value) {
+  const auto& binary_value = value.get_binary();
+  const auto* begin = reinterpret_cast<const std::byte*>(binary_value.data());
+  return {begin, begin + binary_value.size()};
+}
+
+Card card_from(const json& j) {
+  Card card;
+  card.version = j.at("version");
+  card.trouble = j.at("trouble");
+  card.host = j.at("host");
+  card.boot_id = j.at("boot_id");
+  card.ipc = j.at("ipc");
+  card.pid = j.at("pid");
+  card.fd = j.at("fd");
+  card.nonce = j.at("nonce");
+  card.cpus = j.at("cpus").get<std::vector<int>>();
+  card.fake_hosts = j.at("fake_hosts").get<std::vector<int>>();
+  card.progress_hook = j.at("progress_hook");
+  card.staging = j.at("staging");
+  card.segment = j.at("segment");
+  for (const json& rail : j.at("rails"))
+    card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address"))});
+  return card;
+}
+
+// "ranks 3, 4 and 7 more"
+std::string list_of(const std::vector<Rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  if (ranks.size() > 8) text += fmt::format(" and {} more", ranks.size() - 8);
+  return text;
+}
+
+std::string trouble_in(const std::vector<std::optional<Card>>& cards) {
+  std::vector<Rank> absent;
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (!cards[r]) absent.push_back(static_cast<Rank>(r));
+  if (!absent.empty())
+    return fmt::format("{} did not load the engine (libddl_shim.so or libddl.so missing there, or another version)",
+                       list_of(absent));
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (!cards[r]->trouble.empty())
+      return fmt::format("rank {} on {}: {}", r, cards[r]->host, cards[r]->trouble);
+  return {};
+}
+
+// Who shares a host: as told by DDL_FAKE_HOSTS, else by equal host name, boot id and IPC namespace.
+std::string find_hosts(const std::vector<Card>& cards, Census& census) {
+  const std::vector<int>& fake = cards[0].fake_hosts;
+  if (!fake.empty()) {
+    if (std::accumulate(fake.begin(), fake.end(), std::size_t{0}) != cards.size())
+      return fmt::format("DDL_FAKE_HOSTS describes {} ranks, the job has {}",
+                         std::accumulate(fake.begin(), fake.end(), 0), cards.size());
+    for (std::size_t h = 0; h < fake.size(); ++h) {
+      census.host_of_rank.insert(census.host_of_rank.end(), static_cast<std::size_t>(fake[h]), static_cast<HostIndex>(h));
+      census.host_names.push_back(fmt::format("{}#{}", cards[0].host, h));
+    }
+    return {};
+  }
+  std::map<std::string, HostIndex> known;
+  for (const Card& card : cards) {
+    auto [host, is_new] = known.try_emplace(card.host + '\n' + card.boot_id + '\n' + card.ipc,
+                                            static_cast<HostIndex>(known.size()));
+    if (is_new) census.host_names.push_back(card.host);
+    census.host_of_rank.push_back(host->second);
+  }
+  return {};
+}
+
+// One lane per subnet that all ranks can reach. Hosts without a common subnet may still reach each other through a
+// router: then one lane over everybody's first rail is tried.
+std::string find_lanes(const std::vector<Card>& cards, Census& census) {
+  if (census.hosts() == 1) return {};
+  auto rail_in = [](const Card& card, const std::string& subnet) {
+    auto at = std::find_if(card.rails.begin(), card.rails.end(),
+                           [&](const RailCard& rail) { return rail.subnet == subnet; });
+    return static_cast<std::size_t>(at - card.rails.begin());
+  };
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].rails.empty())
+      return fmt::format("rank {} on {} has no usable network interface between hosts", r, cards[r].host);
+  for (const RailCard& rail : cards[0].rails)
+    if (std::all_of(cards.begin(), cards.end(),
+                    [&](const Card& card) { return rail_in(card, rail.subnet) < card.rails.size(); }) &&
+        std::find(census.lanes.begin(), census.lanes.end(), rail.subnet) == census.lanes.end())
+      census.lanes.push_back(rail.subnet);
+  bool routed = census.lanes.empty();
+  if (routed) census.lanes.push_back("routed");
+  for (const Card& card : cards) {
+    census.rail_of_lane.emplace_back();
+    for (const std::string& lane : census.lanes)
+      census.rail_of_lane.back().push_back(routed ? 0 : rail_in(card, lane));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> pack(const Card& card) {
+  json rails = json::array();
+  for (const RailCard& rail : card.rails)
+    rails.push_back({{"interface", rail.interface}, {"subnet", rail.subnet}, {"address", binary(rail.address)}});
+  json j = {{"version", card.version}, {"trouble", card.trouble}, {"host", card.host},
+            {"boot_id", card.boot_id}, {"ipc", card.ipc},         {"pid", card.pid},
+            {"fd", card.fd},           {"nonce", card.nonce},     {"cpus", card.cpus},
+            {"rails", rails},          {"fake_hosts", card.fake_hosts}, {"progress_hook", card.progress_hook},
+            {"staging", card.staging}, {"segment", card.segment}};
+  std::vector<std::uint8_t> packed = json::to_cbor(j);
+  const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
+  return {begin, begin + packed.size()};
+}
+
+std::optional<Card> unpack(const std::vector<std::byte>& bytes) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  json j = json::from_cbor(begin, begin + bytes.size(), true, false);
+  if (!j.is_object() || !j.contains("version") || j["version"] != kWireVersion) return std::nullopt;
+  try {
+    return card_from(j);
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<Rank> Census::ranks_with(Rank rank) const {
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < host_of_rank.size(); ++r)
+    if (host_of_rank[r] == host_of_rank[static_cast<std::size_t>(rank)]) ranks.push_back(static_cast<Rank>(r));
+  return ranks;
+}
+
+Census take_census(const std::vector<std::optional<Card>>& maybe) {
+  Census census;
+  census.trouble = trouble_in(maybe);
+  if (!census.trouble.empty()) return census;
+  std::vector<Card> cards;
+  for (const auto& card : maybe) cards.push_back(*card);
+  census.nonblocking = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.progress_hook; });
+  census.staging = cards[0].staging;
+  census.segment = cards[0].segment;
+  census.trouble = find_hosts(cards, census);
+  if (census.trouble.empty()) census.trouble = find_lanes(cards, census);
+  return census;
+}
+
+bool is_crowded(const std::vector<Card>& cards_of_host) {
+  std::set<int> cpus;
+  for (const Card& card : cards_of_host) cpus.insert(card.cpus.begin(), card.cpus.end());
+  return cards_of_host.size() > cpus.size();
+}
+
+}  // namespace ddl

@@ -1,0 +1,56 @@
+// Card: what one rank tells all others about itself before MPI_Init; Census: what all ranks conclude from all cards.
+// The census is a pure function of the cards, so every rank concludes the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+inline constexpr int kWireVersion = 1;  // of cards, headers and plans together: ranks must agree
+
+struct RailCard {
+  std::string interface, subnet;
+  std::vector<std::byte> address;  // of its worker
+};
+
+struct Card {
+  int version = kWireVersion;
+  std::string trouble;              // why this rank cannot take part; "" when it can
+  std::string host, boot_id, ipc;   // same host = all three equal
+  int pid = 0, fd = -1;             // of its region
+  std::uint64_t nonce = 0;
+  std::vector<int> cpus;            // it may run on
+  std::vector<RailCard> rails;
+  std::vector<int> fake_hosts;      // DDL_FAKE_HOSTS
+  bool progress_hook = false;       // the MPI library can call us from its own waits: needed for nonblocking calls
+  Bytes staging = 0, segment = 0;   // DDL_STAGING_BYTES, DDL_SEGMENT_BYTES; rank 0's count
+};
+
+std::vector<std::byte> pack(const Card& card);
+/// Nothing for bytes that are no card.
+std::optional<Card> unpack(const std::vector<std::byte>& bytes);
+
+struct Census {
+  std::string trouble;                     // why the job runs without the engine; "" when it runs with it
+  std::vector<HostIndex> host_of_rank;
+  std::vector<std::string> host_names;     // by HostIndex
+  std::vector<std::string> lanes;          // subnets that every host has, in rank 0's order; one lane each
+  std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
+  bool nonblocking = false;                // every rank has the progress hook
+  Bytes staging = 0, segment = 0;
+  /// Ranks on the host of `rank`, in order.
+  std::vector<Rank> ranks_with(Rank rank) const;
+  int hosts() const { return static_cast<int>(host_names.size()); }
+};
+
+/// cards[r] is rank r's card, nothing where it published none.
+Census take_census(const std::vector<std::optional<Card>>& cards);
+
+/// Whether the ranks of that host outnumber the cores they may run on.
+bool is_crowded(const std::vector<Card>& cards_of_host);
+
+}  // namespace ddl

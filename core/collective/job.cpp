@@ -1,0 +1,246 @@
+#include "core/collective/job.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/device/device_memory.hpp"
+#include "core/topology/nics.hpp"
+
+namespace ddl {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string ipc_namespace() {
+  struct stat info {};
+  return ::stat("/proc/self/ns/ipc", &info) == 0 ? std::to_string(info.st_ino) : "";
+}
+
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+}  // namespace
+
+Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook)
+    : bootstrap_(std::move(bootstrap)), env_(env) {
+  bootstrap_->publish(pack(make_card(trouble, progress_hook)));
+}
+
+Job::~Job() = default;
+
+Card Job::make_card(const std::string& trouble, bool progress_hook) {
+  Card card;
+  card.host = host_name();
+  card.boot_id = boot_id();
+  card.ipc = ipc_namespace();
+  card.cpus = allowed_cpus();
+  card.fake_hosts = env_.fake_hosts;
+  card.progress_hook = progress_hook;
+  card.staging = env_.staging_bytes;
+  card.segment = env_.segment_bytes;
+  card.trouble = env_.enable ? trouble : "DDL_ENABLE=0";
+  if (!card.trouble.empty()) return card;
+  try {
+    card.pid = ::getpid();
+    card.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+    region_ = std::make_shared<Region>(Region::create(bootstrap_->local_size(), env_.staging_bytes, card.nonce));
+    card.fd = region_->fd();
+    if (bootstrap_->hosts() != 1 || !env_.fake_hosts.empty()) open_rails(card);
+  } catch (const Error& error) {
+    card.trouble = error.what();
+  }
+  return card;
+}
+
+void Job::open_rails(Card& card) {
+  std::vector<std::string> wanted;
+  if (!env_.rails.empty()) wanted = split(env_.rails, ',');
+  if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
+  RailChoice choice = choose_rails(list_nics(), wanted);
+  for (const std::string& missing : choice.missing)
+    throw Error(fmt::format("DDL_RAILS names {}, which this host does not have", missing), "",
+                "see `ddl-probe --text` for those it has");
+  std::vector<std::string> names;
+  for (const Nic& nic : choice.rails) names.push_back(nic.name);
+  if (names.empty()) return;
+  wire_ = std::make_unique<UcxTransport>(names, env_.ucx_tls);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    card.rails.push_back({names[i], subnet_of(choice.rails[i]), wire_->address(i)});
+}
+
+std::string Job::connect(std::function<void()> guest) {
+  std::vector<std::optional<Card>> maybe;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    std::optional<std::vector<std::byte>> bytes = bootstrap_->card_of(rank);
+    maybe.push_back(bytes ? unpack(*bytes) : std::nullopt);
+  }
+  census_ = take_census(maybe);
+  if (!census_.trouble.empty()) return census_.trouble;
+  std::vector<Card> cards;
+  for (auto& card : maybe) cards.push_back(std::move(*card));
+  set_log_speaker(fmt::format("rank {} on {}", rank(), cards[static_cast<std::size_t>(rank())].host));
+
+  if (std::string trouble = attach_local(cards); !trouble.empty()) return trouble;
+  if (census_.hosts() > 1) connect_wire(cards);
+  Waiting waiting;
+  waiting.guest = std::move(guest);
+  waiting.stall_warning = static_cast<Nanoseconds>(env_.stall_warn_s * 1e9);
+  std::vector<Card> here;
+  for (Rank peer : census_.ranks_with(rank())) here.push_back(cards[static_cast<std::size_t>(peer)]);
+  if (is_crowded(here)) waiting.spins = 0;
+  engine_ = std::make_unique<Engine>(Fabrics{local_.get(), census_.hosts() > 1 ? wire_.get() : nullptr}, waiting);
+  predicted_ = std::vector<std::atomic<Bytes>>(census_.lanes.size());
+  return {};
+}
+
+std::string Job::attach_local(const std::vector<Card>& cards) {
+  std::vector<Rank> here = census_.ranks_with(rank());
+  std::vector<LocalPeer> peers;
+  int me = 0;
+  if (here.size() > static_cast<std::size_t>(bootstrap_->local_size()))
+    return fmt::format("PMIx counts {} ranks on this host, there are {}", bootstrap_->local_size(), here.size());
+  for (Rank peer : here) {
+    const Card& card = cards[static_cast<std::size_t>(peer)];
+    if (peer == rank()) {
+      me = static_cast<int>(peers.size());
+      peers.push_back({peer, region_});
+      continue;
+    }
+    std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce);
+    if (!region)
+      return fmt::format("rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
+                         rank(), peer);
+    peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
+  }
+  local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), me, census_.staging);
+  return {};
+}
+
+void Job::connect_wire(const std::vector<Card>& cards) {
+  std::vector<std::vector<std::vector<std::byte>>> addresses;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    addresses.emplace_back();
+    for (std::size_t rail : census_.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);
+  }
+  wire_->set_lanes(census_.rail_of_lane[static_cast<std::size_t>(rank())], std::move(addresses));
+}
+
+PlanLimits Job::limits() const {
+  return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging, census_.segment};
+}
+
+std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
+  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}};
+  for (Rank member : spec.members) spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
+  Grid grid = Grid::from_hosts(spec.hosts);
+  if (grid.fanout(0) == 1) return spec;  // no host has two members: nothing is staged
+  Bytes wanted = round_up(wanted_staging(grid, spec.limits), 4096);
+  auto area = engine_->reserve(std::min(wanted, census_.staging), least_staging(grid, spec.limits.rails));
+  if (!area) return std::nullopt;
+  spec.area = *area;
+  spec.limits.staging = area->bytes;
+  return spec;
+}
+
+bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, const char* collective) {
+  call.communicator = &communicator;
+  call.asked = asked;
+  call.collective = collective;
+  call.began = now();
+  call.holds_helper = false;
+  Call work = asked;
+  if (is_device_memory(asked.in) || is_device_memory(asked.out)) {
+    call.staged.resize(asked.bytes());
+    if (!copy_device_memory(call.staged.data(), asked.in, asked.bytes())) return false;
+    work.in = work.out = call.staged.data();
+  }
+  call.operation = engine_->start(communicator, work);
+  return true;
+}
+
+void Job::run_in_background(JobCall& call) {
+  call.holds_helper = true;
+  engine_->hold_helper();
+}
+
+bool Job::finish(JobCall& call) {
+  if (call.holds_helper) engine_->release_helper();
+  const PreparedPlan& prepared = call.operation->prepared();
+  counters_.count_plan(call.collective, size_class(call.asked.bytes()), prepared.plan.name);
+  for (std::size_t lane = 0; lane < predicted_.size(); ++lane)
+    predicted_[lane].fetch_add(call.operation->wire_bytes(static_cast<LaneId>(lane)), std::memory_order_relaxed);
+  engine_->finish(*call.communicator, call.operation);
+  counters_.count_engine(call.collective, call.asked.bytes(), now() - call.began);
+  bool failed = engine_->failed();
+  if (!call.staged.empty() && !failed) failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());
+  call.staged.clear();
+  return !failed;
+}
+
+std::string Job::report_part() const {
+  nlohmann::json part = counters_.to_json();
+  part["rails"] = nlohmann::json::array();
+  for (std::size_t lane = 0; lane < census_.lanes.size() && engine_; ++lane)
+    part["rails"].push_back({{"name", census_.lanes[lane]},
+                             {"bytes_sent", wire_->bytes_sent(lane)},
+                             {"bytes_predicted", predicted_[lane].load()}});
+  part["staging_bytes"] = local_ ? local_->staging_taken() : 0;
+  return part.dump();
+}
+
+std::string Job::report(const std::vector<std::string>& parts) const {
+  using nlohmann::json;
+  json report = {{"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census_.trouble}};
+  report["collectives"] = report["rails"] = report["algorithms"] = json::array();
+  report["staging_bytes"] = 0;
+  for (const std::string& text : parts) {
+    json part = json::parse(text, nullptr, false);
+    if (part.is_discarded()) continue;
+    if (report["algorithms"].empty()) report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
+    report["staging_bytes"] = std::max(report["staging_bytes"].get<Bytes>(), part["staging_bytes"].get<Bytes>());
+    merge_counts(report, part);
+  }
+  json hosts = json::array();
+  for (int h = 0; h < census_.hosts(); ++h) {
+    json ranks = json::array();
+    for (std::size_t r = 0; r < census_.host_of_rank.size(); ++r)
+      if (census_.host_of_rank[r] == h) ranks.push_back(r);
+    hosts.push_back({{"name", census_.host_names[static_cast<std::size_t>(h)]}, {"ranks", ranks}});
+  }
+  json dims = json::array();
+  if (!census_.host_of_rank.empty()) {
+    Grid grid = Grid::from_hosts(census_.host_of_rank);
+    for (int d = 0; d < grid.dimensions(); ++d) dims.push_back(grid.fanout(d));
+  }
+  report["grid"] = {{"hosts", hosts}, {"dims", dims}};
+  return report.dump(2) + "\n";
+}
+
+}  // namespace ddl

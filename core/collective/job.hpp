@@ -1,0 +1,84 @@
+// Job: this process's part in a job, from its card to its last collective. The only object that knows all of bootstrap,
+// transports and engine.
+//
+// Life: announce (before MPI_Init) → connect (after it) → agree, by whoever drives it, that all ranks connected →
+// communicators and calls → close. Every step before the agreement may fail; then the whole job uses the original library.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/env.hpp"
+#include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/card.hpp"
+#include "core/collective/engine.hpp"
+#include "core/trace/counters.hpp"
+#include "core/transport/ucx.hpp"
+
+namespace ddl {
+
+/// A call under way, with host copies of its buffers where these are device memory.
+struct JobCall {
+  Communicator* communicator = nullptr;
+  Operation* operation = nullptr;
+  Call asked{};
+  std::vector<std::byte> staged;
+  Nanoseconds began = 0;
+  const char* collective = "";
+  bool holds_helper = false;
+};
+
+class Job {
+ public:
+  /// Publishes this rank's card. `trouble`: why this rank cannot take part, "" when it can. `progress_hook`: the MPI
+  /// library can call us from its waits.
+  Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook);
+  ~Job();
+
+  /// Reads all cards and attaches what they name. Returns what is in the way on this rank, "" when all is well. `guest`
+  /// moves the original library while a rank waits.
+  std::string connect(std::function<void()> guest);
+
+  Rank rank() const { return bootstrap_->rank(); }
+  Rank size() const { return bootstrap_->size(); }
+  const Census& census() const { return census_; }
+  Engine& engine() { return *engine_; }
+  Counters& counters() { return counters_; }
+  const Env& env() const { return env_; }
+
+  /// What a communicator of these members needs on this rank: its spec without id, with an area of staging and what the
+  /// area offers as limits.staging; nothing where memory is short. The members agree on the least of all offers.
+  std::optional<CommunicatorSpec> prepare(std::vector<Rank> members, Rank me);
+
+  /// Starts a call; `background`: it is advanced while the program computes. False when a device copy fails.
+  bool start(JobCall& call, Communicator& communicator, const Call& asked, const char* collective);
+  void run_in_background(JobCall& call);
+  /// After the operation is done: brings results back to the device, counts, gives the operation back.
+  bool finish(JobCall& call);
+
+  /// This rank's part of the report, and the report made of all parts.
+  std::string report_part() const;
+  std::string report(const std::vector<std::string>& parts) const;
+
+ private:
+  Card make_card(const std::string& trouble, bool progress_hook);
+  void open_rails(Card& card);
+  std::string attach_local(const std::vector<Card>& cards);
+  void connect_wire(const std::vector<Card>& cards);
+  PlanLimits limits() const;
+
+  std::unique_ptr<Bootstrap> bootstrap_;
+  Env env_;
+  std::shared_ptr<Region> region_;
+  std::unique_ptr<UcxTransport> wire_;
+  std::unique_ptr<SharedMemoryTransport> local_;
+  std::unique_ptr<Engine> engine_;
+  Census census_;
+  Counters counters_;
+  std::vector<std::atomic<Bytes>> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+};
+
+}  // namespace ddl

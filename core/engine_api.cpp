@@ -1,0 +1,237 @@
+// The wall between C++ and the fronts: every exception ends here and becomes a failure text.
+#include "core/engine_api.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/bootstrap/pmix_bootstrap.hpp"
+#include "core/collective/job.hpp"
+#include "core/reduce/reduce.hpp"
+
+using ddl::Bytes;
+
+struct ddl_job {
+  std::unique_ptr<ddl::Job> job;
+  std::string failure;  // found at the wall, before or beside the engine's own
+  std::string text;     // last string lent to a caller
+  std::mutex mutex;
+  std::vector<std::unique_ptr<ddl_work>> works;  // all ever made
+  std::vector<ddl_work*> idle;
+};
+
+struct ddl_comm {
+  ddl_job* job;
+  ddl::CommunicatorSpec spec;
+  ddl::Communicator* communicator = nullptr;
+};
+
+struct ddl_work {
+  ddl_job* job = nullptr;
+  ddl::JobCall call;
+};
+
+namespace {
+
+// Runs `body`; an exception becomes the job's failure and `otherwise` the result.
+template <class Body, class Result>
+Result guarded(ddl_job* job, Result otherwise, Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    if (job) {
+      std::lock_guard lock(job->mutex);
+      if (job->failure.empty()) job->failure = error.what();
+    }
+    return otherwise;
+  }
+}
+
+// One line per job: by rank 0, unless something only one rank knows.
+void warn_once(const ddl_job* job, const std::string& text) {
+  if (job->job->rank() == 0) ddl::log_warning(text);
+}
+
+ddl_job* announce(int progress_hook) {
+  return guarded(nullptr, static_cast<ddl_job*>(nullptr), [&]() -> ddl_job* {
+    ddl::Env env;
+    std::string trouble;
+    try {
+      env = ddl::load_env();
+    } catch (const ddl::UsageError& error) {
+      trouble = error.what();
+    }
+    std::unique_ptr<ddl::Bootstrap> bootstrap = ddl::make_pmix_bootstrap(env.timeout_s);
+    if (!bootstrap) return nullptr;
+    auto job = std::make_unique<ddl_job>();
+    job->job = std::make_unique<ddl::Job>(std::move(bootstrap), env, trouble, progress_hook != 0);
+    for (const std::string& warning : env.warnings) warn_once(job.get(), warning);
+    return job.release();
+  });
+}
+
+void describe_setup(const ddl::Job& job) {
+  if (job.rank() != 0 || job.env().verbose == 0) return;
+  const ddl::Census& census = job.census();
+  std::string lanes;
+  for (const std::string& lane : census.lanes) lanes += (lanes.empty() ? "" : ", ") + lane;
+  ddl::log_info(fmt::format("engine on {} of {} ranks, {} host{}{}; kernels {}; nonblocking {}", job.size(), job.size(),
+                            census.hosts(), census.hosts() == 1 ? "" : "s", lanes.empty() ? "" : ", rails " + lanes,
+                            ddl::reduce_kernel_name(), census.nonblocking ? "yes" : "no"));
+}
+
+int connect(ddl_job* job, void (*guest)()) {
+  return guarded(job, static_cast<int>(DDL_TROUBLE_HERE), [&]() -> int {
+    std::string trouble = job->job->connect(guest);
+    if (trouble.empty()) {
+      describe_setup(*job->job);
+      return DDL_CONNECTED;
+    }
+    std::string text = "collectives use the original library: " + trouble;
+    if (job->job->census().trouble.empty()) {
+      ddl::log_warning(text);
+      return DDL_TROUBLE_HERE;
+    }
+    if (job->job->env().enable) warn_once(job, text);
+    return DDL_ALL_PASS_THROUGH;
+  });
+}
+
+int nonblocking(ddl_job* job) { return job->job->census().nonblocking; }
+int verbose(ddl_job* job) { return static_cast<int>(job->job->env().verbose); }
+
+ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer) {
+  *offer = 0;
+  return guarded(job, static_cast<ddl_comm*>(nullptr), [&]() -> ddl_comm* {
+    auto spec = job->job->prepare({members, members + n}, me);
+    if (!spec) return nullptr;
+    *offer = spec->limits.staging;
+    return new ddl_comm{job, std::move(*spec)};
+  });
+}
+
+void comm_start(ddl_comm* comm, uint64_t id, uint64_t staging) {
+  guarded(comm->job, 0, [&] {
+    comm->spec.id = id;
+    comm->spec.limits.staging = staging;
+    comm->communicator = &comm->job->job->engine().create(comm->spec);
+    return 0;
+  });
+}
+
+void comm_free(ddl_comm* comm) {
+  guarded(comm->job, 0, [&] {
+    ddl::Engine& engine = comm->job->job->engine();
+    if (comm->communicator)
+      engine.destroy(*comm->communicator);
+    else if (comm->spec.area.begin)
+      engine.give_back(comm->spec.area);
+    delete comm;
+    return 0;
+  });
+}
+
+ddl_work* take_work(ddl_job* job) {
+  std::lock_guard lock(job->mutex);
+  if (job->idle.empty()) {
+    job->works.push_back(std::make_unique<ddl_work>());
+    job->works.back()->job = job;
+    job->idle.push_back(job->works.back().get());
+  }
+  ddl_work* work = job->idle.back();
+  job->idle.pop_back();
+  return work;
+}
+
+ddl_work* all_reduce(ddl_comm* comm, const ddl_all_reduce_call* call, int background) {
+  return guarded(comm->job, static_cast<ddl_work*>(nullptr), [&]() -> ddl_work* {
+    ddl::Job& job = *comm->job->job;
+    if (job.engine().failed()) return nullptr;
+    ddl_work* work = take_work(comm->job);
+    ddl::Call asked{call->in, call->out, call->count, static_cast<ddl::DType>(call->type), static_cast<ddl::Op>(call->op)};
+    if (!job.start(work->call, *comm->communicator, asked, call->collective))
+      throw ddl::Error("cannot copy a device buffer to the host");
+    if (background) job.run_in_background(work->call);
+    return work;
+  });
+}
+
+int test(ddl_work* work) {
+  return guarded(work->job, 1, [&]() -> int { return work->job->job->engine().test(work->call.operation); });
+}
+
+void wait(ddl_work* work) {
+  guarded(work->job, 0, [&] {
+    work->job->job->engine().wait(*work->call.communicator, work->call.operation);
+    return 0;
+  });
+}
+
+int finish(ddl_work* work) {
+  return guarded(work->job, 0, [&]() -> int {
+    bool right = work->job->job->finish(work->call);
+    std::lock_guard lock(work->job->mutex);
+    work->job->idle.push_back(work);
+    return right;
+  });
+}
+
+int progress(ddl_job* job) {
+  return guarded(job, 0, [&]() -> int { return job->job->engine().progress(); });
+}
+
+const char* failure(ddl_job* job) {
+  std::string engine = job->job->engine().failure();
+  std::lock_guard lock(job->mutex);
+  if (job->failure.empty()) job->failure = engine;
+  return job->failure.c_str();
+}
+
+void count_original(ddl_job* job, const char* collective, const char* reason, uint64_t bytes, int64_t ns) {
+  guarded(nullptr, 0, [&] {
+    job->job->counters().count_original(collective, reason, bytes, ns);
+    return 0;
+  });
+}
+
+const char* report_file(ddl_job* job) { return job->job->env().report.c_str(); }
+
+const char* report_part(ddl_job* job) {
+  return guarded(job, "", [&] {
+    job->text = job->job->report_part();
+    return job->text.c_str();
+  });
+}
+
+void write_report(ddl_job* job, size_t parts, const char* const* part) {
+  guarded(nullptr, 0, [&] {
+    std::ofstream file(job->job->env().report);
+    file << job->job->report({part, part + parts});
+    file.close();
+    if (!file) ddl::log_warning(fmt::format("cannot write the report to {}", job->job->env().report));
+    return 0;
+  });
+}
+
+void close_job(ddl_job* job) {
+  guarded(nullptr, 0, [&] {
+    delete job;
+    return 0;
+  });
+}
+
+constexpr ddl_engine_api kApi = {
+    DDL_ENGINE_VERSION, announce, connect, nonblocking, verbose,        comm_prepare, comm_start,  comm_free,    all_reduce, test,
+    wait,               finish,   progress, failure,    count_original, report_file,  report_part, write_report, close_job};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const ddl_engine_api* ddl_engine(uint32_t version) {
+  return version == DDL_ENGINE_VERSION ? &kApi : nullptr;
+}

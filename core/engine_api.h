@@ -1,0 +1,67 @@
+/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type and no
+ * exception crosses it. The one exported symbol is ddl_engine().
+ *
+ * Order of use: announce, (the program's own initialisation), connect, the fronts agree that every rank connected, then
+ * communicators and calls, then close. Thread safety: everything after connect, except close. */
+#ifndef DDL_ENGINE_API_H
+#define DDL_ENGINE_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { DDL_ENGINE_VERSION = 1 };
+
+typedef struct ddl_job ddl_job;
+typedef struct ddl_comm ddl_comm;
+typedef struct ddl_work ddl_work;
+
+typedef struct ddl_all_reduce_call {
+  const void* in; /* may be out */
+  void* out;
+  uint64_t count;         /* elements */
+  int32_t type, op;       /* ddl::DType, ddl::Op */
+  const char* collective; /* name for the report, a literal */
+} ddl_all_reduce_call;
+
+enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
+
+typedef struct ddl_engine_api {
+  uint32_t version;
+  /* Publishes this process's card; NULL outside any job. progress_hook: the MPI library can call us from its waits. */
+  ddl_job* (*announce)(int progress_hook);
+  /* Reads everybody's cards. DDL_ALL_PASS_THROUGH: every rank came to the same conclusion, nobody need ask. `guest`
+   * moves the original library while we wait. */
+  int (*connect)(ddl_job* job, void (*guest)(void));
+  int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
+  int (*verbose)(ddl_job* job);
+  /* A communicator of `n` ranks of the job, not usable yet; *offer: staging it can have here, 0 for none. */
+  ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer);
+  /* Makes it usable, with the identity and the staging that its members agreed on. */
+  void (*comm_start)(ddl_comm* comm, uint64_t id, uint64_t staging);
+  void (*comm_free)(ddl_comm* comm);
+  /* Starts a call; background: it moves while the program computes. NULL: failed, see failure(). */
+  ddl_work* (*all_reduce)(ddl_comm* comm, const ddl_all_reduce_call* call, int background);
+  int (*test)(ddl_work* work);
+  void (*wait)(ddl_work* work);
+  int (*finish)(ddl_work* work); /* after test or wait said done; 1 when the result is right */
+  int (*progress)(ddl_job* job);
+  const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
+  void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes, int64_t ns);
+  const char* (*report_file)(ddl_job* job); /* "" when no report is asked for */
+  /* This rank's part of the report; valid until the next call. */
+  const char* (*report_part)(ddl_job* job);
+  void (*write_report)(ddl_job* job, size_t parts, const char* const* part);
+  void (*close)(ddl_job* job);
+} ddl_engine_api;
+
+/* NULL when the version does not match. */
+const ddl_engine_api* ddl_engine(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+#include "core/trace/counters.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ddl {
+namespace {
+
+using nlohmann::json;
+
+// Adds every number of `from` to the entry of `into` that has the same value under `key`; unknown entries are taken over.
+void merge_lists(json& into, const json& from, const char* key, const char* second_key) {
+  for (const json& entry : from) {
+    auto same = [&](const json& known) {
+      return known.value(key, json()) == entry.value(key, json()) &&
+             known.value(second_key, json()) == entry.value(second_key, json());
+    };
+    auto known = std::find_if(into.begin(), into.end(), same);
+    if (known == into.end()) {
+      into.push_back(entry);
+      continue;
+    }
+    for (const char* number : {"calls", "bytes", "seconds"})
+      if (entry.contains(number)) {
+        if (entry[number].is_number_integer())
+          (*known)[number] = known->value(number, std::uint64_t{0}) + entry[number].get<std::uint64_t>();
+        else
+          (*known)[number] = known->value(number, 0.0) + entry[number].get<double>();
+      }
+  }
+}
+
+// The entry of that name; allocates at its first use only.
+template <class Map>
+auto& at(Map& map, const char* name) {
+  auto found = map.find(std::string_view(name));
+  return found == map.end() ? map[name] : found->second;
+}
+
+}  // namespace
+
+void Counters::count_engine(const char* collective, Bytes bytes, Nanoseconds time) {
+  std::lock_guard lock(mutex_);
+  at(collectives_, collective).engine.add(bytes, time);
+}
+
+void Counters::count_original(const char* collective, const char* reason, Bytes bytes, Nanoseconds time) {
+  std::lock_guard lock(mutex_);
+  at(at(collectives_, collective).original, reason).add(bytes, time);
+}
+
+void Counters::count_plan(const char* collective, Bytes size_class, const std::string& plan) {
+  std::lock_guard lock(mutex_);
+  auto& entry = at(plans_, collective)[size_class];
+  if (entry.second++ == 0) entry.first = plan;
+}
+
+json Counters::to_json() const {
+  std::lock_guard lock(mutex_);
+  auto seconds = [](const Tally& tally) { return static_cast<double>(tally.time) * 1e-9; };
+  json collectives = json::array(), algorithms = json::array();
+  for (const auto& [name, collective] : collectives_) {
+    const Tally& engine = collective.engine;
+    json original = json::array();
+    for (const auto& [reason, tally] : collective.original)
+      original.push_back(
+          {{"reason", reason}, {"calls", tally.calls}, {"bytes", tally.bytes}, {"seconds", seconds(tally)}});
+    collectives.push_back({{"name", name},
+                           {"engine", {{"calls", engine.calls}, {"bytes", engine.bytes}, {"seconds", seconds(engine)}}},
+                           {"original", original}});
+  }
+  for (const auto& [collective, plans] : plans_)
+    for (const auto& [size_class, plan] : plans)
+      algorithms.push_back(
+          {{"collective", collective}, {"bytes_up_to", size_class}, {"plan", plan.first}, {"calls", plan.second}});
+  return {{"collectives", collectives}, {"algorithms", algorithms}};
+}
+
+void merge_counts(json& into, const json& from) {
+  for (const json& collective : from.value("collectives", json::array())) {
+    auto known = std::find_if(into["collectives"].begin(), into["collectives"].end(),
+                              [&](const json& one) { return one["name"] == collective["name"]; });
+    if (known == into["collectives"].end()) {
+      into["collectives"].push_back(collective);
+      continue;
+    }
+    json engines = json::array({(*known)["engine"]});
+    merge_lists(engines, json::array({collective["engine"]}), "name", "reason");
+    (*known)["engine"] = engines[0];
+    merge_lists((*known)["original"], collective["original"], "reason", "reason");
+  }
+  merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
+}
+
+}  // namespace ddl

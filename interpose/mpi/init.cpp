@@ -1,0 +1,143 @@
+// MPI_Init and MPI_Finalize: the engine's life inside the program's.
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <string>
+
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+// Loading UCX installs signal handlers; the program's stay the program's.
+class SignalKeeper {
+ public:
+  SignalKeeper() {
+    for (int s = 1; s < kSignals; ++s) known_[s] = sigaction(s, nullptr, &before_[s]) == 0;
+  }
+  ~SignalKeeper() {
+    for (int s = 1; s < kSignals; ++s)
+      if (known_[s]) sigaction(s, &before_[s], nullptr);
+  }
+
+ private:
+  static constexpr int kSignals = 32;
+  struct sigaction before_[kSignals];
+  bool known_[kSignals] = {};
+};
+
+const ddl_engine_api* load_engine() {
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<void*>(&load_engine), &self)) return nullptr;
+  std::string path = self.dli_fname;
+  path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* rank = getenv("PMIX_RANK");
+  if (!library) {
+    if (!rank || strcmp(rank, "0") == 0)
+      fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", dlerror());
+    return nullptr;
+  }
+  auto engine = reinterpret_cast<const ddl_engine_api* (*)(uint32_t)>(dlsym(library, "ddl_engine"));
+  return engine ? engine(DDL_ENGINE_VERSION) : nullptr;
+}
+
+// Open MPI's own progress: moves everything, and calls us back from the program's waits.
+void find_progress(State& s) {
+  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;
+  s.opal_progress = reinterpret_cast<int (*)()>(dlsym(library, "opal_progress"));
+  s.opal_progress_register = reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_register"));
+  s.opal_progress_unregister = reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_unregister"));
+}
+
+void announce() {
+  State& s = state();
+  find_progress(s);
+  SignalKeeper keeper;
+  s.api = load_engine();
+  if (s.api) s.job = s.api->announce(s.opal_progress_register && s.opal_progress_unregister);
+}
+
+// Every rank that could connect asks all others whether they could. (Not with an all-reduce: that one is ours.)
+bool all_ranks(bool here) {
+  int size = 0, mine = here;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::vector<int> all(static_cast<std::size_t>(size));
+  PMPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  for (int one : all)
+    if (!one) return false;
+  return true;
+}
+
+void connect() {
+  State& s = state();
+  if (!s.job) return;
+  PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
+  SignalKeeper keeper;
+  int connected = s.api->connect(s.job, move_original);
+  if (connected == DDL_ALL_PASS_THROUGH) return;
+  s.active = all_ranks(connected == DDL_CONNECTED);
+  if (s.active) adopt_world();
+}
+
+void write_report() {
+  State& s = state();
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  const char* part = s.api->report_part(s.job);
+  if (!s.active) {
+    if (rank == 0) s.api->write_report(s.job, 1, &part);
+    return;
+  }
+  int bytes = static_cast<int>(strlen(part)) + 1;
+  std::vector<int> lengths(static_cast<std::size_t>(size)), offsets(lengths.size());
+  PMPI_Gather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  int total = 0;
+  for (std::size_t r = 0; r < lengths.size(); ++r) offsets[r] = total, total += lengths[r];
+  std::vector<char> text(static_cast<std::size_t>(total) + 1);
+  PMPI_Gatherv(part, bytes, MPI_CHAR, text.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  std::vector<const char*> parts;
+  for (int offset : offsets) parts.push_back(text.data() + offset);
+  s.api->write_report(s.job, parts.size(), parts.data());
+}
+
+}  // namespace
+
+int init(int* argc, char*** argv) {
+  announce();
+  int result = DDL_NEXT(MPI_Init)(argc, argv);
+  if (result == MPI_SUCCESS) connect();
+  return result;
+}
+
+int init_thread(int* argc, char*** argv, int required, int* provided) {
+  announce();
+  int result = DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided);
+  if (result == MPI_SUCCESS) connect();
+  return result;
+}
+
+int finalize() {
+  State& s = state();
+  if (s.job) {
+    if (s.active) {
+      PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
+      close_requests();
+    }
+    if (*s.api->report_file(s.job)) write_report();
+    if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
+    s.active = false;
+    if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);
+    s.api->close(s.job);
+    s.job = nullptr;
+  }
+  return DDL_NEXT(MPI_Finalize)();
+}
+
+}  // namespace ddl::mpi

@@ -1,0 +1,144 @@
+/* libddl_shim.so: the one preloaded object.
+ *
+ * It needs libc alone, has no constructor and does nothing until the first MPI_Init*: then it loads its sibling
+ * libddl_mpi.so, hands it the functions the program would have called, and from then on asks it. In a process that uses
+ * no MPI it is never entered.
+ *
+ * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork), a libmpi that
+ * was loaded with RTLD_LOCAL (find_next), a child that inherits our environment (DDL_OWNER_PID), an MPI library that we do
+ * not know (is_open_mpi). The front is never unloaded. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/front.h"
+
+#define DDL_EXPORT __attribute__((visibility("default")))
+
+static ddl_mpi_table next;
+static ddl_mpi_table front;
+static volatile int front_is_up;       /* in this very process, not in forked children */
+static __thread int depth __attribute__((tls_model("initial-exec")));
+static pthread_once_t front_once = PTHREAD_ONCE_INIT;
+
+static int first_libmpi(struct dl_phdr_info* info, size_t size, void* path) {
+  const char* slash = strrchr(info->dlpi_name, '/');
+  (void)size;
+  if (strncmp(slash ? slash + 1 : info->dlpi_name, "libmpi.so", 9) != 0) return 0;
+  *(const char**)path = info->dlpi_name;
+  return 1;
+}
+
+/* What the program would have called: the next definition in its own search order; where libmpi is not in that (loaded
+ * with RTLD_LOCAL, as plugins do), the one of the libmpi that is loaded. */
+static ddl_function find_next(const char* name) {
+  void* found = dlsym(RTLD_NEXT, name);
+  if (!found) {
+    const char* path = NULL;
+    dl_iterate_phdr(first_libmpi, &path);
+    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (library) found = dlsym(library, name);
+  }
+  return (ddl_function)(uintptr_t)found;
+}
+
+static ddl_function resolve(ddl_function* slot, const char* name) {
+  ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+  if (!found) {
+    found = find_next(name);
+    if (!found) {
+      fprintf(stderr, "ddl: error: no MPI library in this process defines %s; link the program with one\n", name);
+      _exit(127); /* what the loader would have done without us */
+    }
+    __atomic_store_n(slot, found, __ATOMIC_RELAXED);
+  }
+  return found;
+}
+
+static void after_fork(void) { front_is_up = 0; }
+
+/* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that have it. */
+static void warn(const char* why) {
+  const char* rank = getenv("PMIX_RANK");
+  if (!rank || strcmp(rank, "0") == 0)
+    fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", why);
+}
+
+static int is_open_mpi(void) {
+  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  return library && dlsym(library, "ompi_mpi_comm_world") &&
+         dlsym(library, "MPI_Init") && (dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
+}
+
+/* A process that an MPI process of ours started must not join its parent's job a second time. */
+static int is_child_of_owner(void) {
+  const char* owner = getenv("DDL_OWNER_PID");
+  return owner && atol(owner) != (long)getpid();
+}
+
+static void load_front(void) {
+  Dl_info self;
+  char path[4096];
+  if (is_child_of_owner() || !getenv("PMIX_NAMESPACE")) return;
+  if (!is_open_mpi()) {
+    warn("this program's MPI library is not Open MPI 4 or 5");
+    return;
+  }
+  if (!dladdr((void*)(uintptr_t)load_front, &self)) return;
+  const char* slash = strrchr(self.dli_fname, '/');
+  int folder = slash ? (int)(slash - self.dli_fname) : 1;
+  snprintf(path, sizeof path, "%.*s/libddl_mpi.so", folder, slash ? self.dli_fname : ".");
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    warn(dlerror());
+    return;
+  }
+  ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)dlsym(library, "ddl_mpi_front");
+#define DDL_HOOK(name, arguments) next.name = find_next(#name);
+#include "interpose/mpi_hooks.def"
+#undef DDL_HOOK
+  if (!make || !make(DDL_FRONT_VERSION, &next, &front)) return;
+  char owner[32];
+  snprintf(owner, sizeof owner, "%ld", (long)getpid());
+  setenv("DDL_OWNER_PID", owner, 1);
+  pthread_atfork(NULL, NULL, after_fork);
+  front_is_up = 1;
+}
+
+#define PARAMS_0 void
+#define PARAMS_2 ddl_word a, ddl_word b
+#define PARAMS_3 PARAMS_2, ddl_word c
+#define PARAMS_4 PARAMS_3, ddl_word d
+#define PARAMS_5 PARAMS_4, ddl_word e
+#define PARAMS_6 PARAMS_5, ddl_word f
+#define PARAMS_7 PARAMS_6, ddl_word g
+#define PARAMS_9 PARAMS_7, ddl_word h, ddl_word i
+#define PARAMS_10 PARAMS_9, ddl_word j
+#define ARGUMENTS_0
+#define ARGUMENTS_2 a, b
+#define ARGUMENTS_3 ARGUMENTS_2, c
+#define ARGUMENTS_4 ARGUMENTS_3, d
+#define ARGUMENTS_5 ARGUMENTS_4, e
+#define ARGUMENTS_6 ARGUMENTS_5, f
+#define ARGUMENTS_7 ARGUMENTS_6, g
+#define ARGUMENTS_9 ARGUMENTS_7, h, i
+#define ARGUMENTS_10 ARGUMENTS_9, j
+
+/* One shape for every hook: guard, then the front, else what the program would have called. */
+#define DDL_HOOK(name, arguments)                                                                     \
+  DDL_EXPORT int name(PARAMS_##arguments) {                                                           \
+    if (depth == 0 && strstr("MPI_Init MPI_Init_thread", #name)) pthread_once(&front_once, load_front);               \
+    int use_front = depth == 0 && front_is_up;                                                        \
+    ddl_function call = use_front ? front.name : resolve(&next.name, #name);                          \
+    depth += use_front;                                                                               \
+    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                          \
+    depth -= use_front;                                                                               \
+    return result;                                                                                    \
+  }
+#include "interpose/mpi_hooks.def"
+#undef DDL_HOOK
