@@ -1,0 +1,49 @@
+#!/bin/bash
+# Installs what is needed to build ddlrun, to test it and to run its demo: Debian 12 or Ubuntu packages, nothing else.
+# Needs root or sudo only if something is missing; a second run takes a second.
+set -euo pipefail
+
+packages=(
+  # build
+  ca-certificates git cmake ninja-build g++ pkg-config
+  libopenmpi-dev libpmix-dev libhwloc-dev libucx-dev
+  libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  # run: hwloc finds PCI devices with a plugin; mpirun reaches other hosts with ssh
+  openmpi-bin libhwloc-plugins openssh-client
+  # tests on virtual hosts
+  iproute2 util-linux python3
+  # mpi4py's tests and the training example: PyTorch on a data set that scikit-learn carries
+  python3-mpi4py python3-numpy python3-torch python3-sklearn
+)
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "install_deps: this is not Debian or Ubuntu (no apt-get); install what these packages hold by hand:" >&2
+  printf '  %s\n' "${packages[@]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -x installed | head -n 1 || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install_deps: all ${#packages[@]} packages are here"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install_deps: error: cannot install ${missing[*]} (neither root nor sudo); run this script as root" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "install_deps: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0)
+"${apt[@]}" update
+"${apt[@]}" install --no-install-recommends "${missing[@]}" </dev/null
+echo "install_deps: done"

@@ -1,0 +1,57 @@
+#!/bin/bash
+# Installs what is needed, builds and runs every test: all of them in the release build, the unit tests again under
+# address + undefined and under thread sanitizers. Ends with a summary; the exit code is 0 only if everything passed.
+# What cannot run on this machine is skipped and named. DDL_TEST_PRESETS="release" runs less.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+presets=${DDL_TEST_PRESETS:-release asan tsan}
+jobs=$(nproc)
+logs=build/test-logs
+mkdir -p "$logs"
+summary=()
+failed=0
+
+note() { summary+=("$(printf '%-8s %-8s %s' "$1" "$2" "$3")"); }
+
+# GCC's thread sanitizer cannot live with the address randomisation of newer kernels.
+without_randomisation() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(uname -m)" -R "$@"; else "$@"; fi
+}
+
+build() {  # preset
+  cmake --preset "$1" -Wno-dev && without_randomisation cmake --build --preset "$1" -j "$jobs"
+}
+
+run_preset() {  # preset
+  local preset=$1 log="$logs/$1.log" start=$SECONDS result=passed
+  echo "== $preset: build"
+  if ! build "$preset" >"$logs/$preset-build.log" 2>&1; then
+    tail -n 40 "$logs/$preset-build.log"
+    note "$preset" FAILED "does not build (see $logs/$preset-build.log)"
+    failed=1
+    return
+  fi
+  echo "== $preset: built in $((SECONDS - start)) s; tests"
+  without_randomisation ctest --preset "$preset" --output-on-failure 2>&1 | tee "$log"
+  if [ "${PIPESTATUS[0]}" -ne 0 ]; then
+    result=FAILED
+    failed=1
+  fi
+  note "$preset" "$result" "$(grep 'tests passed' "$log" | tail -n 1), $(grep -c '\*\*\*Skipped' "$log") skipped, $((SECONDS - start)) s"
+  while read -r test; do note '' '' "skipped: $test"; done \
+    < <(sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/\1/p' "$log")
+}
+
+./scripts/install_deps.sh || exit 1
+started=$SECONDS
+for preset in $presets; do run_preset "$preset"; done
+
+echo
+echo "== summary ($((SECONDS - started)) s)"
+printf '%s\n' "${summary[@]}"
+virtual_hosts=$(tests/cluster/vcluster --check 2>&1) || echo "virtual hosts: $virtual_hosts"
+[ -e /dev/nvidia0 ] || echo "GPUs: none here; nothing that needs one was run"
+[ "$failed" -eq 0 ] && echo "all tests passed" || echo "SOME TESTS FAILED"
+exit "$failed"
