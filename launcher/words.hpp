@@ -1,5 +1,5 @@
 // Words of a command line: quoting for display, splitting of `--mpiarg "…"`. Commands are started from a
-// a vector of words; no shell ever parses them.
+// vector of words; no shell ever parses them.
 #pragma once
 
 #include <string>

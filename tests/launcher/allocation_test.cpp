@@ -1,0 +1,62 @@
+#include "launcher/allocation.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.hpp"
+#include "tests/launcher/fake_surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+Allocation resolve(const std::string& line, const FakeWorld& world) {
+  return resolve_allocation(parse_options(split_shell_words(line)), world.view());
+}
+
+}  // namespace
+
+TEST(Allocation, WithoutAnyHintItIsThisMachine) {
+  Allocation allocation = resolve("p", {});
+  EXPECT_EQ(allocation.source, AllocationSource::this_machine);
+  EXPECT_EQ(allocation.hosts, (HostList{{"head.cluster", 0}}));
+}
+
+TEST(Allocation, TheHostOptionWinsOverTheScheduler) {
+  FakeWorld world;
+  world.variables["SLURM_JOB_NODELIST"] = "n[1-2]";
+  EXPECT_EQ(resolve("-H h1:2,h2:2 p", world).hosts, (HostList{{"h1", 2}, {"h2", 2}}));
+}
+
+TEST(Allocation, AHostfileIsReadFromTheWorkingDirectory) {
+  FakeWorld world;
+  world.files["/work dir/hosts"] = "h1 slots=2\nh2 slots=1\n";
+  Allocation allocation = resolve("--hostfile hosts p", world);
+  EXPECT_EQ(allocation.source, AllocationSource::hostfile);
+  EXPECT_EQ(allocation.hosts, (HostList{{"h1", 2}, {"h2", 1}}));
+  EXPECT_THROW(resolve("--hostfile other p", world), UsageError);
+}
+
+TEST(Allocation, SlurmsNodesAndTasksAreCombined) {
+  FakeWorld world;
+  world.variables = {{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
+  Allocation allocation = resolve("p", world);
+  EXPECT_EQ(allocation.hosts, (HostList{{"n1", 2}, {"n2", 2}, {"n3", 1}}));
+  EXPECT_FALSE(allocation.mpirun_needs_hosts());
+}
+
+TEST(Allocation, LsfAndPbsNameAHostPerSlot) {
+  FakeWorld lsf, pbs;
+  lsf.variables["LSB_DJOB_HOSTFILE"] = pbs.variables["PBS_NODEFILE"] = "/spool/hosts";
+  lsf.files["/spool/hosts"] = pbs.files["/spool/hosts"] = "a\na\nb\n";
+  EXPECT_EQ(resolve("p", lsf).hosts, (HostList{{"a", 2}, {"b", 1}}));
+  EXPECT_EQ(resolve("p", pbs).source, AllocationSource::pbs);
+  EXPECT_TRUE(resolve("p", pbs).mpirun_needs_hosts());
+}
+
+TEST(Allocation, TheShapeMustFitTheHosts) {
+  EXPECT_NO_THROW(resolve("-aisles 1 -racks 2 -nodes 2 -H a,b,c,d p", {}));
+  EXPECT_NO_THROW(resolve("-racks 2 -H a,b,c,d p", {}));
+  EXPECT_THROW(resolve("-racks 2 -nodes 3 -H a,b,c,d p", {}), UsageError);
+  EXPECT_THROW(resolve("-racks 3 -H a,b,c,d p", {}), UsageError);
+}
+
+}  // namespace ddl

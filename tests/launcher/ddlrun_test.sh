@@ -1,0 +1,153 @@
+#!/bin/sh
+# ddlrun with the real mpirun: ddlrun_test.sh PATH_OF_DDLRUN. Every check prints one line only when it fails.
+ddlrun=$1
+work=$(mktemp -d /tmp/ddlrun-test-XXXXXX) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+mark=300.$$  # an odd number of seconds, to find our own sleepers again
+failures=0
+
+"$ddlrun" -v -np 1 true >probe.out 2>&1
+if grep -q "no mpirun is on PATH\|is not Open MPI" probe.out; then
+  echo "skipped: no mpirun of Open MPI here"
+  exit 77
+fi
+
+fail() {
+  failures=$((failures + 1))
+  echo "FAILED: $1"
+  sed 's/^/    /' out err 2>/dev/null | head -20
+}
+
+# run CODE words...: runs ddlrun with the words; its streams are in out and err.
+run() {
+  want=$1
+  shift
+  timeout 60 "$ddlrun" "$@" >out 2>err </dev/null
+  got=$?
+  [ $got -eq "$want" ] || fail "exit code $got instead of $want: ddlrun $*"
+}
+
+# refused CODE TEXT words...: one error line with TEXT, and nothing on standard output.
+refused() {
+  text=$2
+  code=$1
+  shift 2
+  run "$code" "$@"
+  [ "$(grep -c '^ddlrun: error:' err)" = 1 ] || fail "not exactly one error line: ddlrun $*"
+  [ "$(wc -l <err)" = 1 ] || fail "more than one line: ddlrun $*"
+  [ ! -s out ] || fail "something on standard output: ddlrun $*"
+  grep -q -e "$text" err || fail "no '$text' in the message: ddlrun $*"
+}
+
+# ---- the program's own exit code, output, input ----------------------------------------------------------------
+run 0 -np 2 sh -c 'echo rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE'
+[ "$(sort out)" = "rank 0 of 2, here 0 of 2
+rank 1 of 2, here 1 of 2" ] || fail "the rank variables"
+run 5 -np 2 sh -c 'exit 5'
+run 139 -np 1 sh -c 'kill -SEGV $$'
+run 0 -np 2 sh -c '[ -n "$MASTER_ADDR" ] && [ "$MASTER_PORT" -ge 20000 ] && [ "$MASTER_PORT" -lt 40000 ]'
+printf 'one\ntwo\n' | "$ddlrun" -np 2 sh -c '[ $RANK = 0 ] && cat; exit 0' >out 2>err
+[ "$(cat out)" = "one
+two" ] || fail "standard input goes to rank 0"
+run 0 -np 1 printf '%s|' 'a b' '' "it's" '$HOME' --np 7
+[ "$(cat out)" = "a b||it's|\$HOME|--np|7|" ] || fail "arguments arrive unchanged"
+mkdir sub
+printf '#!/bin/sh\necho found in $(basename "$PWD")\n' >sub/local-program
+chmod +x sub/local-program
+run 0 -wdir "$work/sub" -np 1 local-program
+[ "$(cat out)" = "found in sub" ] || fail "a program in the working directory"
+run 0 -np 1 sh -c 'echo first' : -np 1 -x WORD=second sh -c 'echo $WORD'
+[ "$(sort out)" = "first
+second" ] || fail "several programs"
+
+# ---- mpirun's options are passed on ----------------------------------------------------------------------------
+run 0 --bind-to none --map-by slot -wdir /tmp -x "A=b c;d" --mca btl self,vader,tcp -np 2 sh -c 'echo "$PWD $A"'
+[ "$(sort -u out)" = "/tmp b c;d" ] || fail "options of mpirun"
+run 0 -tag-output -np 1 echo hello
+grep -q 'stdout>:hello' out || fail "-tag-output"
+run 0 --mpiarg "-x B='x y'" -np 1 sh -c 'echo "$B"'
+[ "$(cat out)" = "x y" ] || fail "--mpiarg"
+run 0 -np 1 nproc
+[ "$(cat out)" = "$(nproc)" ] || fail "a rank is squeezed onto $(cat out) of $(nproc) cores"
+
+# ---- what the ranks get ----------------------------------------------------------------------------------------
+shim=$(dirname "$(dirname "$ddlrun")")/lib/libddl_shim.so
+run 0 -np 1 sh -c 'echo "$LD_PRELOAD"'
+if [ -e "$shim" ]; then
+  [ "$(cat out)" = "$shim" ] || fail "the shim is not preloaded"
+else
+  [ "$(grep -c 'libddl_shim.so is missing' err)" = 1 ] || fail "no warning about the missing shim"
+fi
+run 0 -m b:2 -np 1 sh -c 'echo "$DDL_OPTIONS"'
+[ "$(cat out)" = "-mode b:2" ] || fail "-m"
+
+# ---- looking ---------------------------------------------------------------------------------------------------
+run 0 --dry-run --bind-to none -np 2 sh -c 'touch started'
+[ ! -e started ] || fail "--dry-run started the program"
+[ "$(grep -c '^+ mpirun --bind-to none -np 2 .*ddl-exec .*-- sh -c .touch started.$' out)" = 1 ] || fail "--dry-run"
+sed -n 's/^+ //p' out >again.sh
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 sh ./again.sh >out 2>err
+[ -e started ] || fail "the printed command does not work in a shell"
+run 0 --version
+run 0 --help
+[ "$(wc -l <out)" -le 80 ] || fail "--help is too long"
+run 0 --help-env=markdown
+run 0 --compare -np 1 sh -c 'echo check: 42'
+grep -q 'the same: check: 42' out && grep -q '^ratio ' out || fail "--compare"
+run 4 --compare -np 1 sh -c 'exit 4'
+run 0 --report "$work/report.json" -np 1 true
+grep -q 'no report was written' err || fail "a program without MPI and --report"
+
+# ---- bad input -------------------------------------------------------------------------------------------------
+refused 2 'oversubscribe' --overscribe -np 1 true
+refused 2 '-np 0' -np 0 true
+refused 2 '-np x' -np x true
+refused 2 'no program' -np 2
+refused 2 'h1:x' -H h1:x true
+refused 2 "','" -H , true
+refused 2 'h1::2' -H h1::2 true
+refused 2 'cannot be read' --hostfile /nonexistent/hosts true
+refused 2 '0|1' -x DDL_ENABLE=maybe true
+refused 2 '3 hosts' -nodes 3 true
+refused 3 'not found' -np 1 no-such-program
+refused 3 'nosuchhost.invalid' -H nosuchhost.invalid:1 -np 1 true
+DDL_ENABLE=maybe refused 2 'DDL_ENABLE=maybe' -np 1 true
+PATH=/nonexistent "$ddlrun" -np 1 true >out 2>err
+[ $? = 3 ] && grep -q 'no mpirun is on PATH' err || fail "no mpirun on PATH"
+mkdir other
+printf '#!/bin/sh\necho HYDRA build details:\n' >other/mpirun
+chmod +x other/mpirun
+PATH=$work/other "$ddlrun" -np 1 true >out 2>err
+[ $? = 3 ] && grep -q 'not Open MPI' err || fail "another MPI's mpirun"
+PATH=$work/other:$PATH "$ddlrun" -np 1 true >out 2>err || [ -z "$(command -v mpirun.openmpi)" ] ||
+  fail "mpirun.openmpi is not taken in place of another MPI's mpirun"
+(
+  export DDL_STAGING_BITES=1
+  run 0 -np 1 true
+  [ "$(grep -c 'did you mean DDL_STAGING_BYTES' err)" = 1 ]
+) || fail "an unknown variable warns with the nearest"
+
+# ---- nothing is left behind ------------------------------------------------------------------------------------
+"$ddlrun" -np 2 sh -c "sleep $mark" >out 2>err &
+launcher=$!
+sleep 1.5
+kill -TERM $launcher
+wait $launcher
+[ $? -ne 0 ] || fail "a terminated job looks like success"
+"$ddlrun" --report "$work/r.json" -np 2 sh -c "sleep $mark" >out 2>err &
+launcher=$!
+sleep 1.5
+kill -KILL $launcher
+wait $launcher 2>/dev/null
+left=1
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+  left=$(ps -eo args | grep -c "[s]leep $mark")
+  [ "$left" = 0 ] && break
+  sleep 0.5
+done
+[ "$left" = 0 ] || fail "$left processes were left running"
+
+[ $failures = 0 ] && echo "all good"
+[ $failures = 0 ]

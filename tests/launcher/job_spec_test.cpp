@@ -1,0 +1,123 @@
+#include "launcher/job_spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.hpp"
+#include "launcher/messages.hpp"
+#include "tests/launcher/fake_surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+struct Job {
+  FakeWorld world;
+  int major = 4;
+  Installation installation{"/opt/ddl/bin", "/opt/ddl/lib"};
+
+  JobSpec make(const std::string& line, JobSpec (*build)(const JobInputs&)) const {
+    Options options = parse_options(split_shell_words(line));
+    Surroundings view = world.view();
+    Allocation allocation = resolve_allocation(options, view);
+    MpirunInfo mpirun{"mpirun", true, major, major == 4 ? "4.1.4" : "5.0.7", ""};
+    return build({options, allocation, mpirun, installation, view});
+  }
+  std::string engine(const std::string& line) const { return shell_line(make(line, engine_job).command); }
+  std::string plain(const std::string& line) const { return shell_line(make(line, plain_job).command); }
+};
+
+// The command without the parts every job has.
+const std::string kHwloc = "-x HWLOC_COMPONENTS=-gl,-opencl ";
+
+}  // namespace
+
+TEST(JobSpec, EveryProgramIsWrapped) {
+  EXPECT_EQ(Job{}.engine("-np 2 prog a 'b c'"),
+            "mpirun --bind-to none -np 2 " + kHwloc + "/opt/ddl/bin/ddl-exec --bind numa -- prog a 'b c'");
+  EXPECT_EQ(Job{}.engine("--bind-to core -np 1 a : -np 2 b"), "mpirun --bind-to core -np 1 " + kHwloc +
+                                                                  "/opt/ddl/bin/ddl-exec -- a : -np 2 " +
+                                                                  kHwloc + "/opt/ddl/bin/ddl-exec -- b");
+}
+
+TEST(JobSpec, ThePlainJobIsWhatTheUserWouldType) {
+  EXPECT_EQ(Job{}.plain("--compare -v -np 2 -H h1:2 a : -np 1 b c"), "mpirun -np 2 -H h1:2 a : -np 1 b c");
+}
+
+TEST(JobSpec, TheUsersBindingIsLeftAlone) {
+  Job job;
+  EXPECT_NE(job.engine("p").find("--bind-to none"), std::string::npos);
+  for (const char* line :
+       {"--map-by slot:pe=2 p", "-mca hwloc_base_binding_policy core p", "--mpiarg '--bind-to core' p"})
+    EXPECT_EQ(job.engine(line).find("--bind-to none"), std::string::npos) << line;
+  job.world.variables["OMPI_MCA_hwloc_base_binding_policy"] = "none";
+  EXPECT_EQ(job.engine("p").find("--bind"), std::string::npos);
+}
+
+TEST(JobSpec, RankZerosHostIsPassedOn) {
+  EXPECT_NE(Job{}.engine("-H me@h1:1,h2:1 p").find("--master h1 "), std::string::npos);
+  EXPECT_EQ(Job{}.engine("p").find("--master"), std::string::npos);
+}
+
+TEST(JobSpec, DdlVariablesReachAllHostsOnce) {
+  Job job;
+  job.world.entries = {"DDL_VERBOSE=1", "DDL_RAILS=a,b", "DDL_UNKNOWN=1"};
+  std::string command = job.engine("-x DDL_VERBOSE=2 p");
+  EXPECT_NE(command.find("-x DDL_RAILS=a,b"), std::string::npos);
+  EXPECT_EQ(command.find("DDL_VERBOSE=1"), std::string::npos);
+  EXPECT_EQ(command.find("DDL_UNKNOWN"), std::string::npos);
+}
+
+TEST(JobSpec, TheReportsNameIsMadeAbsolute) {
+  EXPECT_NE(Job{}.engine("--report out/r.json p").find("'DDL_REPORT=/work dir/out/r.json'"),
+            std::string::npos);
+}
+
+TEST(JobSpec, ModeAndWordsMakeDdlOptions) {
+  Job job;
+  EXPECT_NE(
+      job.engine("-m b:4x2 -ddlarg '-dump_iter 100' p").find("'DDL_OPTIONS=-mode b:4x2 -dump_iter 100'"),
+      std::string::npos);
+  EXPECT_NE(job.engine("-m p -accelerators 4 -racks 2 -H a,b,c,d p").find("'DDL_OPTIONS=-mode p:4x2x2x1'"),
+            std::string::npos);
+  job.world.variables["DDL_OPTIONS"] = "-mode r -dbg_level 1";
+  EXPECT_NE(job.engine("-m b p").find("'DDL_OPTIONS=-dbg_level 1 -mode b'"), std::string::npos);
+  EXPECT_EQ(job.engine("-m b -no_ddloptions p").find("DDL_OPTIONS"), std::string::npos);
+}
+
+TEST(JobSpec, SchedulersThatMpirunCannotReadBecomeAHostList) {
+  Job job;
+  job.world.variables["PBS_NODEFILE"] = "/f";
+  job.world.files["/f"] = "a\na\nb\n";
+  EXPECT_NE(job.engine("-np 3 p").find("-H a:2,b:1 -np 3"), std::string::npos);
+}
+
+TEST(JobSpec, RootIsAllowed) {
+  Job job;
+  job.world.root = true;
+  Assignments set = job.make("p", engine_job).environment;
+  EXPECT_NE(std::find(set.begin(), set.end(),
+                      std::pair<std::string, std::string>{"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}),
+            set.end());
+  job.world.root = false;
+  for (const auto& [name, value] : job.make("p", engine_job).environment)
+    EXPECT_EQ(name.find("ROOT"), std::string::npos);
+}
+
+TEST(JobSpec, OpenMpi5GetsItsOwnForms) {
+  Job job;
+  job.major = 5;
+  EXPECT_NE(job.engine("-rf F p").find("--map-by rankfile:file=F"), std::string::npos);
+  EXPECT_NE(job.engine("-wdir /tmp -np 2 p").find("--wdir /tmp --np 2"), std::string::npos);
+  EXPECT_THROW(job.engine("--use-regexp p"), UsageError);
+  EXPECT_NO_THROW(job.engine("--prtemca a b p"));
+  job.major = 4;
+  EXPECT_NE(job.engine("-rf F p").find("-rf F"), std::string::npos);
+  EXPECT_THROW(job.engine("--prtemca a b p"), UsageError);
+}
+
+TEST(JobSpec, AnInstallationThatCannotBePreloadedIsRefused) {
+  Job job;
+  job.installation.lib = "/opt/my libs";
+  EXPECT_THROW(job.engine("p"), LaunchError);
+}
+
+}  // namespace ddl

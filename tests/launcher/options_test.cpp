@@ -1,0 +1,118 @@
+#include "launcher/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+namespace {
+
+Options parse(const std::string& line) { return parse_options(split_shell_words(line)); }
+
+// The message of the UsageError that the line causes.
+std::string fault(const std::string& line) {
+  try {
+    parse(line);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+}  // namespace
+
+TEST(Options, TheProgramIsTheFirstWordThatIsNoOption) {
+  Options options = parse("--bind-to none --map-by slot -wdir /tmp -np 4 prog -np 7 --dry-run");
+  ASSERT_EQ(options.apps.size(), 1u);
+  EXPECT_EQ(options.apps[0].program, "prog");
+  EXPECT_EQ(options.apps[0].args, (Words{"-np", "7", "--dry-run"}));
+  EXPECT_FALSE(options.dry_run);
+}
+
+TEST(Options, MpirunsOptionsKeepOrderAndSpelling) {
+  Options options = parse("-mca btl tcp --mca pml ob1 -x A=b -x C --oversubscribe -hostfile F prog");
+  Words words;
+  for (const PassedOption& option : options.apps[0].options) {
+    words.push_back(option.word);
+    words.insert(words.end(), option.values.begin(), option.values.end());
+  }
+  EXPECT_EQ(join(words, " "), "-mca btl tcp --mca pml ob1 -x A=b -x C --oversubscribe -hostfile F");
+}
+
+TEST(Options, BothDashesAndAttachedValuesWork) {
+  EXPECT_EQ(parse("--hostfile=F prog").apps[0].options[0].values, (Words{"F"}));
+  EXPECT_EQ(parse("-host h1,h2 prog").apps[0].options[0].name, "host");
+  EXPECT_TRUE(parse("-dry-run prog").dry_run);
+  EXPECT_EQ(parse("--report=r.json prog").report_file, "r.json");
+}
+
+TEST(Options, TwoDashesAloneEndTheOptions) {
+  Options options = parse("-np 2 -- -odd-name x");
+  EXPECT_EQ(options.apps[0].program, "-odd-name");
+}
+
+TEST(Options, ColonsSeparatePrograms) {
+  Options options = parse("-np 1 a x : -np 2 --wdir /tmp b : c");
+  ASSERT_EQ(options.apps.size(), 3u);
+  EXPECT_EQ(options.apps[0].args, (Words{"x"}));
+  EXPECT_EQ(options.apps[1].program, "b");
+  EXPECT_EQ(options.apps[1].options[0].values, (Words{"2"}));
+  EXPECT_EQ(options.apps[2].program, "c");
+  EXPECT_NE(fault("a : : b"), "(accepted)");
+  EXPECT_NE(fault("a :"), "(accepted)");
+}
+
+TEST(Options, IbmsOptionsAreUnderstood) {
+  Options options = parse(
+      "-m b:4x2 -ddlarg '-dump_iter 100' -aisles 1 -racks 2 -nodes 4 -accelerators 4 -mpiarg '-x A=\"b c\"' "
+      "-mpiarg --quiet -tcp -v -s prog");
+  EXPECT_EQ(options.mode, "b:4x2");
+  EXPECT_EQ(options.ddl_args, (Words{"-dump_iter 100"}));
+  EXPECT_EQ(options.mpi_args, (Words{"-x", "A=b c", "--quiet"}));
+  EXPECT_EQ(*options.racks * *options.nodes, 8u);
+  EXPECT_TRUE(options.tcp && options.verbose && options.skip_checks);
+}
+
+TEST(Options, TopologyNeedsNoProgram) {
+  EXPECT_FALSE(parse("--topology").has_program());
+  EXPECT_EQ(parse("--topology=t.svg -H h1").topology_file, "t.svg");
+  EXPECT_NE(fault("--topology=t.png"), "(accepted)");
+}
+
+TEST(Options, AnUnknownOptionNamesTheNearest) {
+  EXPECT_NE(fault("--overscribe prog").find("did you mean --oversubscribe?"), std::string::npos);
+  EXPECT_NE(fault("--dryrun prog").find("did you mean --dry-run?"), std::string::npos);
+  EXPECT_NE(fault("-hostfil F prog").find("unknown option -hostfil "), std::string::npos);
+}
+
+TEST(Options, BadValuesAreRefused) {
+  for (const char* line : {"-np 0 p",
+                           "-np x p",
+                           "-np -1 p",
+                           "-np",
+                           "-np 2",
+                           "",
+                           "-H h1:x p",
+                           "-H , p",
+                           "-H h1::2 p",
+                           "-m z p",
+                           "-m b:4x p",
+                           "--nodes 0 p",
+                           "--dry-run=1 p",
+                           "--help-env=html",
+                           "--report '' p",
+                           "-x DDL_ENABLE=maybe p",
+                           "--app F",
+                           "--oversubscribe=1 p",
+                           "--mpiarg \"'\" p",
+                           "''"})
+    EXPECT_NE(fault(line), "(accepted)") << line;
+}
+
+TEST(Options, HelpWinsOverWhatFollows) {
+  EXPECT_EQ(parse("--help --nonsense").action, Action::show_help);
+  EXPECT_EQ(parse("--help-env=markdown").action, Action::show_env_markdown);
+  EXPECT_EQ(parse("-V").action, Action::show_version);
+}
+
+}  // namespace ddl

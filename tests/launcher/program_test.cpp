@@ -1,0 +1,79 @@
+#include "launcher/program.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <elf.h>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace ddl {
+namespace {
+
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/ddl-program-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string make(const std::string& name, const std::string& bytes, mode_t mode) {
+    std::string file = folder_ + "/" + name;
+    std::ofstream(file, std::ios::binary) << bytes;
+    chmod(file.c_str(), mode);
+    return file;
+  }
+
+  std::string folder_;
+};
+
+// A 64-bit ELF header followed by one program header of the given type.
+std::string elf_file(std::uint32_t segment_type) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_phoff = sizeof header;
+  header.e_phnum = 1;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  Elf64_Phdr segment{};
+  segment.p_type = segment_type;
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  return bytes + std::string(reinterpret_cast<const char*>(&segment), sizeof segment);
+}
+
+}  // namespace
+
+TEST_F(ProgramTest, ABareNameIsLookedForOnPathAndThenInTheDirectory) {
+  std::string own = make("only-here", "#!/bin/sh\n", 0755);
+  EXPECT_EQ(find_program("only-here", {"", "/bin", folder_}), own);
+  EXPECT_EQ(find_program("sh", {"", "/bin", folder_}), "/bin/sh");
+  EXPECT_EQ(find_program("only-here", {folder_, "/bin", "/"}), own);
+  EXPECT_EQ(find_program("nowhere", {"", "/bin", folder_}), "");
+}
+
+TEST_F(ProgramTest, APathIsTakenFromTheDirectory) {
+  std::string own = make("prog", "", 0755);
+  EXPECT_EQ(find_program("./prog", {"", "", folder_}), own);
+  make("data", "", 0644);
+  EXPECT_EQ(find_program("./data", {"", "", folder_}), "");
+}
+
+TEST_F(ProgramTest, AStaticProgramIsRecognised) {
+  EXPECT_EQ(judge_program(make("static", elf_file(PT_LOAD), 0755)), Preloadable::statically);
+  EXPECT_EQ(judge_program(make("dynamic", elf_file(PT_INTERP), 0755)), Preloadable::yes);
+  EXPECT_EQ(judge_program(make("script", "#!/bin/sh\n", 0755)), Preloadable::yes);
+  EXPECT_EQ(judge_program("/proc/self/exe"), Preloadable::yes);
+}
+
+TEST_F(ProgramTest, ASetuidProgramOfAnotherUserIsRecognised) {
+  std::string file = make("setuid", elf_file(PT_INTERP), 0755);
+  if (geteuid() == 0 && chown(file.c_str(), 65534, 0) != 0) GTEST_SKIP() << "cannot change owners here";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's file";
+  chmod(file.c_str(), 04755);
+  EXPECT_EQ(judge_program(file), Preloadable::privileged);
+}
+
+}  // namespace ddl

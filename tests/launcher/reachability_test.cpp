@@ -1,0 +1,65 @@
+#include "launcher/reachability.hpp"
+
+#include <gtest/gtest.h>
+
+#include "launcher/messages.hpp"
+#include "tests/launcher/fake_surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+Words shell(const std::string& line, const FakeWorld& world) {
+  return remote_shell(parse_options(split_shell_words(line)), world.view());
+}
+
+// Checks the hosts of a command line with an agent; returns the message of the failure, "" when all answer.
+std::string check(const std::string& line) {
+  Options options = parse_options(split_shell_words(line));
+  Surroundings world = real_surroundings();
+  Allocation allocation = resolve_allocation(options, world);
+  MpirunInfo mpirun;
+  Installation installation;
+  try {
+    check_hosts({options, allocation, mpirun, installation, world});
+  } catch (const LaunchError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST(Reachability, TheAgentIsTheOneMpirunUses) {
+  FakeWorld world;
+  EXPECT_EQ(shell("p", world)[0], "ssh");
+  world.variables["OMPI_MCA_plm_rsh_agent"] = "/x/agent -v";
+  EXPECT_EQ(shell("p", world), (Words{"/x/agent", "-v"}));
+  EXPECT_EQ(shell("--mca plm_rsh_agent /y/agent p", world), (Words{"/y/agent"}));
+  EXPECT_TRUE(shell("--mca plm slurm p", world).empty());
+}
+
+TEST(Reachability, SshNeverAsksForAPassword) {
+  Words words = shell("p", {});
+  EXPECT_NE(std::find(words.begin(), words.end(), "BatchMode=yes"), words.end());
+}
+
+TEST(Reachability, ThisMachineNeedsNoShell) {
+  Allocation allocation{AllocationSource::host_option,
+                        {{"head", 1}, {"head.cluster", 1}, {"localhost", 1}, {"h2", 1}}};
+  EXPECT_EQ(remote_hosts(allocation, "head.cluster"), (Words{"h2"}));
+}
+
+TEST(Reachability, TheLastLineIsTheReason) {
+  EXPECT_EQ(last_line("banner\nssh: no route\r\n\n"), "ssh: no route");
+  EXPECT_EQ(last_line("one"), "one");
+  EXPECT_EQ(last_line(" \n"), "");
+}
+
+TEST(Reachability, AHostThatDoesNotAnswerIsNamedWithTheReason) {
+  EXPECT_EQ(check("--mca plm_rsh_agent /bin/true -H nosuch-a,nosuch-b p"), "");
+  std::string message = check("--mca plm_rsh_agent /bin/false -H nosuch-a,nosuch-b p");
+  EXPECT_NE(message.find("hosts nosuch-a, nosuch-b cannot be reached"), std::string::npos) << message;
+  EXPECT_EQ(check("-s --mca plm_rsh_agent /bin/false -H nosuch-a p"), "");
+}
+
+}  // namespace ddl
