@@ -15,7 +15,8 @@
 namespace ddl {
 
 /// Where a fact comes from, by the name of the fact: {"gbit", "sysfs"}.
-/// The sources in use: "hwloc", "sysfs", "getifaddrs", "ethtool", "PMIx", "NVML", "given".
+/// The sources in use: "hwloc", "hwloc (HWLOC_XMLFILE)", "sysfs", "getifaddrs", "gethostname", "ethtool",
+/// "PMIx", "NVML", "given".
 using Sources = std::map<std::string, std::string>;
 
 struct Nic {
