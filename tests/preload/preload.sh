@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# preload.sh CASE LIB_DIR PROGRAM_DIR: one case of how the preloaded shim behaves in other people's processes.
+set -u
+case_name=$1 lib=$2 programs=$3
+shim=$lib/libddl_shim.so
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+mpirun=$(command -v mpirun.openmpi || command -v mpirun)
+
+fail() { echo "FAILED: $*"; [ -f "$work/log" ] && cat "$work/log"; exit 1; }
+# job RANKS command...: runs it with a time limit, everything in $work/log
+job() { local n=$1; shift; timeout 60 "$mpirun" --oversubscribe -np "$n" "$@" >"$work/log" 2>&1; }
+preloaded() { local n=$1; shift; job "$n" -x LD_PRELOAD="$shim" -x DDL_REPORT="$work/report.json" "$@"; }
+engine_calls() { python3 - "$work/report.json" <<'P'
+import json, sys
+print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"]))
+P
+}
+warnings() { grep -c '^ddl: warning' "$work/log"; }
+
+case $case_name in
+  exports)
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -v '^MPI_'); [ -z "$got" ] || fail "shim exports $got"
+    [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
+    [ "$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}')" = ddl_engine ] || fail "engine exports more"
+    needed=$(readelf -d "$shim" | awk '/NEEDED/{print $NF}' | tr -d '[]'); [ "$needed" = libc.so.6 ] || fail "shim needs $needed"
+    readelf -d "$lib"/libddl*.so | grep NEEDED | grep -E 'libstdc|libgcc' && fail "a guest library needs libstdc++"
+    ;;
+  inert)
+    for command in "/bin/true" "ls /" "sh -c 'echo hello'" "python3 -c 'import math; print(math.pi)'"; do
+      plain=$(bash -c "$command" 2>&1)
+      with=$(LD_PRELOAD=$shim bash -c "$command" 2>&1)
+      [ "$plain" = "$with" ] || fail "'$command' prints something else: $with"
+    done
+    LD_PRELOAD=$shim cat /proc/self/maps | grep -E 'libddl_mpi|libddl\.so|libmpi|libucp|libpmix' && fail "a plain process loads more"
+    ;;
+  outside_a_job)
+    LD_PRELOAD=$shim DDL_VERBOSE=1 timeout 30 "$programs/preload_client" sums >"$work/log" 2>&1 || fail "exit $?"
+    ;;
+  sums)
+    preloaded 3 "$programs/preload_client" sums || fail "exit $?"
+    [ "$(engine_calls)" -gt 0 ] || fail "the engine did nothing"
+    ;;
+  children)
+    preloaded 2 "$programs/preload_client" children || fail "exit $?"
+    [ "$(warnings)" = 0 ] || fail "warnings"
+    ;;
+  signals)
+    preloaded 2 -x DDL_FAKE_HOSTS=1,1 "$programs/preload_client" signals || fail "exit $?"
+    ;;
+  local_plugin)
+    preloaded 2 "$programs/preload_plugin_host" "$programs/../lib/libpreload_plugin.so" || fail "exit $?"
+    [ "$(engine_calls)" = 2 ] || fail "the engine did not do the plugin's call"
+    ;;
+  missing_*)
+    # Rank 1 (or 0) finds an installation with a part missing, as on a host where it was not copied.
+    mkdir "$work/partial"; cp "$lib"/libddl_shim.so "$lib"/libddl_mpi.so "$lib"/libddl.so "$work/partial"
+    lame=1; case $case_name in
+      missing_engine) rm "$work/partial/libddl.so" ;;
+      missing_engine_on_rank_0) rm "$work/partial/libddl.so"; lame=0 ;;
+      missing_front) rm "$work/partial/libddl_mpi.so" ;;
+      missing_shim) rm "$work/partial/libddl_shim.so" ;;
+    esac
+    cat >"$work/wrap" <<W
+#!/bin/sh
+dir=$lib; [ "\$OMPI_COMM_WORLD_RANK" = $lame ] && dir=$work/partial
+[ -f \$dir/libddl_shim.so ] && export LD_PRELOAD=\$dir/libddl_shim.so
+exec "\$@"
+W
+    chmod +x "$work/wrap"
+    job 3 "$work/wrap" "$programs/preload_client" sums || fail "exit $?"
+    [ "$(warnings)" = 1 ] || fail "$(warnings) warnings instead of one"
+    ;;
+  mismatch)
+    preloaded 2 "$programs/preload_client" mismatch && fail "a wrong program succeeded"
+    [ $? = 124 ] && fail "it hangs"
+    grep -q 'all-reduce of 100[01] float32' "$work/log" || fail "the message does not name the call"
+    ;;
+  garbage_variable)
+    job 2 -x LD_PRELOAD="$shim" -x DDL_STAGING_BYTES=lots "$programs/preload_client" sums || fail "exit $?"
+    [ "$(warnings)" = 1 ] && grep -q 'DDL_STAGING_BYTES=lots' "$work/log" || fail "not one clear warning"
+    ;;
+  little_staging)
+    preloaded 4 -x DDL_STAGING_BYTES=64k "$programs/preload_client" sums || fail "exit $?"
+    ;;
+  device_pointers)
+    preloaded 3 -x LD_LIBRARY_PATH="$programs/../lib" "$programs/preload_device_client" || fail "exit $?"
+    [ "$(engine_calls)" = 9 ] || fail "engine calls: $(engine_calls)"
+    ;;
+  *) fail "no such case" ;;
+esac
+echo "ok: $case_name"
