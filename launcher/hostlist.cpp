@@ -175,11 +175,16 @@ Words expand_slurm_nodes(std::string_view text) {
 
 std::vector<std::uint64_t> expand_slurm_tasks(std::string_view text) {
   std::vector<std::uint64_t> tasks;
-  for (const std::string& item : split(text, ',')) {
-    std::size_t open = item.find("(x");
-    bool repeated = open != std::string::npos && item.back() == ')';
-    std::uint64_t count = repeated ? positive(item.substr(open + 2, item.size() - open - 3)) : 1;
-    tasks.insert(tasks.end(), count, positive(item.substr(0, open)));
+  try {
+    for (const std::string& item : split(text, ',')) {
+      std::size_t open = item.find("(x");
+      bool repeated = open != std::string::npos && item.back() == ')';
+      std::uint64_t count = repeated ? positive(item.substr(open + 2, item.size() - open - 3)) : 1;
+      tasks.insert(tasks.end(), count, positive(repeated ? item.substr(0, open) : item));
+    }
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("the task counts '{}' are malformed", text), error.what(),
+                     "look at SLURM_TASKS_PER_NODE");
   }
   return tasks;
 }
