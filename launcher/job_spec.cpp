@@ -87,14 +87,33 @@ Assignments rank_environment(const JobInputs& in) {
   return set;
 }
 
+// "rank 0=host slot=0-3" -> host; rankfiles may place rank 0 anywhere.
+std::string rank_zero_in_rankfile(const std::string& text) {
+  for (const std::string& line : split(text, '\n')) {
+    std::istringstream words(line);
+    std::string word, place;
+    if (words >> word >> place && word == "rank" && place.rfind("0=", 0) == 0) return place.substr(2);
+  }
+  return {};
+}
+
+// Where rank 0 lives; "" where it need not be known or cannot be named (mpirun's relative hosts, +n0).
+std::string rank_zero_host(const JobInputs& in) {
+  std::string host =
+      in.allocation.source == AllocationSource::this_machine ? "" : in.allocation.hosts.front().host;
+  for (const std::string& file :
+       in.options.values_of([](std::string_view n) { return n == "rf" || n == "rankfile"; }))
+    if (auto text = in.world.file(absolute_path(file, in.world.directory)))
+      if (std::string named = rank_zero_in_rankfile(*text); !named.empty()) host = named;
+  host = host.substr(host.find('@') == std::string::npos ? 0 : host.find('@') + 1);
+  return host.rfind('+', 0) == 0 ? std::string() : host;
+}
+
 // `ddl-exec [flags] --`
 Words exec_words(const JobInputs& in, const AppContext& app) {
   Words words = {in.installation.ddl_exec()};
   if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "numa"});
-  std::string first = in.allocation.hosts.front().host;
-  first = first.substr(first.find('@') == std::string::npos ? 0 : first.find('@') + 1);
-  if (in.allocation.source != AllocationSource::this_machine && first.front() != '+')
-    append(words, {"--master", first});
+  if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
   words.push_back("--");
   return words;

@@ -55,6 +55,9 @@ TEST(JobSpec, TheUsersBindingIsLeftAlone) {
 TEST(JobSpec, RankZerosHostIsPassedOn) {
   EXPECT_NE(Job{}.engine("-H me@h1:1,h2:1 p").find("--master h1 "), std::string::npos);
   EXPECT_EQ(Job{}.engine("p").find("--master"), std::string::npos);
+  Job job;
+  job.world.files["/work dir/ranks"] = "rank 1=h1 slot=0\nrank 0=h2 slot=0-1\n";
+  EXPECT_NE(job.engine("-rf ranks -H h1:1,h2:1 p").find("--master h2 "), std::string::npos);
 }
 
 TEST(JobSpec, DdlVariablesReachAllHostsOnce) {
