@@ -75,6 +75,10 @@ int run_job(const JobInputs& in) {
 
 int dry_run(const JobInputs& in) {
   JobSpec job = engine_job(in);
+  // Only this machine is looked at: looking at another would start something there.
+  if (in.allocation.source == AllocationSource::this_machine)
+    if (auto node = probe_this_machine(in.installation))
+      print_out(drawing({{*node}, {}}, in.world, Picture::text));
   print_out(describe_job(in, job) + "+ " + shell_line(job.command) + "\n");
   return 0;
 }

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include "core/base/env.hpp"
+#include "core/topology/draw.hpp"
 #include "core/topology/topology_json.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/reachability.hpp"
@@ -93,15 +95,24 @@ Topology probe_hosts(const JobInputs& in) {
   return topology;
 }
 
+std::string drawing(const Topology& topology, const Surroundings& world, Picture picture) {
+  std::vector<std::string> rails;
+  if (std::string wanted = world.variable("DDL_RAILS"); !wanted.empty()) rails = split(wanted, ',');
+  std::vector<RingDrawing> rings = possible_rings(topology, rails);
+  return picture == Picture::svg ? draw_svg(topology, rings) : draw_text(topology, rings);
+}
+
 void show_topology(const JobInputs& in) {
   Topology topology = probe_hosts(in);
   const std::string& file = in.options.topology_file;
   if (file.empty()) {
-    std::fputs(json_text(topology).c_str(), stdout);
+    std::fputs(drawing(topology, in.world, Picture::text).c_str(), stdout);
     std::fflush(stdout);
     return;
   }
-  write_file(absolute_path(file, in.world.directory), json_text(topology));
+  bool svg = file.size() > 4 && file.compare(file.size() - 4, 4, ".svg") == 0;
+  write_file(absolute_path(file, in.world.directory),
+             svg ? drawing(topology, in.world, Picture::svg) : json_text(topology));
 }
 
 std::string describe_job(const JobInputs& in, const JobSpec& job) {

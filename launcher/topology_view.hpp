@@ -19,6 +19,10 @@ std::optional<NodeTopology> probe_this_machine(const Installation& installation)
 /// Every host of the allocation. Throws LaunchError when one cannot be described.
 Topology probe_hosts(const JobInputs& in);
 
+enum class Picture { text, svg };
+/// The hosts with the rings their networks allow (DDL_RAILS restricts the rails).
+std::string drawing(const Topology& topology, const Surroundings& world, Picture picture);
+
 /// --topology: text on standard output, or the file.
 void show_topology(const JobInputs& in);
 
