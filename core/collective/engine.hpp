@@ -35,8 +35,7 @@ class Engine : private Inbox {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Staging for a communicator: the largest of wanted, wanted/2, ... that can be had and is at least `least`. An area
-  /// that no communicator takes is given back.
+  /// Staging for a communicator, see SharedMemoryTransport::take_area. An area that no communicator takes is given back.
   std::optional<StagingArea> reserve(Bytes wanted, Bytes least);
   void give_back(StagingArea area);
   /// The communicator lives until destroy().

@@ -194,7 +194,7 @@ constexpr Bytes kExchangeHosts = 32 << 10;
 constexpr Bytes kWireBlock = 64 << 10;
 // A piece within a host: what stays in a core's second-level cache together with its destination.
 constexpr Bytes kLocalPiece = 64 << 10;
-constexpr Bytes kLeastSegment = 8 << 10;
+constexpr Bytes kLeastSegment = 2 << 10;
 // Head and slack of one staging block.
 constexpr Bytes kBlockOverhead = 256;
 constexpr int kWindow = 4;

@@ -96,28 +96,36 @@ void SharedMemoryTransport::release(void* peer, void* block) {
   if (readers.fetch_sub(1, std::memory_order_acq_rel) == 1) ring(*static_cast<Peer*>(peer)->region);
 }
 
-std::vector<SharedMemoryTransport::Area>::iterator SharedMemoryTransport::best_returned(Bytes bytes) {
+// The smallest free area of at least `wanted` bytes, else the largest free one.
+std::vector<SharedMemoryTransport::Area>::iterator SharedMemoryTransport::best_returned(Bytes wanted) {
+  auto better = [&](const Area& a, const Area& b) {
+    bool a_fits = a.bytes >= wanted, b_fits = b.bytes >= wanted;
+    return a_fits != b_fits ? a_fits : a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
+  };
   auto best = returned_.end();
   for (auto area = returned_.begin(); area != returned_.end(); ++area)
-    if (area->bytes >= bytes && (best == returned_.end() || area->bytes < best->bytes) &&
-        std::all_of(area->busy.begin(), area->busy.end(), block_is_free))
+    if (std::all_of(area->busy.begin(), area->busy.end(), block_is_free) &&
+        (best == returned_.end() || better(*area, *best)))
       best = area;
   return best;
 }
 
 std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least) {
-  for (Bytes bytes = wanted; bytes >= least; bytes /= 2) {
-    if (auto area = best_returned(bytes); area != returned_.end()) {
-      StagingArea taken{area->begin, area->bytes};
-      returned_.erase(area);
-      return taken;
-    }
-    if (staging_end_ - staging_used_ < bytes || !own_.reserve(staging_used_, bytes)) continue;
-    StagingArea area{own_.at(staging_used_), bytes};
-    staging_used_ += round_up(bytes, 64);
-    return area;
+  // The first communicator, the world, may take a quarter, each later one an eighth of what is left: the areas get smaller
+  // and slower as communicators multiply, but there are many before there are none.
+  Bytes left = staging_end_ - staging_used_;
+  Bytes share = std::min(wanted, left / (staging_used_ == staging_begin_ ? 4 : 8) / 4096 * 4096);
+  if (share < least && left >= least) share = round_up(least, 64);
+  auto used_before = best_returned(wanted);
+  if (used_before != returned_.end() && used_before->bytes >= std::max(least, share)) {
+    StagingArea taken = *used_before;
+    returned_.erase(used_before);
+    return taken;
   }
-  return std::nullopt;
+  if (share < least || share > left || !own_.reserve(staging_used_, share)) return std::nullopt;
+  StagingArea area{own_.at(staging_used_), share};
+  staging_used_ += round_up(share, 64);
+  return area;
 }
 
 void SharedMemoryTransport::return_area(StagingArea area, std::vector<std::byte*> busy) {

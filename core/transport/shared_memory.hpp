@@ -40,7 +40,7 @@ class SharedMemoryTransport : public Transport {
 
   /// Staging taken so far, in bytes; areas that were given back are used again and not counted twice.
   Bytes staging_taken() const { return staging_used_ - staging_begin_; }
-  /// An area for one communicator: the largest of wanted, wanted/2, ... that can be had and is at least `least`; nothing
+  /// An area for one communicator: `wanted` bytes or less (its fair share of what is left), but at least `least`; nothing
   /// where memory is short.
   std::optional<StagingArea> take_area(Bytes wanted, Bytes least);
   /// Gives an area back; it is used again when the receivers have released all of its `busy` blocks.
@@ -67,7 +67,7 @@ class SharedMemoryTransport : public Transport {
     std::vector<std::byte*> busy;
   };
 
-  std::vector<Area>::iterator best_returned(Bytes bytes);
+  std::vector<Area>::iterator best_returned(Bytes wanted);
   static void ring(Region& region);
   static void release(void* peer, void* block);
   bool has_room(std::span<const Rank> to);

@@ -207,7 +207,7 @@ TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
 }
 
 TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {
-  VirtualJob job({0, 0, 0}, Bytes{2} << 20);
+  VirtualJob job({0, 0, 0}, Bytes{4} << 20);
   for (CommId id = 1; id < 40; ++id) {
     auto communicators = job.create(id, {2, 0, 1});
     job.each([&](Rank rank) {
