@@ -57,9 +57,14 @@ std::string text_of(const ddl::JobFacts& job) {
   return text;
 }
 
-// Where PMIx places the ranks, when this host's name is the one PMIx uses.
+// Where PMIx places the ranks of this host, and binds them.
 void place_ranks(const ddl::JobFacts& job, ddl::Topology& topology) {
-  for (ddl::Rank rank : job.local_peers) topology.ranks.push_back({rank, 0, {}, -1});
+  for (ddl::Rank rank : job.local_peers) {
+    ddl::RankPlace place{rank, 0, {}, -1};
+    for (const ddl::RankFacts& about : job.ranks)
+      if (about.rank == rank) place.pus = ddl::parse_pu_ranges(about.cpuset);
+    topology.ranks.push_back(place);
+  }
 }
 
 void write_file(const std::string& file, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/env.hpp"
 #include "core/base/error.hpp"
 
 namespace ddl {
@@ -42,6 +43,22 @@ std::vector<int> pus_of_package(const NodeTopology& node, int index) {
 
 std::vector<int> pus_of_numa(const NodeTopology& node, int index) {
   return pus_of(node.numa, index, "NUMA node", node.host);
+}
+
+std::vector<int> parse_pu_ranges(const std::string& text) {
+  constexpr std::uint64_t kMaxPu = 1'000'000;
+  std::vector<int> pus;
+  try {
+    for (const std::string& range : split(text, ',')) {
+      std::vector<std::string> ends = split(range, '-');
+      std::uint64_t first = parse_number(ends.front()), last = parse_number(ends.back());
+      if (ends.size() > 2 || last > kMaxPu) return {};
+      for (std::uint64_t pu = first; pu <= last; ++pu) pus.push_back(static_cast<int>(pu));
+    }
+  } catch (const UsageError&) {
+    return {};
+  }
+  return pus;
 }
 
 std::vector<int> all_pus(const NodeTopology& node) {

@@ -118,6 +118,8 @@ struct Topology {
 /// The PUs of package or NUMA node `index` of this host, for binding; throws Error when there is none.
 std::vector<int> pus_of_package(const NodeTopology& node, int index);
 std::vector<int> pus_of_numa(const NodeTopology& node, int index);
+/// "0-3,8" as numbers, as PMIx writes the PUs a rank is bound to; empty when it is something else.
+std::vector<int> parse_pu_ranges(const std::string& text);
 /// All PUs of the host, ascending.
 std::vector<int> all_pus(const NodeTopology& node);
 

@@ -66,12 +66,4 @@ TEST(TopologyJson, AHostNameThatIsNoUtf8IsStillWritten) {
   EXPECT_NO_THROW(parse_node_topology(json_text(node)));
 }
 
-TEST(NodeTopology, PusAreFoundByPackageAndNumaIndex) {
-  NodeTopology node = full_node();
-  EXPECT_EQ(pus_of_package(node, 3), (std::vector<int>{0, 1, 9}));
-  EXPECT_EQ(pus_of_numa(node, 5), (std::vector<int>{0, 1}));
-  EXPECT_EQ(all_pus(node), (std::vector<int>{0, 1}));
-  EXPECT_THROW(pus_of_numa(node, 0), Error);
-}
-
 }  // namespace ddl
