@@ -1,4 +1,4 @@
-// ddl-exec [--master HOST] [--bind numa] [--path DIRS] -- program args…
+// ddl-exec [--master HOST] [--bind cores] [--path DIRS] -- program args…
 //
 // The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
 // the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
@@ -13,7 +13,7 @@
 
 #include "launcher/exec_env.hpp"
 #include "launcher/messages.hpp"
-#include "launcher/numa_binding.hpp"
+#include "launcher/core_binding.hpp"
 #include "launcher/program.hpp"
 #include "launcher/surroundings.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 struct ExecOptions {
   std::string master, path;
-  bool bind_numa = false;
+  bool bind_cores = false;
   Words command;
 };
 
@@ -39,7 +39,7 @@ ExecOptions parse(const Words& args) {
     else if (args[at] == "--path")
       options.path = value();
     else if (args[at] == "--bind")
-      options.bind_numa = value() == "numa";
+      options.bind_cores = value() == "cores";
     else
       throw UsageError(fmt::format("unknown option {}", args[at]), "",
                        "write ddl-exec [options] -- program args");
@@ -107,8 +107,8 @@ int run(const Words& args) {
                             there ? "cannot be executed" : "is not found", world.host));
     return there ? 126 : 127;
   }
-  if (options.bind_numa)
-    if (std::vector<int> cpus = choose_cpus(usable_numa_nodes(), facts); !cpus.empty()) bind_to_cpus(cpus);
+  if (options.bind_cores)
+    if (std::vector<int> cpus = choose_cpus(usable_cores(), facts); !cpus.empty()) bind_to_cpus(cpus);
   for (const auto& [name, value] : rank_variables(facts, options.master, world))
     setenv(name.c_str(), value.c_str(), 1);
   preload_shim(facts, world);

@@ -21,7 +21,7 @@ Which ranks, where
   -x NAME[=VALUE]          a variable for the ranks (every DDL_* variable is passed on anyway)
   --bind-to, --map-by, --rank-by, --mca k v, -wdir DIR, --oversubscribe, ...
                            every other option of mpirun (Open MPI 4 and 5) is passed on as it is;
-                           without a binding option ranks are not bound to single cores
+                           without a binding option each rank gets its share of the cores
   --mpiarg "WORDS"         words for mpirun that ddlrun need not understand (repeatable)
   -t, --tcp                let the original MPI use TCP and shared memory only
 

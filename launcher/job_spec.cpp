@@ -112,7 +112,7 @@ std::string rank_zero_host(const JobInputs& in) {
 // `ddl-exec [flags] --`
 Words exec_words(const JobInputs& in, const AppContext& app) {
   Words words = {in.installation.ddl_exec()};
-  if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "numa"});
+  if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
   words.push_back("--");

@@ -124,7 +124,7 @@ std::string describe_job(const JobInputs& in, const JobSpec& job) {
                         entry.slots ? fmt::format("{} slots", entry.slots) : "slots as mpirun counts them");
   text += fmt::format("binding       {}\n", user_chose_binding(in.options, in.world)
                                                 ? "as you chose"
-                                                : "none, or one NUMA node per rank where a host has several");
+                                                : "each rank to its share of the cores of its host");
   text += fmt::format(
       "shim          {}{}\n", in.installation.shim(),
       in.world.file(in.installation.shim()) ? "" : " (missing: the programs would run without the engine)");

@@ -32,7 +32,7 @@ const std::string kHwloc = "-x HWLOC_COMPONENTS=-gl,-opencl ";
 
 TEST(JobSpec, EveryProgramIsWrapped) {
   EXPECT_EQ(Job{}.engine("-np 2 prog a 'b c'"),
-            "mpirun --bind-to none -np 2 " + kHwloc + "/opt/ddl/bin/ddl-exec --bind numa -- prog a 'b c'");
+            "mpirun --bind-to none -np 2 " + kHwloc + "/opt/ddl/bin/ddl-exec --bind cores -- prog a 'b c'");
   EXPECT_EQ(Job{}.engine("--bind-to core -np 1 a : -np 2 b"), "mpirun --bind-to core -np 1 " + kHwloc +
                                                                   "/opt/ddl/bin/ddl-exec -- a : -np 2 " +
                                                                   kHwloc + "/opt/ddl/bin/ddl-exec -- b");

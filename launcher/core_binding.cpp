@@ -1,0 +1,106 @@
+#include "launcher/core_binding.hpp"
+
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "core/base/env.hpp"
+#include "core/base/error.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr int kMostCpus = 8192;
+
+// A dynamically sized CPU set: cpu_set_t alone ends at 1024.
+class CpuSet {
+ public:
+  CpuSet() : bits_(CPU_ALLOC(kMostCpus)) { CPU_ZERO_S(size(), bits_); }
+  ~CpuSet() { CPU_FREE(bits_); }
+  CpuSet(const CpuSet&) = delete;
+  CpuSet& operator=(const CpuSet&) = delete;
+  static std::size_t size() { return CPU_ALLOC_SIZE(kMostCpus); }
+  cpu_set_t* bits() { return bits_; }
+  bool has(int cpu) const { return CPU_ISSET_S(cpu, size(), bits_); }
+  void add(int cpu) { CPU_SET_S(cpu, size(), bits_); }
+
+ private:
+  cpu_set_t* bits_;
+};
+
+namespace fs = std::filesystem;
+
+// The CPU list in a sysfs file, only those this process may use; empty when there is no such file.
+std::vector<int> cpus_in(const fs::path& file, const CpuSet& allowed) {
+  std::ifstream stream(file);
+  std::string line;
+  std::vector<int> usable;
+  if (!std::getline(stream, line) || line.empty()) return usable;
+  for (int cpu : parse_cpu_list(line))
+    if (allowed.has(cpu)) usable.push_back(cpu);
+  return usable;
+}
+
+std::vector<int> cpus_by_node(const CpuSet& allowed) {
+  std::vector<int> cpus;
+  for (int node = 0; node < 1024; ++node)
+    for (int cpu : cpus_in("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist", allowed))
+      cpus.push_back(cpu);
+  if (cpus.empty()) cpus = cpus_in("/sys/devices/system/cpu/online", allowed);
+  return cpus;
+}
+
+}  // namespace
+
+std::vector<int> parse_cpu_list(std::string_view text) {
+  std::vector<int> cpus;
+  for (const std::string& range : split(text, ',')) {
+    std::size_t dash = range.find('-');
+    std::uint64_t first = parse_number(range.substr(0, dash));
+    std::uint64_t last = dash == std::string::npos ? first : parse_number(range.substr(dash + 1));
+    if (last < first || last >= kMostCpus) throw UsageError("'" + range + "' is no range of CPUs");
+    for (std::uint64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
+std::vector<int> choose_cpus(const std::vector<Core>& cores, const RankFacts& facts) {
+  if (!facts.local_rank || !facts.local_size || *facts.local_size < 1) return {};
+  auto rank = static_cast<std::size_t>(*facts.local_rank), ranks = static_cast<std::size_t>(*facts.local_size);
+  if (ranks > cores.size() || rank >= ranks) return {};
+  std::vector<int> cpus;
+  for (std::size_t core = rank * cores.size() / ranks; core < (rank + 1) * cores.size() / ranks; ++core)
+    cpus.insert(cpus.end(), cores[core].begin(), cores[core].end());
+  return cpus;
+}
+
+std::vector<Core> usable_cores() {
+  CpuSet allowed;
+  if (sched_getaffinity(0, CpuSet::size(), allowed.bits()) != 0) return {};
+  std::vector<Core> cores;
+  std::set<int> placed;
+  try {
+    for (int cpu : cpus_by_node(allowed)) {
+      if (placed.count(cpu)) continue;
+      std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology";
+      Core core = cpus_in(folder + "/thread_siblings_list", allowed);
+      if (core.empty()) core = {cpu};
+      placed.insert(core.begin(), core.end());
+      cores.push_back(std::move(core));
+    }
+  } catch (const UsageError&) {
+    return {};  // an unreadable sysfs is no reason to bind wrongly
+  }
+  return cores;
+}
+
+bool bind_to_cpus(const std::vector<int>& cpus) {
+  CpuSet chosen;
+  for (int cpu : cpus) chosen.add(cpu);
+  return sched_setaffinity(0, CpuSet::size(), chosen.bits()) == 0;
+}
+
+}  // namespace ddl
