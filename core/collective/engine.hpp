@@ -22,7 +22,7 @@ namespace ddl {
 /// How this rank waits: pause, then yield, then sleep; see design notes in engine.cpp.
 struct Waiting {
   int spins = 2000;                            // pauses before the first yield; 0 where ranks outnumber cores
-  int yields = 50;                             // yields before the first sleep
+  int yields = 0;                             // yields before the first sleep
   Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
   Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported
   std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only

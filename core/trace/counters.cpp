@@ -20,13 +20,10 @@ void merge_lists(json& into, const json& from, const char* key, const char* seco
       into.push_back(entry);
       continue;
     }
-    for (const char* number : {"calls", "bytes", "seconds"})
-      if (entry.contains(number)) {
-        if (entry[number].is_number_integer())
-          (*known)[number] = known->value(number, std::uint64_t{0}) + entry[number].get<std::uint64_t>();
-        else
-          (*known)[number] = known->value(number, 0.0) + entry[number].get<double>();
-      }
+    for (const auto& [name, number] : entry.items()) {
+      if (number.is_number_integer()) (*known)[name] = (*known)[name].get<Bytes>() + number.get<Bytes>();
+      if (number.is_number_float()) (*known)[name] = (*known)[name].get<double>() + number.get<double>();
+    }
   }
 }
 

@@ -1,0 +1,112 @@
+#include "core/bootstrap/card.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+Card card_on(const std::string& host, std::vector<std::pair<std::string, std::string>> rails = {}) {
+  Card card;
+  card.host = host;
+  card.boot_id = "boot-" + host;
+  card.ipc = "4026531839";
+  card.cpus = {0, 1};
+  card.progress_hook = true;
+  card.staging = 1 << 20;
+  for (auto& [interface, subnet] : rails) card.rails.push_back({interface, subnet, {std::byte{7}, std::byte{9}}});
+  return card;
+}
+
+std::vector<std::optional<Card>> all(std::vector<Card> cards) { return {cards.begin(), cards.end()}; }
+
+}  // namespace
+
+TEST(Card, SurvivesPacking) {
+  Card card = card_on("h1", {{"r0", "10.0.0.0/24"}});
+  card.nonce = ~std::uint64_t{0};
+  card.fake_hosts = {2, 1};
+  std::optional<Card> copy = unpack(pack(card));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->host, "h1");
+  EXPECT_EQ(copy->nonce, card.nonce);
+  EXPECT_EQ(copy->fake_hosts, card.fake_hosts);
+  ASSERT_EQ(copy->rails.size(), 1u);
+  EXPECT_EQ(copy->rails[0].address, card.rails[0].address);
+}
+
+TEST(Card, GarbageAndOtherVersionsAreNoCards) {
+  EXPECT_FALSE(unpack({}));
+  EXPECT_FALSE(unpack({std::byte{1}, std::byte{2}, std::byte{3}}));
+  Card card = card_on("h1");
+  card.version = kWireVersion + 1;
+  EXPECT_FALSE(unpack(pack(card)));
+}
+
+TEST(Census, RanksShareAHostWhenNameBootAndIpcNamespaceAreEqual) {
+  Card elsewhere = card_on("h0");
+  elsewhere.ipc = "another container";
+  elsewhere.rails = card_on("h0", {{"r0", "10.0.0.0/24"}}).rails;
+  Card here = card_on("h0", {{"r0", "10.0.0.0/24"}});
+  Census census = take_census(all({here, elsewhere, here}));
+  EXPECT_EQ(census.trouble, "");
+  EXPECT_EQ(census.host_of_rank, (std::vector<HostIndex>{0, 1, 0}));
+  EXPECT_EQ(census.ranks_with(2), (std::vector<Rank>{0, 2}));
+}
+
+TEST(Census, ARankWithoutACardIsNamedAndTurnsTheEngineOff) {
+  auto cards = all({card_on("h0"), card_on("h0"), card_on("h0")});
+  cards[1].reset();
+  EXPECT_NE(take_census(cards).trouble.find("rank 1"), std::string::npos);
+}
+
+TEST(Census, ARankInTroubleIsNamedWithItsHost) {
+  auto cards = all({card_on("h0"), card_on("h7")});
+  cards[1]->trouble = "no memory";
+  EXPECT_EQ(take_census(cards).trouble, "rank 1 on h7: no memory");
+}
+
+TEST(Census, LanesAreTheSubnetsThatEveryHostHasWhateverTheInterfacesAreCalled) {
+  Card a = card_on("h0", {{"eth0", "10.0.0.0/24"}, {"eth1", "10.0.1.0/24"}, {"docker9", "172.17.0.0/16"}});
+  Card b = card_on("h1", {{"z9", "10.0.1.0/24"}, {"a0", "10.0.0.0/24"}});
+  Census census = take_census(all({a, b}));
+  EXPECT_EQ(census.lanes, (std::vector<std::string>{"10.0.0.0/24", "10.0.1.0/24"}));
+  EXPECT_EQ(census.rail_of_lane[0], (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(census.rail_of_lane[1], (std::vector<std::size_t>{1, 0}));
+}
+
+TEST(Census, HostsWithoutACommonSubnetTryOneRoutedLane) {
+  Census census = take_census(all({card_on("h0", {{"r0", "10.0.0.0/24"}}), card_on("h1", {{"r0", "10.9.0.0/24"}})}));
+  EXPECT_EQ(census.lanes.size(), 1u);
+  EXPECT_EQ(census.trouble, "");
+}
+
+TEST(Census, AHostWithoutARailIsNamed) {
+  Census census = take_census(all({card_on("h0", {{"r0", "10.0.0.0/24"}}), card_on("h1")}));
+  EXPECT_NE(census.trouble.find("rank 1 on h1"), std::string::npos);
+}
+
+TEST(Census, FakeHostsSplitOneMachineAndMustAddUp) {
+  Card card = card_on("h0", {{"lo", "127.0.0.0/8"}});
+  card.fake_hosts = {2, 1};
+  Census census = take_census(all({card, card, card}));
+  EXPECT_EQ(census.host_of_rank, (std::vector<HostIndex>{0, 0, 1}));
+  EXPECT_NE(take_census(all({card, card})).trouble, "");
+}
+
+TEST(Census, NonblockingNeedsTheHookOnEveryRank) {
+  Card without = card_on("h0");
+  without.progress_hook = false;
+  EXPECT_TRUE(take_census(all({card_on("h0"), card_on("h0")})).nonblocking);
+  EXPECT_FALSE(take_census(all({card_on("h0"), without})).nonblocking);
+}
+
+TEST(Census, RanksAreCrowdedWhenTheyOutnumberTheCoresTheyMayUseTogether) {
+  Card first = card_on("h0"), second = card_on("h0");
+  first.cpus = {0};
+  second.cpus = {1};
+  EXPECT_FALSE(is_crowded({first, second}));
+  second.cpus = {0};
+  EXPECT_TRUE(is_crowded({first, second}));
+}
+
+}  // namespace ddl

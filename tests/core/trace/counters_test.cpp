@@ -1,0 +1,53 @@
+#include "core/trace/counters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ddl {
+
+using nlohmann::json;
+
+TEST(Counters, CallsAreCountedByCollectiveRouteAndReason) {
+  Counters counters;
+  counters.count_engine("MPI_Allreduce", 100, 2'000'000'000);
+  counters.count_engine("MPI_Allreduce", 50, 0);
+  counters.count_original("MPI_Allreduce", "datatype", 8, 0);
+  counters.count_original("MPI_Iallreduce", "operation", 4, 0);
+  json report = counters.to_json();
+  ASSERT_EQ(report["collectives"].size(), 2u);
+  const json& blocking = report["collectives"][0];
+  EXPECT_EQ(blocking["engine"]["calls"], 2);
+  EXPECT_EQ(blocking["engine"]["bytes"], 150);
+  EXPECT_DOUBLE_EQ(blocking["engine"]["seconds"], 2.0);
+  EXPECT_EQ(blocking["original"][0]["reason"], "datatype");
+}
+
+TEST(Counters, PartsOfAllRanksAddUp) {
+  json total = {{"collectives", json::array()}, {"rails", json::array()}};
+  for (int rank = 0; rank < 3; ++rank) {
+    Counters counters;
+    counters.count_engine("MPI_Allreduce", 100, 1'000'000'000);
+    counters.count_original("MPI_Allreduce", rank == 2 ? "operation" : "datatype", 8, 0);
+    json part = counters.to_json();
+    part["rails"] = {{{"name", "10.0.0.0/24"}, {"bytes_sent", 10}, {"bytes_predicted", 9}}};
+    merge_counts(total, part);
+  }
+  EXPECT_EQ(total["collectives"][0]["engine"]["calls"], 3);
+  EXPECT_EQ(total["collectives"][0]["engine"]["bytes"], 300);
+  EXPECT_DOUBLE_EQ(total["collectives"][0]["engine"]["seconds"], 3.0);
+  EXPECT_EQ(total["collectives"][0]["original"].size(), 2u);
+  EXPECT_EQ(total["rails"][0]["bytes_sent"], 30);
+  EXPECT_EQ(total["rails"][0]["bytes_predicted"], 27);
+}
+
+TEST(Counters, PlansAreCountedPerSizeClass) {
+  Counters counters;
+  counters.count_plan("MPI_Allreduce", 64, "2 local exchange");
+  counters.count_plan("MPI_Allreduce", 64, "2 local exchange");
+  json report = counters.to_json();
+  EXPECT_EQ(report["algorithms"][0]["calls"], 2);
+  EXPECT_EQ(report["algorithms"][0]["plan"], "2 local exchange");
+}
+
+}  // namespace ddl

@@ -1,0 +1,142 @@
+#include "core/transport/shared_memory.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Bytes kStaging = Bytes{1} << 20;
+
+// Keeps what arrives, without releasing it.
+struct Kept : Inbox {
+  std::vector<std::pair<Header, View>> messages;
+  void deliver(const Header& header, View view) override { messages.emplace_back(header, view); }
+  void peer_failed(Rank, const std::string&) override {}
+};
+
+struct Pair {
+  std::vector<LocalPeer> peers;
+  std::unique_ptr<SharedMemoryTransport> a, b;
+  Pair() {
+    for (Rank rank : {0, 1}) peers.push_back({rank, std::make_shared<Region>(Region::create(2, kStaging, 5))});
+    a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
+    b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
+  }
+};
+
+Outgoing message_of(std::span<const std::byte> payload, std::span<const Rank> to, std::byte* block) {
+  Outgoing message{};
+  message.header.bytes = static_cast<std::uint32_t>(payload.size());
+  message.payload = payload;
+  message.to = to;
+  message.block = block;
+  return message;
+}
+
+}  // namespace
+
+TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
+  Pair pair;
+  std::vector<std::byte> payload(1000, std::byte{42});
+  const Rank to[] = {1};
+  std::byte* block = pair.a->take_area(4096, 4096)->begin;
+  SharedMemoryTransport::clear_block(block);
+  EXPECT_TRUE(pair.a->send(message_of(payload, to, block)));
+  EXPECT_FALSE(pair.a->send(message_of(payload, to, block))) << "the first payload would be overwritten";
+  Kept inbox;
+  EXPECT_TRUE(pair.b->progress(inbox));
+  ASSERT_EQ(inbox.messages.size(), 1u);
+  EXPECT_EQ(std::memcmp(inbox.messages[0].second.data(), payload.data(), payload.size()), 0);
+  EXPECT_FALSE(SharedMemoryTransport::block_is_free(block));
+  inbox.messages[0].second.release();
+  EXPECT_TRUE(SharedMemoryTransport::block_is_free(block));
+}
+
+TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
+  Pair pair;
+  const Rank to[] = {1};
+  std::uint32_t sent = 0;
+  while (true) {
+    std::byte number{static_cast<unsigned char>(sent)};
+    if (!pair.a->send(message_of({&number, 1}, to, nullptr))) break;
+    ++sent;
+  }
+  EXPECT_EQ(sent, Mailbox::kEntries);
+  Kept inbox;
+  pair.b->progress(inbox);
+  ASSERT_EQ(inbox.messages.size(), sent);
+  for (std::uint32_t i = 0; i < sent; ++i)
+    EXPECT_EQ(*static_cast<const unsigned char*>(inbox.messages[i].second.data()), i % 256);
+  EXPECT_TRUE(pair.a->send(message_of({}, to, nullptr)));
+}
+
+TEST(SharedMemory, ASleeperIsWokenByAMessage) {
+  Pair pair;
+  const Rank to[] = {1};
+  std::atomic<bool> asleep{false};
+  Nanoseconds slept = 0;
+  std::thread sleeper([&] {
+    std::uint32_t announced = pair.b->announce_sleep();
+    asleep = true;
+    Nanoseconds began = now();
+    pair.b->sleep(announced, 60'000'000'000);
+    slept = now() - began;
+  });
+  while (!asleep) std::this_thread::yield();
+  pair.a->send(message_of({}, to, nullptr));
+  sleeper.join();
+  EXPECT_LT(slept, 30'000'000'000) << "it slept until its time was over";
+}
+
+TEST(SharedMemory, AreasAreUsedAgainOnlyWhenTheirBlocksAreFree) {
+  Pair pair;
+  StagingArea first = *pair.a->take_area(4096, 4096);
+  std::byte* block = first.begin;
+  SharedMemoryTransport::clear_block(block);
+  std::vector<std::byte> payload(100);
+  const Rank to[] = {1};
+  ASSERT_TRUE(pair.a->send(message_of(payload, to, block)));
+  pair.a->return_area(first, {block});
+  EXPECT_NE(pair.a->take_area(4096, 4096)->begin, first.begin);
+  Kept inbox;
+  pair.b->progress(inbox);
+  inbox.messages[0].second.release();
+  EXPECT_EQ(pair.a->take_area(4096, 4096)->begin, first.begin);
+}
+
+TEST(SharedMemory, StagingIsSharedOutUntilNoneIsLeft) {
+  Pair pair;
+  int areas = 0;
+  Bytes total = 0;
+  while (auto area = pair.a->take_area(kStaging, 4096)) {
+    total += area->bytes;
+    ++areas;
+  }
+  EXPECT_GT(areas, 20);
+  EXPECT_LE(total, kStaging);
+}
+
+TEST(Region, AnotherProcessAttachesItByPidAndNonceOnly) {
+  Region region = Region::create(1, 4096, 77);
+  *region.at(region.staging_offset(1)) = std::byte{9};
+  pid_t parent = ::getpid();
+  pid_t child = ::fork();
+  if (child == 0) {
+    auto right = Region::attach(parent, region.fd(), 77);
+    auto wrong = Region::attach(parent, region.fd(), 78);
+    ::_exit(right && !wrong && *right->at(right->staging_offset(1)) == std::byte{9} ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_FALSE(Region::attach(parent, 9999, 77));
+}
+
+}  // namespace ddl
