@@ -11,6 +11,10 @@
 
 #include "core/base/error.hpp"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace ddl {
 namespace {
 
@@ -75,10 +79,19 @@ class ScopedVariable {
   const char* name_;
 };
 
+// hwloc's PCI plugin leaks about 1 KB of libpciaccess each time it looks at a live system, and is unloaded
+// before the leak checker can name it. The described machines do not use it, so leaks of our own show there.
+NodeTopology discover_live_node() {
+#ifdef __SANITIZE_ADDRESS__
+  __lsan::ScopedDisabler leaks_of_pciaccess;
+#endif
+  return discover_node();
+}
+
 }  // namespace
 
 TEST(Discover, ThisNodeHasItsNameItsPusAndALoopback) {
-  NodeTopology node = discover_node();
+  NodeTopology node = discover_live_node();
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   EXPECT_EQ(node.host, name);
