@@ -72,6 +72,9 @@ ddl_job* announce(int progress_hook) {
     auto job = std::make_unique<ddl_job>();
     job->job = std::make_unique<ddl::Job>(std::move(bootstrap), env, trouble, progress_hook != 0);
     for (const std::string& warning : env.warnings) warn_once(job.get(), warning);
+    if (!env.options.empty())
+      warn_once(job.get(), fmt::format("DDL_OPTIONS=\"{}\" has no effect in this version: the plan is chosen by size",
+                                       env.options));
     return job.release();
   });
 }

@@ -92,11 +92,12 @@ bool Engine::look(Operation* operation, bool& moved) {
   return operation->done() || failed();
 }
 
-// Pause while an answer is likely within microseconds, yield while another rank may need the core, then sleep until a
-// peer rings the doorbell, and never long: the original library must be moved too, and the wire has no doorbell.
+// Pause while an answer is likely within microseconds, yield where only looking again shows that the wire has delivered,
+// then sleep until a peer rings the doorbell, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, Operation* operation) {
   bool wire = communicator.grid().dimensions() > 1;
-  int spins = wire ? std::min(waiting_.spins, 200) : waiting_.spins;
+  int spins = wire ? waiting_.wire_spins : waiting_.spins;
+  int yields = wire ? waiting_.wire_yields : 0;
   Nanoseconds longest = wire ? std::min<Nanoseconds>(waiting_.longest_sleep, 200'000) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
@@ -109,7 +110,7 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
       continue;
     }
     waiting_.guest();
-    if (idle < spins + waiting_.yields) {
+    if (idle < spins + yields) {
       next_sleep = kFirstSleep;
       ::sched_yield();
       continue;

@@ -19,10 +19,11 @@
 
 namespace ddl {
 
-/// How this rank waits: pause, then yield, then sleep; see design notes in engine.cpp.
+/// How this rank waits, see Engine::wait: pauses, then yields, then sleeps. Within a host a sleeper is woken by a doorbell,
+/// and yielding would hand the core to strangers for milliseconds; the wire has no doorbell, so there a rank yields.
 struct Waiting {
-  int spins = 2000;                            // pauses before the first yield; 0 where ranks outnumber cores
-  int yields = 0;                             // yields before the first sleep
+  int spins = 2000;                            // pauses on a communicator of one host; 0 where ranks outnumber cores
+  int wire_spins = 20, wire_yields = 500;      // on a communicator that spans hosts
   Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
   Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported
   std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only
