@@ -49,6 +49,8 @@ Result guarded(ddl_job* job, Result otherwise, Body body) noexcept {
       std::lock_guard lock(job->mutex);
       if (job->failure.empty()) job->failure = error.what();
     }
+    // What one rank could not do all must learn of: nothing works any more, and the next call says so.
+    if (job && job->job && job->job->is_connected()) job->job->engine().fail(error.what());
     return otherwise;
   }
 }
@@ -91,7 +93,12 @@ void describe_setup(const ddl::Job& job) {
 
 int connect(ddl_job* job, void (*guest)()) {
   return guarded(job, static_cast<int>(DDL_TROUBLE_HERE), [&]() -> int {
-    std::string trouble = job->job->connect(guest);
+    std::string trouble;
+    try {
+      trouble = job->job->connect(guest);
+    } catch (const std::exception& error) {
+      trouble = error.what();
+    }
     if (trouble.empty()) {
       describe_setup(*job->job);
       return DDL_CONNECTED;
@@ -203,7 +210,10 @@ void count_original(ddl_job* job, const char* collective, const char* reason, ui
   });
 }
 
-const char* report_file(ddl_job* job) { return job->job->env().report.c_str(); }
+int report_wanted(ddl_job* job) {
+  const ddl::Census& census = job->job->census();
+  return census.trouble.empty() && census.hosts() > 0 ? census.report : !job->job->env().report.empty();
+}
 
 const char* report_part(ddl_job* job) {
   return guarded(job, "", [&] {
@@ -231,7 +241,7 @@ void close_job(ddl_job* job) {
 
 constexpr ddl_engine_api kApi = {
     DDL_ENGINE_VERSION, announce, connect, nonblocking, verbose,        comm_prepare, comm_start,  comm_free,    all_reduce, test,
-    wait,               finish,   progress, failure,    count_original, report_file,  report_part, write_report, close_job};
+    wait,               finish,   progress, failure,    count_original, report_wanted, report_part, write_report, close_job};
 
 }  // namespace
 

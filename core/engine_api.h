@@ -51,7 +51,7 @@ typedef struct ddl_engine_api {
   int (*progress)(ddl_job* job);
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
   void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes, int64_t ns);
-  const char* (*report_file)(ddl_job* job); /* "" when no report is asked for */
+  int (*report_wanted)(ddl_job* job); /* after connect: the same on all ranks of a job that uses the engine */
   /* This rank's part of the report; valid until the next call. */
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);

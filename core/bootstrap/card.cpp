@@ -39,10 +39,14 @@ Card card_from(const json& j) {
   card.progress_hook = j.at("progress_hook");
   card.staging = j.at("staging");
   card.segment = j.at("segment");
+  card.report = j.at("report");
   for (const json& rail : j.at("rails"))
     card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address"))});
   return card;
 }
+
+// What DDL_SEGMENT_BYTES may ask for; a message must stay far below 2^32 bytes.
+constexpr Bytes kLeastSegment = 64 << 10, kLargestSegment = 64 << 20;
 
 // "ranks 3, 4 and 7 more"
 std::string list_of(const std::vector<Rank>& ranks) {
@@ -125,7 +129,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"boot_id", card.boot_id}, {"ipc", card.ipc},         {"pid", card.pid},
             {"fd", card.fd},           {"nonce", card.nonce},     {"cpus", card.cpus},
             {"rails", rails},          {"fake_hosts", card.fake_hosts}, {"progress_hook", card.progress_hook},
-            {"staging", card.staging}, {"segment", card.segment}};
+            {"staging", card.staging}, {"segment", card.segment},       {"report", card.report}};
   std::vector<std::uint8_t> packed = json::to_cbor(j);
   const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
   return {begin, begin + packed.size()};
@@ -157,7 +161,9 @@ Census take_census(const std::vector<std::optional<Card>>& maybe) {
   for (const auto& card : maybe) cards.push_back(*card);
   census.nonblocking = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.progress_hook; });
   census.staging = cards[0].staging;
-  census.segment = cards[0].segment;
+  for (const Card& card : cards) census.staging = std::min(census.staging, card.staging);
+  census.segment = cards[0].segment ? std::clamp(cards[0].segment, kLeastSegment, kLargestSegment) : 0;
+  census.report = cards[0].report;
   census.trouble = find_hosts(cards, census);
   if (census.trouble.empty()) census.trouble = find_lanes(cards, census);
   return census;

@@ -27,7 +27,8 @@ struct Card {
   std::vector<RailCard> rails;
   std::vector<int> fake_hosts;      // DDL_FAKE_HOSTS
   bool progress_hook = false;       // the MPI library can call us from its own waits: needed for nonblocking calls
-  Bytes staging = 0, segment = 0;   // DDL_STAGING_BYTES, DDL_SEGMENT_BYTES; rank 0's count
+  Bytes staging = 0, segment = 0;   // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
+  bool report = false;              // DDL_REPORT is set; rank 0's counts
 };
 
 std::vector<std::byte> pack(const Card& card);
@@ -42,6 +43,7 @@ struct Census {
   std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
   bool nonblocking = false;                // every rank has the progress hook
   Bytes staging = 0, segment = 0;
+  bool report = false;                     // all ranks take part in the report
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

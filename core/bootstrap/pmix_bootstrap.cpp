@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.hpp"
 
@@ -54,7 +55,10 @@ class PmixBootstrap : public Bootstrap {
   std::optional<std::vector<std::byte>> get(Rank rank, const char* how) {
     pmix_proc_t peer;
     PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
-    pmix_value_t* value = fetch(peer, kCardKey, how);
+    auto [status, value] = fetch(peer, kCardKey, how);
+    // A late or failed answer is not "there is none": others may have got it, and would then decide otherwise.
+    if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)
+      throw Error(fmt::format("PMIx does not answer for rank {}: {}", rank, PMIx_Error_string(status)));
     if (!value) return std::nullopt;
     std::optional<std::vector<std::byte>> card;
     if (value->type == PMIX_BYTE_OBJECT) {
@@ -68,14 +72,14 @@ class PmixBootstrap : public Bootstrap {
   std::optional<std::uint64_t> number(const char* key) {
     pmix_proc_t job;
     PMIX_LOAD_PROCID(&job, self_.nspace, PMIX_RANK_WILDCARD);
-    pmix_value_t* value = fetch(job, key, PMIX_OPTIONAL);
+    pmix_value_t* value = fetch(job, key, PMIX_OPTIONAL).second;
     if (!value) return std::nullopt;
     std::uint32_t result = value->type == PMIX_UINT32 ? value->data.uint32 : 0;
     PMIX_VALUE_RELEASE(value);
     return result;
   }
 
-  pmix_value_t* fetch(const pmix_proc_t& whose, const char* key, const char* how) {
+  std::pair<pmix_status_t, pmix_value_t*> fetch(const pmix_proc_t& whose, const char* key, const char* how) {
     bool yes = true;
     pmix_info_t info[2];
     PMIX_INFO_LOAD(&info[0], how, &yes, PMIX_BOOL);
@@ -84,7 +88,7 @@ class PmixBootstrap : public Bootstrap {
     pmix_status_t status = PMIx_Get(&whose, key, info, 2, &value);
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
-    return status == PMIX_SUCCESS ? value : nullptr;
+    return {status, status == PMIX_SUCCESS ? value : nullptr};
   }
 
   pmix_proc_t self_;

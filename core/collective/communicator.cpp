@@ -24,8 +24,12 @@ Operation* Communicator::start(const Call& call) {
   }
   Operation* operation = idle_.back();
   idle_.pop_back();
-  operation->bind(plan_for(call.bytes()), call, spec_.id, next_seq_++, spec_.me);
-  if (size() == 1 && call.in != call.out) std::memmove(call.out, call.in, call.bytes());
+  Call left = call;
+  if (size() == 1) {
+    if (call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
+    left.count = 0;
+  }
+  operation->bind(plan_for(left.bytes()), left, spec_.id, next_seq_++, spec_.me);
   queue_.push_back(operation);
   if (queue_.size() == 1) take_early();
   return operation;

@@ -62,6 +62,7 @@ class Communicator : public Outlet {
   const PreparedPlan& plan_for(Bytes bytes);
 
   bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) override;
+  void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:
   struct Early {

@@ -1,14 +1,14 @@
 #include "core/collective/engine.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/base/signals.hpp"
 
 namespace ddl {
 namespace {
@@ -63,7 +63,9 @@ Communicator& Engine::create(CommunicatorSpec spec) {
 void Engine::destroy(Communicator& communicator) {
   std::lock_guard lock(mutex_);
   std::erase(active_, &communicator);
-  communicators_.erase(communicator.spec().id);
+  auto found = communicators_.find(communicator.spec().id);
+  if (failed()) buried_.push_back(std::move(found->second));
+  communicators_.erase(found);
 }
 
 Operation* Engine::start(Communicator& communicator, const Call& call) {
@@ -118,7 +120,7 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
     if (began == 0) began = now();
     if (sleep(operation, next_sleep)) return;
     next_sleep = std::min(next_sleep * 2, longest);
-    if (Nanoseconds waited = now() - began; waited > warned) {
+    if (Nanoseconds waited = now() - began; warned > 0 && waited > warned) {
       warn_of_stall(communicator, waited);
       warned *= 2;
     }
@@ -207,17 +209,26 @@ void Engine::hold_helper() {
   helper_holds_.fetch_add(1, std::memory_order_acq_rel);
   std::lock_guard lock(helper_mutex_);
   if (!helper_.joinable()) {
-    // The program's signals are the program's: none is delivered to our thread.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    helper_ = std::thread([this] { help(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    SignalsBlocked blocked;
+    try {
+      helper_ = std::thread([this] { help(); });
+    } catch (const std::system_error&) {
+      // No thread to be had: the program's own waits move the operation.
+    }
   }
   helper_wakes_.notify_one();
 }
 
 void Engine::release_helper() { helper_holds_.fetch_sub(1, std::memory_order_acq_rel); }
+
+bool Engine::progress_or_fail() {
+  try {
+    return progress();
+  } catch (const std::exception& error) {
+    fail(error.what());
+    return false;
+  }
+}
 
 void Engine::help() {
   Nanoseconds pause = kFirstSleep;
@@ -228,7 +239,7 @@ void Engine::help() {
       continue;
     }
     lock.unlock();
-    bool moved = progress();
+    bool moved = progress_or_fail();
     pause = moved ? kFirstSleep : std::min<Nanoseconds>(pause * 2, 500'000);
     lock.lock();
     if (!moved) helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause));

@@ -25,7 +25,7 @@ struct Waiting {
   int spins = 2000;                            // pauses on a communicator of one host; 0 where ranks outnumber cores
   int wire_spins = 20, wire_yields = 500;      // on a communicator that spans hosts
   Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
-  Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported
+  Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported; 0: never
   std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only
 };
 
@@ -74,12 +74,14 @@ class Engine : private Inbox {
   bool sleep(Operation* operation, Nanoseconds at_most);
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void help();
+  bool progress_or_fail();
   void fail_locked(const std::string& why);
 
   Fabrics fabrics_;
   Waiting waiting_;
   mutable std::mutex mutex_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
+  std::vector<std::unique_ptr<Communicator>> buried_;  // freed after a failure: a transport may still read their operations
   std::vector<Communicator*> active_;  // those with operations under way
   std::vector<Early> early_;           // for communicators that this rank has not created yet
   std::string failure_;

@@ -53,7 +53,9 @@ Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string
   bootstrap_->publish(pack(make_card(trouble, progress_hook)));
 }
 
-Job::~Job() = default;
+Job::~Job() {
+  if (wire_) wire_->close();  // before the engine: what UCX still sends belongs to its operations
+}
 
 Card Job::make_card(const std::string& trouble, bool progress_hook) {
   Card card;
@@ -65,6 +67,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   card.progress_hook = progress_hook;
   card.staging = env_.staging_bytes;
   card.segment = env_.segment_bytes;
+  card.report = !env_.report.empty();
   card.trouble = env_.enable ? trouble : "DDL_ENABLE=0";
   if (!card.trouble.empty()) return card;
   try {
@@ -73,7 +76,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
     region_ = std::make_shared<Region>(Region::create(bootstrap_->local_size(), env_.staging_bytes, card.nonce));
     card.fd = region_->fd();
     if (bootstrap_->hosts() != 1 || !env_.fake_hosts.empty()) open_rails(card);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     card.trouble = error.what();
   }
   return card;

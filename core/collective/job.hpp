@@ -46,6 +46,7 @@ class Job {
   Rank size() const { return bootstrap_->size(); }
   const Census& census() const { return census_; }
   Engine& engine() { return *engine_; }
+  bool is_connected() const { return engine_ != nullptr; }
   Counters& counters() { return counters_; }
   const Env& env() const { return env_; }
 

@@ -32,6 +32,7 @@ void Operation::bind(const PreparedPlan& prepared, const Call& call, CommId comm
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
   segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
   segments_opened_ = segments_finished_ = unfinished_ = 0;
+  sent_on_wire_ = false;
   if (segments_ > 1) full_.compute(plan, segment_elements_, element_);
   if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_);
   runs_.resize(static_cast<std::size_t>(plan.window));
@@ -61,6 +62,10 @@ bool Operation::advance(Outlet& outlet) {
     run.open = false;
     if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
+  if (segments_finished_ == segments_ && sent_on_wire_) {
+    outlet.flush(unfinished_);
+    sent_on_wire_ = false;
+  }
   return moved;
 }
 
@@ -89,9 +94,10 @@ bool Operation::run_step(Run& run, const Step& step, Outlet& outlet) {
   if (step.verb == Verb::send) {
     const auto* from = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out) + offset;
     Header header{comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0};
+    sent_on_wire_ |= step.fabric == Fabric::wire;
     return outlet.send(step, header, {from, bytes}, unfinished_);
   }
-  if (!all_arrived(run, step)) return false;
+  if (!all_arrived(run, step) || (step.after_sends && unfinished_ > 0)) return false;
   if (step.verb == Verb::reduce) {
     reduce_step(run, step, {run.segment * segment_elements_ + range.first, range.count});
   } else {

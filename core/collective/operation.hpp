@@ -24,6 +24,8 @@ class Outlet {
   virtual ~Outlet() = default;
   /// Sends the payload as message `step` of a segment. False: no room now.
   virtual bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) = 0;
+  /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in `unfinished`.
+  virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
 /// A plan and where its blocks are: made once per size class of a communicator.
@@ -39,7 +41,7 @@ class Operation {
   void bind(const PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
 
   bool advance(Outlet& outlet);
-  bool done() const { return segments_finished_ == segments_ && unfinished_ == 0; }
+  bool done() const { return segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_; }
   Seq seq() const { return seq_; }
   const Call& call() const { return call_; }
   const PreparedPlan& prepared() const { return *prepared_; }
@@ -81,6 +83,7 @@ class Operation {
   Bytes element_ = 1;
   Elements segment_elements_ = 0;
   std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
+  bool sent_on_wire_ = false;  // since the last flush
   SliceTable full_, tail_;
   std::vector<Run> runs_;
 };

@@ -41,9 +41,12 @@ const Driver& driver() {
     return 1;
   };
   ::dl_iterate_phdr(first, &loaded);
-  if (objects_seen.exchange(loaded, std::memory_order_relaxed) == loaded) return none;
+  if (objects_seen.load(std::memory_order_acquire) == loaded) return none;
   Driver driver = find_driver();
-  if (!driver.get_attribute || !driver.copy) return none;
+  if (!driver.get_attribute || !driver.copy) {
+    objects_seen.store(loaded, std::memory_order_release);  // only now: another thread must not take "not yet" for "no"
+    return none;
+  }
   found.store(new Driver(driver), std::memory_order_release);  // once per process, or twice when two threads race
   return *found.load(std::memory_order_acquire);
 }

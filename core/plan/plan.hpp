@@ -48,6 +48,7 @@ struct Step {
   std::uint32_t peers;
   std::uint32_t own_rank;  // reduce: position of the own share in the fold
   std::uint32_t expected;  // reduce, copy: first of its messages in Plan::expected; send: number among local sends
+  bool after_sends;        // reduce: writes what this rank has sent, so the sends must have finished reading it
 };
 
 struct Flow {

@@ -93,6 +93,8 @@ class Planner {
     Tag all = tag(Phase::exchange, d, piece);
     add_step(Verb::send, own, d, piece, all, others(group));
     add_step(Verb::reduce, own, d, piece, all, others(group), group.me);
+    // Elsewhere a slice that was sent comes back only after its receiver had it; here the peers' shares prove nothing.
+    plan_.steps.back().after_sends = true;
   }
 
   // Row after row of as many blocks as the ring has members; a row may be short where this group is smaller than the
@@ -165,7 +167,7 @@ class Planner {
                 std::size_t own_rank = 0) {
     Fabric fabric = d == 0 ? Fabric::local : Fabric::wire;
     plan_.steps.push_back({verb, own, fabric, lane_, piece.slice, message, static_cast<std::uint32_t>(plan_.peers.size()),
-                           static_cast<std::uint32_t>(to.size()), static_cast<std::uint32_t>(own_rank), 0});
+                           static_cast<std::uint32_t>(to.size()), static_cast<std::uint32_t>(own_rank), 0, false});
     plan_.peers.insert(plan_.peers.end(), to.begin(), to.end());
     ++plan_.flows.back().count;
   }

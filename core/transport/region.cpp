@@ -62,7 +62,12 @@ Region::~Region() {
 }
 
 bool Region::reserve(Bytes offset, Bytes bytes) {
-  return ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+  if (offset + bytes > bytes_) return false;
+  int result = 0;
+  do {
+    result = ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);  // a profiler's timer, for instance
+  return result == 0;
 }
 
 }  // namespace ddl

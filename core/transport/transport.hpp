@@ -87,6 +87,8 @@ class Transport {
   virtual ~Transport() = default;
   /// False: no room now, nothing was sent, come again after progress().
   virtual bool send(const Outgoing& message) = 0;
+  /// Counts in `unfinished` until all that was sent has left this process: afterwards it arrives without progress() here.
+  virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
   /// Moves what can move; true when anything did.
   virtual bool progress(Inbox& inbox) = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/signals.hpp"
 
 namespace ddl {
 namespace {
@@ -30,6 +31,7 @@ struct UcxTransport::Rail {
   std::vector<ucp_ep_h> endpoints;  // by rank in the job
   Impl* owner = nullptr;
   Bytes sent = 0;
+  bool sent_since_flush = false;
 };
 
 struct UcxTransport::Impl {
@@ -47,15 +49,16 @@ struct UcxTransport::Impl {
   Inbox* inbox = nullptr;  // during progress
   std::vector<std::pair<Rank, std::string>> failures;
   bool closing = false;
+  std::uint32_t ignored = 0;  // counted by sends that were cut off
 
-  Send* take_send(const Outgoing& message) {
+  Send* take_send(const Header& header, std::uint32_t* unfinished) {
     if (idle_sends.empty()) {
       sends.push_back(std::make_unique<Send>());
       idle_sends.push_back(sends.back().get());
     }
     Send* send = idle_sends.back();
     idle_sends.pop_back();
-    *send = {message.header, message.unfinished, this};
+    *send = {header, unfinished, this};
     ++*send->unfinished;
     return send;
   }
@@ -108,7 +111,13 @@ void UcxTransport::Impl::open_rail(const std::string& interface, const std::stri
 
 UcxTransport::UcxTransport(const std::vector<std::string>& interfaces, const std::string& tls)
     : impl_(std::make_unique<Impl>()) {
-  for (const std::string& interface : interfaces) impl_->open_rail(interface, tls);
+  SignalsBlocked blocked;  // UCX starts a thread of its own; the program's signals are not for it
+  try {
+    for (const std::string& interface : interfaces) impl_->open_rail(interface, tls);
+  } catch (...) {
+    for (auto& rail : impl_->rails) Impl::close_rail(*rail);
+    throw;
+  }
 }
 
 UcxTransport::~UcxTransport() {
@@ -167,7 +176,7 @@ bool UcxTransport::send(const Outgoing& message) {
   for (Rank to : message.to) {
     ucp_ep_h endpoint = impl_->endpoint(rail, to);
     if (!endpoint) continue;  // reported as a failed peer by the next progress()
-    Impl::Send* send = impl_->take_send(message);
+    Impl::Send* send = impl_->take_send(message.header, message.unfinished);
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     how.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -176,11 +185,27 @@ bool UcxTransport::send(const Outgoing& message) {
     ucs_status_ptr_t request = ucp_am_send_nbx(endpoint, kMessage, &send->header, sizeof(Header),
                                                message.payload.data(), message.payload.size(), &how);
     rail.sent += sizeof(Header) + message.payload.size();
+    rail.sent_since_flush = true;
     if (UCS_PTR_IS_PTR(request)) continue;
     impl_->finish(send);
     if (UCS_PTR_IS_ERR(request)) impl_->failures.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
   }
   return true;
+}
+
+// A send counts as complete once UCX has copied it; what it holds back (a full socket) leaves only while somebody makes
+// progress. A rank that is done may never come back, so its last bytes are pushed out first.
+void UcxTransport::flush(std::uint32_t& unfinished) {
+  for (auto& rail : impl_->rails) {
+    if (!std::exchange(rail->sent_since_flush, false)) continue;
+    Impl::Send* send = impl_->take_send({}, &unfinished);
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    how.cb.send = Impl::on_sent;
+    how.user_data = send;
+    ucs_status_ptr_t request = ucp_worker_flush_nbx(rail->worker, &how);
+    if (!UCS_PTR_IS_PTR(request)) impl_->finish(send);  // an error shows through on_failure
+  }
 }
 
 void UcxTransport::Impl::on_sent(void* request, ucs_status_t, void* user) {
@@ -235,6 +260,8 @@ Bytes UcxTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lan
 void UcxTransport::close() {
   impl_->closing = true;
   impl_->inbox = nullptr;
+  // Sends that are cut off must not report to operations that may be gone by then.
+  for (auto& send : impl_->sends) send->unfinished = &impl_->ignored;
   for (auto& rail : impl_->rails) {
     for (ucp_ep_h& endpoint : rail->endpoints) {
       if (!endpoint) continue;

@@ -29,6 +29,7 @@ class UcxTransport : public Transport {
                  std::vector<std::vector<std::vector<std::byte>>> addresses);
 
   bool send(const Outgoing& message) override;
+  void flush(std::uint32_t& unfinished) override;
   bool progress(Inbox& inbox) override;
   /// Payload and header bytes handed to a lane's rail so far.
   Bytes bytes_sent(std::size_t lane) const;

@@ -130,7 +130,7 @@ int finalize() {
       PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
       close_requests();
     }
-    if (*s.api->report_file(s.job)) write_report();
+    if (s.api->report_wanted(s.job)) write_report();
     if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
     s.active = false;
     if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);

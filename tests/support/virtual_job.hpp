@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/collective/engine.hpp"
@@ -18,6 +19,11 @@ class VirtualJob {
 
   Rank size() const { return static_cast<Rank>(hosts_.size()); }
   Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].engine; }
+  /// From now on the wire copies a payload only when its sender makes progress again, as a full socket would.
+  void make_wire_read_late() {
+    for (PerRank& rank : ranks_) rank.wire->read_late = true;
+  }
+  int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members, PlanLimits limits = {1, Bytes{1} << 20, 0});
   /// Runs the body once per rank, each in its own thread.
@@ -29,9 +35,38 @@ class VirtualJob {
   }
 
  private:
+  // The loopback transport, with what a real wire does to its senders.
+  struct TestWire : LoopbackTransport {
+    using LoopbackTransport::LoopbackTransport;
+    bool read_late = false;
+    int flushes = 0;
+    std::vector<std::pair<Outgoing, std::vector<Rank>>> waiting;
+
+    bool send(const Outgoing& message) override {
+      if (!read_late) return LoopbackTransport::send(message);
+      waiting.emplace_back(message, std::vector<Rank>(message.to.begin(), message.to.end()));
+      ++*message.unfinished;
+      return true;
+    }
+    void flush(std::uint32_t&) override { ++flushes; }
+    bool progress(Inbox& inbox) override {
+      bool moved = LoopbackTransport::progress(inbox);  // arrivals first: the worst case for what still waits
+      if (!std::exchange(late_round_, !late_round_)) return moved;
+      for (auto& [message, to] : waiting) {
+        message.to = to;
+        LoopbackTransport::send(message);
+        --*message.unfinished;
+      }
+      waiting.clear();
+      return moved;
+    }
+
+   private:
+    bool late_round_ = false;
+  };
   struct PerRank {
     std::unique_ptr<SharedMemoryTransport> local;
-    std::unique_ptr<LoopbackTransport> wire;
+    std::unique_ptr<TestWire> wire;
     std::unique_ptr<Engine> engine;
   };
   std::vector<HostIndex> hosts_;
@@ -53,7 +88,7 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
     int me = 0;
     while (here[static_cast<std::size_t>(me)].rank != rank) ++me;
     PerRank one{std::make_unique<SharedMemoryTransport>(here, me, staging),
-                std::make_unique<LoopbackTransport>(net_, rank), nullptr};
+                std::make_unique<TestWire>(net_, rank), nullptr};
     Waiting waiting;
     waiting.spins = 20;  // the threads of a test outnumber the cores
     one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);

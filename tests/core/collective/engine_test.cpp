@@ -187,6 +187,38 @@ TEST(Engine, DifferentCallsOnTwoRanksAreNamedAndNothingHangs) {
   EXPECT_NE(job.engine(1).failure().find("all-reduce of 101 float32, sum"), std::string::npos);
 }
 
+TEST(Engine, ABufferIsNotOverwrittenWhileTheWireStillReadsIt) {
+  // Two hosts, one rank each, in place: what a rank sends is where its result goes.
+  VirtualJob job({0, 1});
+  job.make_wire_read_late();
+  auto world = job.create(1, {0, 1});
+  std::vector<std::vector<float>> values = {shares(0, 100, 4), shares(1, 100, 4)};
+  std::vector<Operation*> operations;
+  for (Rank rank : {0, 1}) {
+    auto& v = values[static_cast<std::size_t>(rank)];
+    operations.push_back(job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
+                                                {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
+  }
+  for (int i = 0; i < 1000 && !(operations[0]->done() && operations[1]->done()); ++i)
+    for (Rank rank : {1, 1, 0}) job.engine(rank).progress();  // one side is ahead
+  ASSERT_TRUE(operations[0]->done() && operations[1]->done());
+  for (const auto& v : values) expect_sum(v, {0, 1}, 4);
+}
+
+TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
+  VirtualJob job({0, 1});
+  auto world = job.create(1, {0, 1});
+  std::vector<std::vector<float>> values = {shares(0, 70'000, 4), shares(1, 70'000, 4)};
+  for (Rank rank : {0, 1}) {
+    auto& v = values[static_cast<std::size_t>(rank)];
+    job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
+                           {v.data(), v.data(), v.size(), DType::float32, Op::sum});
+  }
+  for (int i = 0; i < 1000; ++i)
+    for (Rank rank : {0, 1}) job.engine(rank).progress();
+  for (Rank rank : {0, 1}) EXPECT_EQ(job.flushes(rank), 1);
+}
+
 TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   VirtualJob job({0, 0, 1});
   auto world = job.create(1, everybody(3));
