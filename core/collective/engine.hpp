@@ -23,7 +23,7 @@ namespace ddl {
 /// and yielding would hand the core to strangers for milliseconds; the wire has no doorbell, so there a rank yields.
 struct Waiting {
   int spins = 2000;                            // pauses on a communicator of one host; 0 where ranks outnumber cores
-  int wire_spins = 20, wire_yields = 500;      // on a communicator that spans hosts
+  int wire_spins = 0, wire_yields = 5000;      // on a communicator that spans hosts
   Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
   Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported; 0: never
   std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only

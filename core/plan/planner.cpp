@@ -191,7 +191,7 @@ class Planner {
 
 // Below this many bytes a message costs its latency, whoever carries it: one step beats few bytes.
 constexpr Bytes kExchangeLocal = 16 << 10;
-constexpr Bytes kExchangeHosts = 32 << 10;
+constexpr Bytes kExchangeHosts = 8 << 10;
 // A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in flight.
 constexpr Bytes kWireBlock = 64 << 10;
 // A piece within a host: what stays in a core's second-level cache together with its destination.
@@ -218,8 +218,7 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
                                  ? Algorithm::exchange
                                  : Algorithm::direct);
   bool small = bytes <= kExchangeHosts;
-  for (int d = 1; d < grid.dimensions(); ++d)
-    choice.algorithm.push_back(small ? Algorithm::exchange : Algorithm::ring);
+  choice.algorithm.resize(static_cast<std::size_t>(grid.dimensions()), small ? Algorithm::exchange : Algorithm::ring);
   choice.lanes = wire && !small ? limits.rails : LaneId{1};
 
   Bytes segment = static_cast<Bytes>(grid.fanout(0)) * kLocalPiece;
