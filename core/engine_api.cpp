@@ -75,8 +75,9 @@ ddl_job* announce(int progress_hook) {
     job->job = std::make_unique<ddl::Job>(std::move(bootstrap), env, trouble, progress_hook != 0);
     for (const std::string& warning : env.warnings) warn_once(job.get(), warning);
     if (!env.options.empty())
-      warn_once(job.get(), fmt::format("DDL_OPTIONS=\"{}\" has no effect in this version: the plan is chosen by size",
-                                       env.options));
+      warn_once(job.get(),
+                fmt::format("DDL_OPTIONS=\"{}\" has no effect in this version: the plan is chosen by size",
+                            env.options));
     return job.release();
   });
 }
@@ -86,9 +87,10 @@ void describe_setup(const ddl::Job& job) {
   const ddl::Census& census = job.census();
   std::string lanes;
   for (const std::string& lane : census.lanes) lanes += (lanes.empty() ? "" : ", ") + lane;
-  ddl::log_info(fmt::format("engine on {} of {} ranks, {} host{}{}; kernels {}; nonblocking {}", job.size(), job.size(),
-                            census.hosts(), census.hosts() == 1 ? "" : "s", lanes.empty() ? "" : ", rails " + lanes,
-                            ddl::reduce_kernel_name(), census.nonblocking ? "yes" : "no"));
+  ddl::log_info(fmt::format("engine on {} of {} ranks, {} host{}{}; kernels {}; nonblocking {}", job.size(),
+                            job.size(), census.hosts(), census.hosts() == 1 ? "" : "s",
+                            lanes.empty() ? "" : ", rails " + lanes, ddl::reduce_kernel_name(),
+                            census.nonblocking ? "yes" : "no"));
 }
 
 int connect(ddl_job* job, void (*guest)()) {
@@ -164,7 +166,8 @@ ddl_work* all_reduce(ddl_comm* comm, const ddl_all_reduce_call* call, int backgr
     ddl::Job& job = *comm->job->job;
     if (job.engine().failed()) return nullptr;
     ddl_work* work = take_work(comm->job);
-    ddl::Call asked{call->in, call->out, call->count, static_cast<ddl::DType>(call->type), static_cast<ddl::Op>(call->op)};
+    ddl::Call asked{call->in, call->out, call->count, static_cast<ddl::DType>(call->type),
+                    static_cast<ddl::Op>(call->op)};
     if (!job.start(work->call, *comm->communicator, asked, call->collective))
       throw ddl::Error("cannot copy a device buffer to the host");
     if (background) job.run_in_background(work->call);
@@ -240,8 +243,9 @@ void close_job(ddl_job* job) {
 }
 
 constexpr ddl_engine_api kApi = {
-    DDL_ENGINE_VERSION, announce, connect, nonblocking, verbose,        comm_prepare, comm_start,  comm_free,    all_reduce, test,
-    wait,               finish,   progress, failure,    count_original, report_wanted, report_part, write_report, close_job};
+    DDL_ENGINE_VERSION, announce,      connect,     nonblocking,  verbose,  comm_prepare, comm_start,
+    comm_free,          all_reduce,    test,        wait,         finish,   progress,     failure,
+    count_original,     report_wanted, report_part, write_report, close_job};
 
 }  // namespace
 

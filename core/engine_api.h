@@ -1,8 +1,9 @@
-/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type and no
- * exception crosses it. The one exported symbol is ddl_engine().
+/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type
+ * and no exception crosses it. The one exported symbol is ddl_engine().
  *
- * Order of use: announce, (the program's own initialisation), connect, the fronts agree that every rank connected, then
- * communicators and calls, then close. Thread safety: everything after connect, except close. */
+ * Order of use: announce, (the program's own initialisation), connect, the fronts agree that every rank
+ * connected, then communicators and calls, then close. Thread safety: everything after connect, except close.
+ */
 #ifndef DDL_ENGINE_API_H
 #define DDL_ENGINE_API_H
 
@@ -31,10 +32,11 @@ enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
 
 typedef struct ddl_engine_api {
   uint32_t version;
-  /* Publishes this process's card; NULL outside any job. progress_hook: the MPI library can call us from its waits. */
+  /* Publishes this process's card; NULL outside any job. progress_hook: the MPI library can call us from its
+   * waits. */
   ddl_job* (*announce)(int progress_hook);
-  /* Reads everybody's cards. DDL_ALL_PASS_THROUGH: every rank came to the same conclusion, nobody need ask. `guest`
-   * moves the original library while we wait. */
+  /* Reads everybody's cards. DDL_ALL_PASS_THROUGH: every rank came to the same conclusion, nobody need ask.
+   * `guest` moves the original library while we wait. */
   int (*connect)(ddl_job* job, void (*guest)(void));
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
   int (*verbose)(ddl_job* job);
@@ -50,7 +52,8 @@ typedef struct ddl_engine_api {
   int (*finish)(ddl_work* work); /* after test or wait said done; 1 when the result is right */
   int (*progress)(ddl_job* job);
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
-  void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes, int64_t ns);
+  void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
+                         int64_t ns);
   int (*report_wanted)(ddl_job* job); /* after connect: the same on all ranks of a job that uses the engine */
   /* This rank's part of the report; valid until the next call. */
   const char* (*report_part)(ddl_job* job);

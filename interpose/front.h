@@ -1,5 +1,6 @@
-/* Between the shim and a front: a table of function pointers each way. The shim knows symbols, the front knows the work.
- * Arguments travel as pointer-sized words, so that the shim serves any MPI library's handles. */
+/* Between the shim and a front: a table of function pointers each way. The shim knows symbols, the front
+ * knows the work. Arguments travel as pointer-sized words, so that the shim serves any MPI library's handles.
+ */
 #ifndef DDL_INTERPOSE_FRONT_H
 #define DDL_INTERPOSE_FRONT_H
 
@@ -16,8 +17,8 @@ typedef struct ddl_mpi_table {
 } ddl_mpi_table;
 #undef DDL_HOOK
 
-/* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us. Fills
- * `front`; returns 1, or 0 when it will not serve (and has said why, if anybody should know). */
+/* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us.
+ * Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody should know). */
 typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* next, ddl_mpi_table* front);
 
 #endif

@@ -1,12 +1,12 @@
 /* libddl_shim.so: the one preloaded object.
  *
- * It needs libc alone, has no constructor and does nothing until the first MPI_Init*: then it loads its sibling
- * libddl_mpi.so, hands it the functions the program would have called, and from then on asks it. In a process that uses
- * no MPI it is never entered.
+ * It needs libc alone, has no constructor and does nothing until the first MPI_Init*: then it loads its
+ * sibling libddl_mpi.so, hands it the functions the program would have called, and from then on asks it. In a
+ * process that uses no MPI it is never entered.
  *
- * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork), a libmpi that
- * was loaded with RTLD_LOCAL (find_next), a child that inherits our environment (DDL_OWNER_PID), an MPI library that we do
- * not know (is_open_mpi). The front is never unloaded. */
+ * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork),
+ * a libmpi that was loaded with RTLD_LOCAL (find_next), a child that inherits our environment
+ * (DDL_OWNER_PID), an MPI library that we do not know (is_open_mpi). The front is never unloaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -22,7 +22,7 @@
 
 static ddl_mpi_table next;
 static ddl_mpi_table front;
-static volatile int front_is_up;       /* in this very process, not in forked children */
+static volatile int front_is_up; /* in this very process, not in forked children */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static pthread_once_t front_once = PTHREAD_ONCE_INIT;
 
@@ -34,8 +34,8 @@ static int first_libmpi(struct dl_phdr_info* info, size_t size, void* path) {
   return 1;
 }
 
-/* What the program would have called: the next definition in its own search order; where libmpi is not in that (loaded
- * with RTLD_LOCAL, as plugins do), the one of the libmpi that is loaded. */
+/* What the program would have called: the next definition in its own search order; where libmpi is not in
+ * that (loaded with RTLD_LOCAL, as plugins do), the one of the libmpi that is loaded. */
 static ddl_function find_next(const char* name) {
   void* found = dlsym(RTLD_NEXT, name);
   if (!found) {
@@ -52,7 +52,8 @@ static ddl_function resolve(ddl_function* slot, const char* name) {
   if (!found) {
     found = find_next(name);
     if (!found) {
-      fprintf(stderr, "ddl: error: no MPI library in this process defines %s; link the program with one\n", name);
+      fprintf(stderr, "ddl: error: no MPI library in this process defines %s; link the program with one\n",
+              name);
       _exit(127); /* what the loader would have done without us */
     }
     __atomic_store_n(slot, found, __ATOMIC_RELAXED);
@@ -62,7 +63,8 @@ static ddl_function resolve(ddl_function* slot, const char* name) {
 
 static void after_fork(void) { front_is_up = 0; }
 
-/* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that have it. */
+/* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that
+ * have it. */
 static void warn(const char* why) {
   const char* rank = getenv("PMIX_RANK");
   if (!rank || strcmp(rank, "0") == 0)
@@ -71,8 +73,8 @@ static void warn(const char* why) {
 
 static int is_open_mpi(void) {
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
-  return library && dlsym(library, "ompi_mpi_comm_world") &&
-         dlsym(library, "MPI_Init") && (dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
+  return library && dlsym(library, "ompi_mpi_comm_world") && dlsym(library, "MPI_Init") &&
+         (dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
 }
 
 /* A process that an MPI process of ours started must not join its parent's job a second time. */
@@ -130,15 +132,15 @@ static void load_front(void) {
 #define ARGUMENTS_10 ARGUMENTS_9, j
 
 /* One shape for every hook: guard, then the front, else what the program would have called. */
-#define DDL_HOOK(name, arguments)                                                                     \
-  DDL_EXPORT int name(PARAMS_##arguments) {                                                           \
-    if (depth == 0 && strstr("MPI_Init MPI_Init_thread", #name)) pthread_once(&front_once, load_front);               \
-    int use_front = depth == 0 && front_is_up;                                                        \
-    ddl_function call = use_front ? front.name : resolve(&next.name, #name);                          \
-    depth += use_front;                                                                               \
-    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                          \
-    depth -= use_front;                                                                               \
-    return result;                                                                                    \
+#define DDL_HOOK(name, arguments)                                                                       \
+  DDL_EXPORT int name(PARAMS_##arguments) {                                                             \
+    if (depth == 0 && strstr("MPI_Init MPI_Init_thread", #name)) pthread_once(&front_once, load_front); \
+    int use_front = depth == 0 && front_is_up;                                                          \
+    ddl_function call = use_front ? front.name : resolve(&next.name, #name);                            \
+    depth += use_front;                                                                                 \
+    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                            \
+    depth -= use_front;                                                                                 \
+    return result;                                                                                      \
   }
 #include "interpose/mpi_hooks.def"
 #undef DDL_HOOK

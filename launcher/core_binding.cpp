@@ -69,7 +69,8 @@ std::vector<int> parse_cpu_list(std::string_view text) {
 
 std::vector<int> choose_cpus(const std::vector<Core>& cores, const RankFacts& facts) {
   if (!facts.local_rank || !facts.local_size || *facts.local_size < 1) return {};
-  auto rank = static_cast<std::size_t>(*facts.local_rank), ranks = static_cast<std::size_t>(*facts.local_size);
+  auto rank = static_cast<std::size_t>(*facts.local_rank),
+       ranks = static_cast<std::size_t>(*facts.local_size);
   if (ranks > cores.size() || rank >= ranks) return {};
   std::vector<int> cpus;
   for (std::size_t core = rank * cores.size() / ranks; core < (rank + 1) * cores.size() / ranks; ++core)

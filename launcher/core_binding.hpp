@@ -1,9 +1,9 @@
 // Where ddl-exec binds a rank when the user chose no binding: to its share of the cores of its host.
 //
-// n ranks on a host with C cores: rank i gets the cores i·C/n to (i+1)·C/n, in the order of their NUMA nodes, with all
-// hardware threads of a core. A share is as large as it can be, so the program's own threads and the engine's helper have
-// room, and two ranks never end up on one core while another is idle (the kernel does that to processes which wake each
-// other). Where ranks outnumber cores nothing is bound.
+// n ranks on a host with C cores: rank i gets the cores i·C/n to (i+1)·C/n, in the order of their NUMA nodes,
+// with all hardware threads of a core. A share is as large as it can be, so the program's own threads and the
+// engine's helper have room, and two ranks never end up on one core while another is idle (the kernel does
+// that to processes which wake each other). Where ranks outnumber cores nothing is bound.
 #pragma once
 
 #include <string_view>

@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "launcher/core_binding.hpp"
 #include "launcher/exec_env.hpp"
 #include "launcher/messages.hpp"
-#include "launcher/core_binding.hpp"
 #include "launcher/program.hpp"
 #include "launcher/surroundings.hpp"
 

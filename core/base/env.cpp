@@ -107,7 +107,8 @@ constexpr std::string_view kTestPrefix = "DDL_TEST_";  // for the programs of th
 
 bool is_known_name(std::string_view name) {
   if (name.substr(0, kTestPrefix.size()) == kTestPrefix) return true;
-  return std::any_of(env_table().begin(), env_table().end(), [&](const EnvRow& row) { return row.name == name; }) ||
+  return std::any_of(env_table().begin(), env_table().end(),
+                     [&](const EnvRow& row) { return row.name == name; }) ||
          std::find(std::begin(kInternalNames), std::end(kInternalNames), name) != std::end(kInternalNames);
 }
 
@@ -115,8 +116,7 @@ bool is_known_name(std::string_view name) {
 
 Env::Env()
     :
-#define DDL_VAR(name, type, member, fallback, allowed, text) \
-  member(Parse<type>::from(unquoted(#fallback))),
+#define DDL_VAR(name, type, member, fallback, allowed, text) member(Parse<type>::from(unquoted(#fallback))),
 #include "core/base/env_vars.def"
 #undef DDL_VAR
       warnings() {
@@ -124,7 +124,8 @@ Env::Env()
 
 const std::vector<EnvRow>& env_table() {
   static const std::vector<EnvRow> table = {
-#define DDL_VAR(name, type, member, fallback, allowed, text) {#name, #type, unquoted(#fallback), allowed, text},
+#define DDL_VAR(name, type, member, fallback, allowed, text) \
+  {#name, #type, unquoted(#fallback), allowed, text},
 #include "core/base/env_vars.def"
 #undef DDL_VAR
   };
@@ -143,8 +144,9 @@ Env parse_env(const std::vector<std::string>& entries) {
 #include "core/base/env_vars.def"
 #undef DDL_VAR
     if (!is_known_name(name))
-      env.warnings.push_back(fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
-                                         nearest(name, known_names())));
+      env.warnings.push_back(
+          fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
+                      nearest(name, known_names())));
   }
   return env;
 }
@@ -170,17 +172,20 @@ std::string env_markdown() {
   for (const EnvRow& row : env_table()) {
     std::string allowed;
     for (char c : row.allowed) allowed += c == '|' ? std::string("\\|") : std::string(1, c);
-    page += fmt::format("| `{}` | {} | {} | {} |\n", row.name, allowed,
-                        row.fallback.empty() ? std::string("–") : fmt::format("`{}`", row.fallback), row.text);
+    page +=
+        fmt::format("| `{}` | {} | {} | {} |\n", row.name, allowed,
+                    row.fallback.empty() ? std::string("–") : fmt::format("`{}`", row.fallback), row.text);
   }
   return page;
 }
 
 std::string env_help() {
-  std::string page = "Variables that tune the engine (set them with -x NAME=VALUE or in the environment):\n\n";
+  std::string page =
+      "Variables that tune the engine (set them with -x NAME=VALUE or in the environment):\n\n";
   for (const EnvRow& row : env_table())
     page += fmt::format("  {} = {}{}\n      {}\n", row.name, row.allowed,
-                        row.fallback.empty() ? std::string() : fmt::format("   [default {}]", row.fallback), row.text);
+                        row.fallback.empty() ? std::string() : fmt::format("   [default {}]", row.fallback),
+                        row.text);
   return page;
 }
 
@@ -196,10 +201,17 @@ Bytes parse_bytes(std::string_view text) {
   Bytes unit = 1;
   if (!text.empty()) {
     switch (text.back() | 0x20) {
-      case 'k': unit = 1024; break;
-      case 'm': unit = 1024 * 1024; break;
-      case 'g': unit = 1024 * 1024 * 1024; break;
-      default: break;
+      case 'k':
+        unit = 1024;
+        break;
+      case 'm':
+        unit = 1024 * 1024;
+        break;
+      case 'g':
+        unit = 1024 * 1024 * 1024;
+        break;
+      default:
+        break;
     }
   }
   if (unit != 1) text.remove_suffix(1);

@@ -1,7 +1,7 @@
 // The DDL_* variables of this process as one typed value. `getenv` occurs in env.cpp only.
 //
-// The rule a user can break: read the environment once (load_env) and pass the value on; nothing on the path of a
-// collective reads it again.
+// The rule a user can break: read the environment once (load_env) and pass the value on; nothing on the path
+// of a collective reads it again.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ struct EnvRow {
 };
 const std::vector<EnvRow>& env_table();
 
-/// Parses `NAME=VALUE` entries; those that do not start with DDL_ are skipped. An unknown DDL_* name is a warning in
-/// the result, a garbage value throws UsageError naming the allowed ones.
+/// Parses `NAME=VALUE` entries; those that do not start with DDL_ are skipped. An unknown DDL_* name is a
+/// warning in the result, a garbage value throws UsageError naming the allowed ones.
 Env parse_env(const std::vector<std::string>& entries);
 
 /// The environment of this process, parsed.

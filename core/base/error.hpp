@@ -1,5 +1,5 @@
-// The one exception type. Thrown on set-up paths only and stopped at two walls: the launcher's main and the shim's
-// ABI guard. Expected outcomes (no credit yet, no such key) are values, not errors.
+// The one exception type. Thrown on set-up paths only and stopped at two walls: the launcher's main and the
+// shim's ABI guard. Expected outcomes (no credit yet, no such key) are values, not errors.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +7,8 @@
 
 namespace ddl {
 
-/// One error in the project's grammar: `<problem> (<why it matters>); <what to do>`. `why` and `cure` may be empty.
+/// One error in the project's grammar: `<problem> (<why it matters>); <what to do>`. `why` and `cure` may be
+/// empty.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& problem, const std::string& why = {}, const std::string& cure = {})

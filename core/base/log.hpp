@@ -1,4 +1,5 @@
-// Messages to people: one line each on standard error, never on standard output (that belongs to the program).
+// Messages to people: one line each on standard error, never on standard output (that belongs to the
+// program).
 //   ddl: warning: [rank 3 on h1] text
 #pragma once
 

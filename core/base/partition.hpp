@@ -14,8 +14,9 @@ struct Range {
 };
 
 /// Part `index` of `parts` of a range, cut at multiples of `grain` elements where there are enough of them.
-/// The parts cover the range without gap or overlap, in order; sizes differ by at most one grain (the last part may be
-/// shorter). Parts of a range smaller than parts × grain are cut at single elements, so that nobody is left idle.
+/// The parts cover the range without gap or overlap, in order; sizes differ by at most one grain (the last
+/// part may be shorter). Parts of a range smaller than parts × grain are cut at single elements, so that
+/// nobody is left idle.
 constexpr Range part_of(Range whole, std::uint64_t index, std::uint64_t parts, Elements grain = 1) {
   if (whole.count < parts * grain) grain = 1;
   Elements grains = whole.count / grain;

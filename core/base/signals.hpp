@@ -5,7 +5,8 @@
 
 namespace ddl {
 
-/// While it lives, threads that are started have all signals blocked: the program's signals are the program's.
+/// While it lives, threads that are started have all signals blocked: the program's signals are the
+/// program's.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

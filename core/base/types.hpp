@@ -1,4 +1,5 @@
-// The words of the engine as types. Sizes are unsigned and 64 bits wide everywhere: a buffer may exceed 2^31 bytes.
+// The words of the engine as types. Sizes are unsigned and 64 bits wide everywhere: a buffer may exceed 2^31
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +7,12 @@
 
 namespace ddl {
 
-using Rank = std::int32_t;         // index of a process in a communicator or in the job; the context says which
-using HostIndex = std::int32_t;    // index of a host in the job, in order of its first rank
-using Elements = std::uint64_t;    // a number of elements of some DType
-using Bytes = std::uint64_t;       // a size or an offset in bytes
-using Seq = std::uint32_t;         // number of a collective on one communicator, from 0
-using CommId = std::uint64_t;      // identity of a communicator, the same on all its members
+using Rank = std::int32_t;       // index of a process in a communicator or in the job; the context says which
+using HostIndex = std::int32_t;  // index of a host in the job, in order of its first rank
+using Elements = std::uint64_t;  // a number of elements of some DType
+using Bytes = std::uint64_t;     // a size or an offset in bytes
+using Seq = std::uint32_t;       // number of a collective on one communicator, from 0
+using CommId = std::uint64_t;    // identity of a communicator, the same on all its members
 using Fingerprint = std::uint32_t;  // hash of what must be equal on all ranks of one call
 using Nanoseconds = std::int64_t;
 

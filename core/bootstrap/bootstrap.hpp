@@ -1,7 +1,8 @@
 // Bootstrap: how the ranks of a job learn about each other, once.
 //
-// Each rank publishes one card before MPI_Init and reads everybody's after it: the exchange inside MPI_Init carries them,
-// so a rank without the engine simply has no card, which all others see alike, and nobody waits for it.
+// Each rank publishes one card before MPI_Init and reads everybody's after it: the exchange inside MPI_Init
+// carries them, so a rank without the engine simply has no card, which all others see alike, and nobody waits
+// for it.
 #pragma once
 
 #include <cstddef>

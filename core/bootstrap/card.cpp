@@ -61,8 +61,9 @@ std::string trouble_in(const std::vector<std::optional<Card>>& cards) {
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (!cards[r]) absent.push_back(static_cast<Rank>(r));
   if (!absent.empty())
-    return fmt::format("{} did not load the engine (libddl_shim.so or libddl.so missing there, or another version)",
-                       list_of(absent));
+    return fmt::format(
+        "{} did not load the engine (libddl_shim.so or libddl.so missing there, or another version)",
+        list_of(absent));
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (!cards[r]->trouble.empty())
       return fmt::format("rank {} on {}: {}", r, cards[r]->host, cards[r]->trouble);
@@ -77,7 +78,8 @@ std::string find_hosts(const std::vector<Card>& cards, Census& census) {
       return fmt::format("DDL_FAKE_HOSTS describes {} ranks, the job has {}",
                          std::accumulate(fake.begin(), fake.end(), 0), cards.size());
     for (std::size_t h = 0; h < fake.size(); ++h) {
-      census.host_of_rank.insert(census.host_of_rank.end(), static_cast<std::size_t>(fake[h]), static_cast<HostIndex>(h));
+      census.host_of_rank.insert(census.host_of_rank.end(), static_cast<std::size_t>(fake[h]),
+                                 static_cast<HostIndex>(h));
       census.host_names.push_back(fmt::format("{}#{}", cards[0].host, h));
     }
     return {};
@@ -92,8 +94,8 @@ std::string find_hosts(const std::vector<Card>& cards, Census& census) {
   return {};
 }
 
-// One lane per subnet that all ranks can reach. Hosts without a common subnet may still reach each other through a
-// router: then one lane over everybody's first rail is tried.
+// One lane per subnet that all ranks can reach. Hosts without a common subnet may still reach each other
+// through a router: then one lane over everybody's first rail is tried.
 std::string find_lanes(const std::vector<Card>& cards, Census& census) {
   if (census.hosts() == 1) return {};
   auto rail_in = [](const Card& card, const std::string& subnet) {
@@ -124,12 +126,23 @@ std::string find_lanes(const std::vector<Card>& cards, Census& census) {
 std::vector<std::byte> pack(const Card& card) {
   json rails = json::array();
   for (const RailCard& rail : card.rails)
-    rails.push_back({{"interface", rail.interface}, {"subnet", rail.subnet}, {"address", binary(rail.address)}});
-  json j = {{"version", card.version}, {"trouble", card.trouble}, {"host", card.host},
-            {"boot_id", card.boot_id}, {"ipc", card.ipc},         {"pid", card.pid},
-            {"fd", card.fd},           {"nonce", card.nonce},     {"cpus", card.cpus},
-            {"rails", rails},          {"fake_hosts", card.fake_hosts}, {"progress_hook", card.progress_hook},
-            {"staging", card.staging}, {"segment", card.segment},       {"report", card.report}};
+    rails.push_back(
+        {{"interface", rail.interface}, {"subnet", rail.subnet}, {"address", binary(rail.address)}});
+  json j = {{"version", card.version},
+            {"trouble", card.trouble},
+            {"host", card.host},
+            {"boot_id", card.boot_id},
+            {"ipc", card.ipc},
+            {"pid", card.pid},
+            {"fd", card.fd},
+            {"nonce", card.nonce},
+            {"cpus", card.cpus},
+            {"rails", rails},
+            {"fake_hosts", card.fake_hosts},
+            {"progress_hook", card.progress_hook},
+            {"staging", card.staging},
+            {"segment", card.segment},
+            {"report", card.report}};
   std::vector<std::uint8_t> packed = json::to_cbor(j);
   const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
   return {begin, begin + packed.size()};
@@ -149,7 +162,8 @@ std::optional<Card> unpack(const std::vector<std::byte>& bytes) {
 std::vector<Rank> Census::ranks_with(Rank rank) const {
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < host_of_rank.size(); ++r)
-    if (host_of_rank[r] == host_of_rank[static_cast<std::size_t>(rank)]) ranks.push_back(static_cast<Rank>(r));
+    if (host_of_rank[r] == host_of_rank[static_cast<std::size_t>(rank)])
+      ranks.push_back(static_cast<Rank>(r));
   return ranks;
 }
 
@@ -159,7 +173,8 @@ Census take_census(const std::vector<std::optional<Card>>& maybe) {
   if (!census.trouble.empty()) return census;
   std::vector<Card> cards;
   for (const auto& card : maybe) cards.push_back(*card);
-  census.nonblocking = std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.progress_hook; });
+  census.nonblocking =
+      std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.progress_hook; });
   census.staging = cards[0].staging;
   for (const Card& card : cards) census.staging = std::min(census.staging, card.staging);
   census.segment = cards[0].segment ? std::clamp(cards[0].segment, kLeastSegment, kLargestSegment) : 0;

@@ -1,5 +1,5 @@
-// Card: what one rank tells all others about itself before MPI_Init; Census: what all ranks conclude from all cards.
-// The census is a pure function of the cards, so every rank concludes the same.
+// Card: what one rank tells all others about itself before MPI_Init; Census: what all ranks conclude from all
+// cards. The census is a pure function of the cards, so every rank concludes the same.
 #pragma once
 
 #include <optional>
@@ -19,16 +19,16 @@ struct RailCard {
 
 struct Card {
   int version = kWireVersion;
-  std::string trouble;              // why this rank cannot take part; "" when it can
-  std::string host, boot_id, ipc;   // same host = all three equal
-  int pid = 0, fd = -1;             // of its region
+  std::string trouble;             // why this rank cannot take part; "" when it can
+  std::string host, boot_id, ipc;  // same host = all three equal
+  int pid = 0, fd = -1;            // of its region
   std::uint64_t nonce = 0;
-  std::vector<int> cpus;            // it may run on
+  std::vector<int> cpus;  // it may run on
   std::vector<RailCard> rails;
-  std::vector<int> fake_hosts;      // DDL_FAKE_HOSTS
-  bool progress_hook = false;       // the MPI library can call us from its own waits: needed for nonblocking calls
-  Bytes staging = 0, segment = 0;   // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
-  bool report = false;              // DDL_REPORT is set; rank 0's counts
+  std::vector<int> fake_hosts;  // DDL_FAKE_HOSTS
+  bool progress_hook = false;  // the MPI library can call us from its own waits: needed for nonblocking calls
+  Bytes staging = 0, segment = 0;  // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
+  bool report = false;             // DDL_REPORT is set; rank 0's counts
 };
 
 std::vector<std::byte> pack(const Card& card);
@@ -36,14 +36,14 @@ std::vector<std::byte> pack(const Card& card);
 std::optional<Card> unpack(const std::vector<std::byte>& bytes);
 
 struct Census {
-  std::string trouble;                     // why the job runs without the engine; "" when it runs with it
+  std::string trouble;  // why the job runs without the engine; "" when it runs with it
   std::vector<HostIndex> host_of_rank;
-  std::vector<std::string> host_names;     // by HostIndex
-  std::vector<std::string> lanes;          // subnets that every host has, in rank 0's order; one lane each
+  std::vector<std::string> host_names;  // by HostIndex
+  std::vector<std::string> lanes;       // subnets that every host has, in rank 0's order; one lane each
   std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
-  bool nonblocking = false;                // every rank has the progress hook
+  bool nonblocking = false;                            // every rank has the progress hook
   Bytes staging = 0, segment = 0;
-  bool report = false;                     // all ranks take part in the report
+  bool report = false;  // all ranks take part in the report
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

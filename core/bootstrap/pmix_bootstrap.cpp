@@ -1,6 +1,6 @@
-// PMIx as it behaves under Open MPI 4's daemons (PMIx 4.2): a key is put once and never again (the second value may not
-// be seen), nothing is asked about remote nodes by PMIx_Resolve_peers (it hangs), no events are used (they are not
-// delivered), and every get has a timeout.
+// PMIx as it behaves under Open MPI 4's daemons (PMIx 4.2): a key is put once and never again (the second
+// value may not be seen), nothing is asked about remote nodes by PMIx_Resolve_peers (it hangs), no events are
+// used (they are not delivered), and every get has a timeout.
 #include "core/bootstrap/pmix_bootstrap.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ constexpr const char* kCardKey = "ddl.1.card";
 
 class PmixBootstrap : public Bootstrap {
  public:
-  PmixBootstrap(const pmix_proc_t& self, double timeout_s) : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1) {
+  PmixBootstrap(const pmix_proc_t& self, double timeout_s)
+      : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1) {
     size_ = static_cast<Rank>(number(PMIX_JOB_SIZE).value_or(0));
     if (size_ == 0) throw Error("PMIx does not tell the size of the job", "", "set DDL_ENABLE=0");
     local_size_ = static_cast<int>(number(PMIX_LOCAL_SIZE).value_or(1));
@@ -42,7 +43,8 @@ class PmixBootstrap : public Bootstrap {
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, kCardKey, &value);
     PMIX_VALUE_DESTRUCT(&value);
     if (status == PMIX_SUCCESS) status = PMIx_Commit();
-    if (status != PMIX_SUCCESS) throw Error(fmt::format("PMIx cannot publish: {}", PMIx_Error_string(status)));
+    if (status != PMIX_SUCCESS)
+      throw Error(fmt::format("PMIx cannot publish: {}", PMIx_Error_string(status)));
   }
 
   // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
@@ -56,7 +58,8 @@ class PmixBootstrap : public Bootstrap {
     pmix_proc_t peer;
     PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
     auto [status, value] = fetch(peer, kCardKey, how);
-    // A late or failed answer is not "there is none": others may have got it, and would then decide otherwise.
+    // A late or failed answer is not "there is none": others may have got it, and would then decide
+    // otherwise.
     if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)
       throw Error(fmt::format("PMIx does not answer for rank {}: {}", rank, PMIx_Error_string(status)));
     if (!value) return std::nullopt;
@@ -100,7 +103,8 @@ class PmixBootstrap : public Bootstrap {
 }  // namespace
 
 std::unique_ptr<Bootstrap> make_pmix_bootstrap(double timeout_s) {
-  if (!std::getenv("PMIX_NAMESPACE")) return nullptr;  // started by hand: PMIx_Init would only find that out slowly
+  if (!std::getenv("PMIX_NAMESPACE"))
+    return nullptr;  // started by hand: PMIx_Init would only find that out slowly
   pmix_proc_t self;
   if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return nullptr;
   try {

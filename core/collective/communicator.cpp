@@ -60,9 +60,12 @@ std::string Communicator::take(const Header& header, View view) {
     const Operation& operation = *queue_.front();
     if (operation.fingerprint() != header.fingerprint) return mismatch(header, operation);
     switch (queue_.front()->take(header, view)) {
-      case Operation::Taken::yes: return {};
-      case Operation::Taken::never: return mismatch(header, operation);
-      case Operation::Taken::later: break;
+      case Operation::Taken::yes:
+        return {};
+      case Operation::Taken::never:
+        return mismatch(header, operation);
+      case Operation::Taken::later:
+        break;
     }
   }
   early_.push_back({header, view});
@@ -78,7 +81,8 @@ void Communicator::take_early() {
 
 std::string Communicator::mismatch(const Header& header, const Operation& operation) const {
   return fmt::format(
-      "rank {} and rank {} of a communicator of {} do not make the same call number {}: here it is an {}, there "
+      "rank {} and rank {} of a communicator of {} do not make the same call number {}: here it is an {}, "
+      "there "
       "another count, type or operation",
       spec_.me, header.from, size(), header.seq, describe(operation.call()));
 }
@@ -86,7 +90,8 @@ std::string Communicator::mismatch(const Header& header, const Operation& operat
 std::vector<Rank> Communicator::waiting_for() const {
   std::vector<Rank> ranks;
   if (!queue_.empty())
-    for (Rank rank : queue_.front()->waiting_for()) ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
+    for (Rank rank : queue_.front()->waiting_for())
+      ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
   return ranks;
 }
 
@@ -102,8 +107,8 @@ const PreparedPlan& Communicator::plan_for(Bytes bytes) {
   if (prepared) return *prepared;
   prepared = std::make_unique<PreparedPlan>();
   prepared->plan = make_plan(grid_, spec_.me, choose(grid_, bytes, spec_.limits));
-  // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and some slack
-  // for cuts that fall elsewhere when the segment is shorter.
+  // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
+  // some slack for cuts that fall elsewhere when the segment is shorter.
   constexpr Bytes kSlack = 128;
   SliceTable table;
   table.compute(prepared->plan, prepared->plan.segment, 1);
@@ -115,8 +120,8 @@ const PreparedPlan& Communicator::plan_for(Bytes bytes) {
   return *prepared;
 }
 
-// The area is laid out for one plan at a time. Another plan's blocks may lie across the old ones, so these must have been
-// read by everybody first; that never waits for anything this rank has still to do.
+// The area is laid out for one plan at a time. Another plan's blocks may lie across the old ones, so these
+// must have been read by everybody first; that never waits for anything this rank has still to do.
 bool Communicator::use_layout_of(const PreparedPlan& prepared) {
   if (layout_ == &prepared) return true;
   if (!std::all_of(blocks_.begin(), blocks_.end(), SharedMemoryTransport::block_is_free)) return false;

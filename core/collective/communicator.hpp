@@ -1,8 +1,9 @@
-// Communicator: the ranks that take part in a collective, their grid, their plans and the operations under way.
+// Communicator: the ranks that take part in a collective, their grid, their plans and the operations under
+// way.
 //
-// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI makes the same on
-// all ranks; operations of different communicators are independent of each other and complete in any order.
-// Thread safety: none; the engine's lock is held.
+// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI makes
+// the same on all ranks; operations of different communicators are independent of each other and complete in
+// any order. Thread safety: none; the engine's lock is held.
 #pragma once
 
 #include <deque>
@@ -19,11 +20,11 @@ namespace ddl {
 /// What a communicator is made of; the same on all its members but for `me`.
 struct CommunicatorSpec {
   CommId id = 0;
-  std::vector<Rank> members;        // ranks in the job
-  Rank me = 0;                      // index in members
-  std::vector<HostIndex> hosts;     // of each member
+  std::vector<Rank> members;     // ranks in the job
+  Rank me = 0;                   // index in members
+  std::vector<HostIndex> hosts;  // of each member
   PlanLimits limits;
-  StagingArea area;                 // of this rank, at least limits.staging bytes; empty where no host has two members
+  StagingArea area;  // of this rank, at least limits.staging bytes; empty where no host has two members
 };
 
 /// The transports a communicator sends on. `local` always exists; `wire` is null in a job of one host.
@@ -61,7 +62,8 @@ class Communicator : public Outlet {
   /// The plan for a call of that many bytes, made at its first use.
   const PreparedPlan& plan_for(Bytes bytes);
 
-  bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) override;
+  bool send(const Step& step, Header header, std::span<const std::byte> payload,
+            std::uint32_t& unfinished) override;
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:

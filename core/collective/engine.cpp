@@ -94,13 +94,15 @@ bool Engine::look(Operation* operation, bool& moved) {
   return operation->done() || failed();
 }
 
-// Pause while an answer is likely within microseconds, yield where only looking again shows that the wire has delivered,
-// then sleep until a peer rings the doorbell, and never long: the original library must be moved too.
+// Pause while an answer is likely within microseconds, yield where only looking again shows that the wire has
+// delivered, then sleep until a peer rings the doorbell, and never long: the original library must be moved
+// too.
 void Engine::wait(Communicator& communicator, Operation* operation) {
   bool wire = communicator.grid().dimensions() > 1;
   int spins = wire ? waiting_.wire_spins : waiting_.spins;
   int yields = wire ? waiting_.wire_yields : 0;
-  Nanoseconds longest = wire ? std::min<Nanoseconds>(waiting_.longest_sleep, 200'000) : waiting_.longest_sleep;
+  Nanoseconds longest =
+      wire ? std::min<Nanoseconds>(waiting_.longest_sleep, 200'000) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
     bool moved = false;
@@ -146,8 +148,9 @@ void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited)
   if (!operation) return;
   std::string whom;
   for (Rank rank : communicator.waiting_for()) whom += (whom.empty() ? "" : ", ") + std::to_string(rank);
-  log_warning(fmt::format("waiting for {} s in {} (call {} of a communicator of {}) for rank {}", waited / 1'000'000'000,
-                          describe(operation->call()), operation->seq(), communicator.size(), whom));
+  log_warning(fmt::format("waiting for {} s in {} (call {} of a communicator of {}) for rank {}",
+                          waited / 1'000'000'000, describe(operation->call()), operation->seq(),
+                          communicator.size(), whom));
 }
 
 bool Engine::progress() {

@@ -1,8 +1,8 @@
 // Engine: one rank's communicators and transports, and the loop that moves them.
 //
-// Every entry takes the one lock for a moment and never while it waits, so that threads on different communicators and
-// the helper thread of nonblocking calls share the work: whoever holds the lock advances everything.
-// Thread safety: all public members.
+// Every entry takes the one lock for a moment and never while it waits, so that threads on different
+// communicators and the helper thread of nonblocking calls share the work: whoever holds the lock advances
+// everything. Thread safety: all public members.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,11 @@
 
 namespace ddl {
 
-/// How this rank waits, see Engine::wait: pauses, then yields, then sleeps. Within a host a sleeper is woken by a doorbell,
-/// and yielding would hand the core to strangers for milliseconds; the wire has no doorbell, so there a rank yields.
+/// How this rank waits, see Engine::wait: pauses, then yields, then sleeps. Within a host a sleeper is woken
+/// by a doorbell, and yielding would hand the core to strangers for milliseconds; the wire has no doorbell,
+/// so there a rank yields.
 struct Waiting {
-  int spins = 2000;                            // pauses on a communicator of one host; 0 where ranks outnumber cores
+  int spins = 2000;  // pauses on a communicator of one host; 0 where ranks outnumber cores
   int wire_spins = 0, wire_yields = 5000;      // on a communicator that spans hosts
   Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
   Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported; 0: never
@@ -36,7 +37,8 @@ class Engine : private Inbox {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Staging for a communicator, see SharedMemoryTransport::take_area. An area that no communicator takes is given back.
+  /// Staging for a communicator, see SharedMemoryTransport::take_area. An area that no communicator takes is
+  /// given back.
   std::optional<StagingArea> reserve(Bytes wanted, Bytes least);
   void give_back(StagingArea area);
   /// The communicator lives until destroy().
@@ -81,7 +83,8 @@ class Engine : private Inbox {
   Waiting waiting_;
   mutable std::mutex mutex_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::unique_ptr<Communicator>> buried_;  // freed after a failure: a transport may still read their operations
+  std::vector<std::unique_ptr<Communicator>>
+      buried_;                         // freed after a failure: a transport may still read their operations
   std::vector<Communicator*> active_;  // those with operations under way
   std::vector<Early> early_;           // for communicators that this rank has not created yet
   std::string failure_;

@@ -73,7 +73,8 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   try {
     card.pid = ::getpid();
     card.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
-    region_ = std::make_shared<Region>(Region::create(bootstrap_->local_size(), env_.staging_bytes, card.nonce));
+    region_ =
+        std::make_shared<Region>(Region::create(bootstrap_->local_size(), env_.staging_bytes, card.nonce));
     card.fd = region_->fd();
     if (bootstrap_->hosts() != 1 || !env_.fake_hosts.empty()) open_rails(card);
   } catch (const std::exception& error) {
@@ -118,7 +119,8 @@ std::string Job::connect(std::function<void()> guest) {
   std::vector<Card> here;
   for (Rank peer : census_.ranks_with(rank())) here.push_back(cards[static_cast<std::size_t>(peer)]);
   if (is_crowded(here)) waiting.spins = 0;
-  engine_ = std::make_unique<Engine>(Fabrics{local_.get(), census_.hosts() > 1 ? wire_.get() : nullptr}, waiting);
+  engine_ =
+      std::make_unique<Engine>(Fabrics{local_.get(), census_.hosts() > 1 ? wire_.get() : nullptr}, waiting);
   predicted_ = std::vector<std::atomic<Bytes>>(census_.lanes.size());
   return {};
 }
@@ -128,7 +130,8 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
   std::vector<LocalPeer> peers;
   int me = 0;
   if (here.size() > static_cast<std::size_t>(bootstrap_->local_size()))
-    return fmt::format("PMIx counts {} ranks on this host, there are {}", bootstrap_->local_size(), here.size());
+    return fmt::format("PMIx counts {} ranks on this host, there are {}", bootstrap_->local_size(),
+                       here.size());
   for (Rank peer : here) {
     const Card& card = cards[static_cast<std::size_t>(peer)];
     if (peer == rank()) {
@@ -138,8 +141,9 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
     }
     std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce);
     if (!region)
-      return fmt::format("rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
-                         rank(), peer);
+      return fmt::format(
+          "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
+          rank(), peer);
     peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
   }
   local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), me, census_.staging);
@@ -156,12 +160,14 @@ void Job::connect_wire(const std::vector<Card>& cards) {
 }
 
 PlanLimits Job::limits() const {
-  return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging, census_.segment};
+  return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging,
+          census_.segment};
 }
 
 std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
   CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}};
-  for (Rank member : spec.members) spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
+  for (Rank member : spec.members)
+    spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
   Grid grid = Grid::from_hosts(spec.hosts);
   if (grid.fanout(0) == 1) return spec;  // no host has two members: nothing is staged
   Bytes wanted = round_up(wanted_staging(grid, spec.limits), 4096);
@@ -198,11 +204,13 @@ bool Job::finish(JobCall& call) {
   const PreparedPlan& prepared = call.operation->prepared();
   counters_.count_plan(call.collective, size_class(call.asked.bytes()), prepared.plan.name);
   for (std::size_t lane = 0; lane < predicted_.size(); ++lane)
-    predicted_[lane].fetch_add(call.operation->wire_bytes(static_cast<LaneId>(lane)), std::memory_order_relaxed);
+    predicted_[lane].fetch_add(call.operation->wire_bytes(static_cast<LaneId>(lane)),
+                               std::memory_order_relaxed);
   engine_->finish(*call.communicator, call.operation);
   counters_.count_engine(call.collective, call.asked.bytes(), now() - call.began);
   bool failed = engine_->failed();
-  if (!call.staged.empty() && !failed) failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());
+  if (!call.staged.empty() && !failed)
+    failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());
   call.staged.clear();
   return !failed;
 }
@@ -220,14 +228,17 @@ std::string Job::report_part() const {
 
 std::string Job::report(const std::vector<std::string>& parts) const {
   using nlohmann::json;
-  json report = {{"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census_.trouble}};
+  json report = {
+      {"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census_.trouble}};
   report["collectives"] = report["rails"] = report["algorithms"] = json::array();
   report["staging_bytes"] = 0;
   for (const std::string& text : parts) {
     json part = json::parse(text, nullptr, false);
     if (part.is_discarded()) continue;
-    if (report["algorithms"].empty()) report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
-    report["staging_bytes"] = std::max(report["staging_bytes"].get<Bytes>(), part["staging_bytes"].get<Bytes>());
+    if (report["algorithms"].empty())
+      report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
+    report["staging_bytes"] =
+        std::max(report["staging_bytes"].get<Bytes>(), part["staging_bytes"].get<Bytes>());
     merge_counts(report, part);
   }
   json hosts = json::array();

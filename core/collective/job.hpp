@@ -1,8 +1,9 @@
-// Job: this process's part in a job, from its card to its last collective. The only object that knows all of bootstrap,
-// transports and engine.
+// Job: this process's part in a job, from its card to its last collective. The only object that knows all of
+// bootstrap, transports and engine.
 //
-// Life: announce (before MPI_Init) → connect (after it) → agree, by whoever drives it, that all ranks connected →
-// communicators and calls → close. Every step before the agreement may fail; then the whole job uses the original library.
+// Life: announce (before MPI_Init) → connect (after it) → agree, by whoever drives it, that all ranks
+// connected → communicators and calls → close. Every step before the agreement may fail; then the whole job
+// uses the original library.
 #pragma once
 
 #include <atomic>
@@ -33,13 +34,13 @@ struct JobCall {
 
 class Job {
  public:
-  /// Publishes this rank's card. `trouble`: why this rank cannot take part, "" when it can. `progress_hook`: the MPI
-  /// library can call us from its waits.
+  /// Publishes this rank's card. `trouble`: why this rank cannot take part, "" when it can. `progress_hook`:
+  /// the MPI library can call us from its waits.
   Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook);
   ~Job();
 
-  /// Reads all cards and attaches what they name. Returns what is in the way on this rank, "" when all is well. `guest`
-  /// moves the original library while a rank waits.
+  /// Reads all cards and attaches what they name. Returns what is in the way on this rank, "" when all is
+  /// well. `guest` moves the original library while a rank waits.
   std::string connect(std::function<void()> guest);
 
   Rank rank() const { return bootstrap_->rank(); }
@@ -50,8 +51,9 @@ class Job {
   Counters& counters() { return counters_; }
   const Env& env() const { return env_; }
 
-  /// What a communicator of these members needs on this rank: its spec without id, with an area of staging and what the
-  /// area offers as limits.staging; nothing where memory is short. The members agree on the least of all offers.
+  /// What a communicator of these members needs on this rank: its spec without id, with an area of staging
+  /// and what the area offers as limits.staging; nothing where memory is short. The members agree on the
+  /// least of all offers.
   std::optional<CommunicatorSpec> prepare(std::vector<Rank> members, Rank me);
 
   /// Starts a call; `background`: it is advanced while the program computes. False when a device copy fails.
@@ -79,7 +81,8 @@ class Job {
   std::unique_ptr<Engine> engine_;
   Census census_;
   Counters counters_;
-  std::vector<std::atomic<Bytes>> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+  std::vector<std::atomic<Bytes>>
+      predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
 };
 
 }  // namespace ddl

@@ -11,7 +11,8 @@
 namespace ddl {
 
 Fingerprint fingerprint_of(const Call& call) {
-  std::uint64_t x = call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(call.op);
+  std::uint64_t x =
+      call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(call.op);
   x *= 0x9e3779b97f4a7c15ull;
   return static_cast<Fingerprint>(x ^ (x >> 32));
 }
@@ -92,8 +93,10 @@ bool Operation::run_step(Run& run, const Step& step, Outlet& outlet) {
   Bytes offset = (run.segment * segment_elements_ + range.first) * element_;
   Bytes bytes = range.count * element_;
   if (step.verb == Verb::send) {
-    const auto* from = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out) + offset;
-    Header header{comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0};
+    const auto* from =
+        static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out) + offset;
+    Header header{comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes),
+                  0};
     sent_on_wire_ |= step.fabric == Fabric::wire;
     return outlet.send(step, header, {from, bytes}, unfinished_);
   }

@@ -1,9 +1,10 @@
-// Operation: a plan bound to the buffers of one call, advanced step by step. advance() moves what can move and returns;
-// blocking calls, nonblocking ones and the progress thread all drive the same object.
+// Operation: a plan bound to the buffers of one call, advanced step by step. advance() moves what can move
+// and returns; blocking calls, nonblocking ones and the progress thread all drive the same object.
 //
-// The buffer is reduced in segments, `window` of them at once. A segment is finished on a rank only after every rank has
-// contributed to it, so no rank is more than one window ahead of another within an operation, and at most one operation
-// ahead on a communicator: what may arrive early is bounded without acknowledgements.
+// The buffer is reduced in segments, `window` of them at once. A segment is finished on a rank only after
+// every rank has contributed to it, so no rank is more than one window ahead of another within an operation,
+// and at most one operation ahead on a communicator: what may arrive early is bounded without
+// acknowledgements.
 //
 // One rule: the buffers of the call stay untouched by the program until done().
 // Thread safety: none; the engine's lock is held.
@@ -23,8 +24,10 @@ class Outlet {
  public:
   virtual ~Outlet() = default;
   /// Sends the payload as message `step` of a segment. False: no room now.
-  virtual bool send(const Step& step, Header header, std::span<const std::byte> payload, std::uint32_t& unfinished) = 0;
-  /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in `unfinished`.
+  virtual bool send(const Step& step, Header header, std::span<const std::byte> payload,
+                    std::uint32_t& unfinished) = 0;
+  /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
+  /// `unfinished`.
   virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
@@ -48,9 +51,11 @@ class Operation {
   Fingerprint fingerprint() const { return fingerprint_; }
 
   enum class Taken : std::uint8_t { yes, later, never };
-  /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is expected.
+  /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is
+  /// expected.
   Taken take(const Header& header, const View& view);
-  /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares with the rail.
+  /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares
+  /// with the rail.
   Bytes wire_bytes(LaneId lane) const;
   /// Releases what has arrived; after a failure.
   void drop();

@@ -8,12 +8,13 @@
 namespace ddl {
 namespace {
 
-// From the CUDA driver API, which is stable: CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) and
-// CUresult cuMemcpy(CUdeviceptr, CUdeviceptr, size_t), the latter for any pair of pointers of the unified address space.
+// From the CUDA driver API, which is stable: CUresult cuPointerGetAttribute(void*, CUpointer_attribute,
+// CUdeviceptr) and CUresult cuMemcpy(CUdeviceptr, CUdeviceptr, size_t), the latter for any pair of pointers
+// of the unified address space.
 using GetAttribute = int (*)(void* data, int attribute, std::uintptr_t pointer);
 using Copy = int (*)(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);
-constexpr int kMemoryType = 2;        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int kIsManaged = 8;         // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int kMemoryType = 2;         // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int kIsManaged = 8;          // CU_POINTER_ATTRIBUTE_IS_MANAGED
 constexpr unsigned kDeviceMemory = 2;  // CU_MEMORYTYPE_DEVICE
 
 struct Driver {
@@ -28,8 +29,8 @@ Driver find_driver() {
           reinterpret_cast<Copy>(::dlsym(library, "cuMemcpy"))};
 }
 
-// A program may load CUDA at any time, so "not there" is asked again whenever another object has been loaded since, which
-// dl_iterate_phdr counts for us.
+// A program may load CUDA at any time, so "not there" is asked again whenever another object has been loaded
+// since, which dl_iterate_phdr counts for us.
 const Driver& driver() {
   static const Driver none;
   static std::atomic<const Driver*> found{nullptr};
@@ -44,10 +45,12 @@ const Driver& driver() {
   if (objects_seen.load(std::memory_order_acquire) == loaded) return none;
   Driver driver = find_driver();
   if (!driver.get_attribute || !driver.copy) {
-    objects_seen.store(loaded, std::memory_order_release);  // only now: another thread must not take "not yet" for "no"
+    objects_seen.store(
+        loaded, std::memory_order_release);  // only now: another thread must not take "not yet" for "no"
     return none;
   }
-  found.store(new Driver(driver), std::memory_order_release);  // once per process, or twice when two threads race
+  found.store(new Driver(driver),
+              std::memory_order_release);  // once per process, or twice when two threads race
   return *found.load(std::memory_order_acquire);
 }
 
@@ -58,13 +61,15 @@ bool is_device_memory(const void* pointer) {
   if (!cuda.get_attribute) return false;
   unsigned type = 0, managed = 0;
   auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if (cuda.get_attribute(&type, kMemoryType, address) != 0) return false;  // unknown to CUDA: plain host memory
+  if (cuda.get_attribute(&type, kMemoryType, address) != 0)
+    return false;  // unknown to CUDA: plain host memory
   if (type != kDeviceMemory) return false;
   return cuda.get_attribute(&managed, kIsManaged, address) != 0 || managed == 0;
 }
 
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {
-  return driver().copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) == 0;
+  return driver().copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) ==
+         0;
 }
 
 }  // namespace ddl

@@ -1,6 +1,6 @@
-// Device pointers in MPI calls: recognised through a CUDA driver that the program has already loaded, and staged through
-// host memory; the CPU kernels never touch them. Where no driver is loaded every pointer is host memory and this costs one
-// branch. Thread safety: all.
+// Device pointers in MPI calls: recognised through a CUDA driver that the program has already loaded, and
+// staged through host memory; the CPU kernels never touch them. Where no driver is loaded every pointer is
+// host memory and this costs one branch. Thread safety: all.
 #pragma once
 
 #include "core/base/types.hpp"

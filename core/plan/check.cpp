@@ -9,15 +9,16 @@
 namespace ddl {
 namespace {
 
-// The contributions of one element: how often each rank's share is in it. Counting, not a set of bits, so that a share
-// added twice shows.
+// The contributions of one element: how often each rank's share is in it. Counting, not a set of bits, so
+// that a share added twice shows.
 using Contributions = std::vector<std::uint8_t>;
 using Cells = std::vector<Contributions>;
 using Key = std::tuple<Rank, Rank, Tag>;  // from, to, tag
 
 class Simulation {
  public:
-  Simulation(const std::vector<Plan>& plans, Elements count, Bytes element_size) : plans_(plans), count_(count) {
+  Simulation(const std::vector<Plan>& plans, Elements count, Bytes element_size)
+      : plans_(plans), count_(count) {
     std::size_t ranks = plans.size();
     result_.wire_sent.resize(ranks);
     result_.local_sent.resize(ranks);
@@ -61,7 +62,8 @@ class Simulation {
     Cells& mine = output_[me];
     auto begin = mine.begin() + static_cast<std::ptrdiff_t>(range.first);
     if (step.verb == Verb::send) {
-      for (Rank peer : peers) send(me, peer, step, Cells(begin, begin + static_cast<std::ptrdiff_t>(range.count)));
+      for (Rank peer : peers)
+        send(me, peer, step, Cells(begin, begin + static_cast<std::ptrdiff_t>(range.count)));
       return true;
     }
     for (Rank peer : peers)
@@ -79,14 +81,15 @@ class Simulation {
   void receive(const Key& key, Verb verb, Contributions* cells, Range range) {
     auto message = messages_.extract(key);
     if (message.mapped().size() != range.count) {
-      result_.problem = fmt::format("rank {} and rank {} disagree about the size of a message", std::get<0>(key),
-                                    std::get<1>(key));
+      result_.problem = fmt::format("rank {} and rank {} disagree about the size of a message",
+                                    std::get<0>(key), std::get<1>(key));
       return;
     }
     for (Elements i = 0; i < range.count; ++i) {
       if (verb == Verb::copy) cells[i] = message.mapped()[i];
       if (verb == Verb::reduce)
-        std::transform(cells[i].begin(), cells[i].end(), message.mapped()[i].begin(), cells[i].begin(), std::plus<>{});
+        std::transform(cells[i].begin(), cells[i].end(), message.mapped()[i].begin(), cells[i].begin(),
+                       std::plus<>{});
     }
   }
 
@@ -94,12 +97,13 @@ class Simulation {
     for (std::size_t r = 0; r < plans_.size(); ++r) {
       for (std::size_t f = 0; f < plans_[r].flows.size(); ++f)
         if (counters_[r][f] < plans_[r].flows[f].count)
-          result_.problem = fmt::format("rank {} waits for ever in step {} of flow {}", r, counters_[r][f], f);
+          result_.problem =
+              fmt::format("rank {} waits for ever in step {} of flow {}", r, counters_[r][f], f);
       for (Elements i = 0; i < count_ && result_.problem.empty(); ++i)
         for (std::size_t from = 0; from < plans_.size(); ++from)
           if (output_[r][i][from] != 1)
-            result_.problem = fmt::format("rank {} holds the share of rank {} in element {} {} times", r, from, i,
-                                          static_cast<int>(output_[r][i][from]));
+            result_.problem = fmt::format("rank {} holds the share of rank {} in element {} {} times", r,
+                                          from, i, static_cast<int>(output_[r][i][from]));
     }
     if (result_.problem.empty() && !messages_.empty()) result_.problem = "a message is left over";
   }

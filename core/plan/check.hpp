@@ -8,8 +8,8 @@
 
 namespace ddl {
 
-/// What a run of plans on sets showed. `problem` is empty when every rank ended with every contribution of every element
-/// exactly once, nothing deadlocked, no message was left over and no message was sent twice.
+/// What a run of plans on sets showed. `problem` is empty when every rank ended with every contribution of
+/// every element exactly once, nothing deadlocked, no message was left over and no message was sent twice.
 struct CheckResult {
   std::string problem;
   std::vector<Elements> wire_sent;   // per rank: elements handed to other hosts

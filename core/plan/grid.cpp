@@ -23,7 +23,8 @@ void Grid::add_level(std::vector<NodeId> parent) {
   level.children.resize(static_cast<std::size_t>(*std::max_element(parent.begin(), parent.end())) + 1);
   for (std::size_t node = 0; node < parent.size(); ++node)
     level.children[parent[node]].push_back(static_cast<NodeId>(node));
-  for (const auto& group : level.children) level.fanout = std::max(level.fanout, static_cast<int>(group.size()));
+  for (const auto& group : level.children)
+    level.fanout = std::max(level.fanout, static_cast<int>(group.size()));
   level.parent = std::move(parent);
   levels_.push_back(std::move(level));
 }

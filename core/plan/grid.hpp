@@ -1,11 +1,13 @@
 // Grid: the ranks of one communicator as a tree of dimensions, fastest fabric first.
 //
-// Height 0 of the tree are the ranks, height 1 their hosts, ..., the last height is one root. Dimension d joins the
-// children (height d) of a node of height d + 1. The tree is read from the host-to-rank map and never assumed from rank
-// order: block, round-robin and any other order are the same case, and so are hosts with unequal numbers of ranks.
+// Height 0 of the tree are the ranks, height 1 their hosts, ..., the last height is one root. Dimension d
+// joins the children (height d) of a node of height d + 1. The tree is read from the host-to-rank map and
+// never assumed from rank order: block, round-robin and any other order are the same case, and so are hosts
+// with unequal numbers of ranks.
 //
-// Unequal fan-out: at dimension d a piece is cut into fanout(d) subpieces, the size of the largest group, and subpiece m
-// belongs to child m mod p of every group: one owner per subtree, everybody works, there is no leader.
+// Unequal fan-out: at dimension d a piece is cut into fanout(d) subpieces, the size of the largest group, and
+// subpiece m belongs to child m mod p of every group: one owner per subtree, everybody works, there is no
+// leader.
 #pragma once
 
 #include <span>
@@ -19,8 +21,8 @@ using NodeId = std::int32_t;  // index of a node among those of its height; at h
 
 class Grid {
  public:
-  /// Two dimensions, ranks of a host and hosts, from the host of each rank. Any host numbers; order of first appearance
-  /// counts. One host gives one dimension.
+  /// Two dimensions, ranks of a host and hosts, from the host of each rank. Any host numbers; order of first
+  /// appearance counts. One host gives one dimension.
   static Grid from_hosts(std::span<const HostIndex> host_of_rank);
 
   int dimensions() const { return static_cast<int>(levels_.size()); }
@@ -31,8 +33,8 @@ class Grid {
   std::span<const NodeId> children(int d, NodeId node) const { return levels_[d].children[node]; }
   /// The ancestor of `rank` at height `h`.
   NodeId ancestor(Rank rank, int h) const;
-  /// The rank that owns the piece with this path (subpiece index per dimension, dimension 0 first) in a subtree of
-  /// height path.size().
+  /// The rank that owns the piece with this path (subpiece index per dimension, dimension 0 first) in a
+  /// subtree of height path.size().
   Rank owner(NodeId node, std::span<const int> path) const;
   /// How many nodes of height d + 1 there are.
   int groups(int d) const { return static_cast<int>(levels_[d].children.size()); }

@@ -1,16 +1,16 @@
 // Plan: what one rank does in an all-reduce, as a value.
 //
-// The buffer is cut into segments; every segment is reduced by the same plan, several segments at once. Within a segment
-// the plan is a set of flows that are independent of each other; a flow is a list of steps done in order. Three verbs are
-// enough for every algorithm over any number of dimensions:
+// The buffer is cut into segments; every segment is reduced by the same plan, several segments at once.
+// Within a segment the plan is a set of flows that are independent of each other; a flow is a list of steps
+// done in order. Three verbs are enough for every algorithm over any number of dimensions:
 //
 //   send    hand a slice to one or several peers (its own contribution, or what has been reduced so far)
 //   reduce  wait for the same slice from some peers; output = own ∘ theirs, folded in the order of the group
 //   copy    wait for a finished slice from one peer; output = theirs
 //
-// A slice is a piece of the segment, found by cutting again and again (lane, then one cut per dimension), so offsets are
-// computed in one place (SliceTable) for any number of elements. A message is known by its tag, which both ends derive
-// from phase, dimension and slice: nothing is counted or matched by order of arrival.
+// A slice is a piece of the segment, found by cutting again and again (lane, then one cut per dimension), so
+// offsets are computed in one place (SliceTable) for any number of elements. A message is known by its tag,
+// which both ends derive from phase, dimension and slice: nothing is counted or matched by order of arrival.
 //
 // Sources: BlueConnect (Cho et al., MLSys 2019) for the decomposition, Patarasuk & Yuan 2009 for the ring.
 #pragma once
@@ -39,16 +39,17 @@ inline constexpr SliceId kWholeSegment = ~SliceId{0};
 
 struct Step {
   Verb verb;
-  Source own;              // send: what is sent; reduce: where the own share is
+  Source own;  // send: what is sent; reduce: where the own share is
   Fabric fabric;
-  LaneId lane;             // wire only: which rail
+  LaneId lane;  // wire only: which rail
   SliceId slice;
   Tag tag;
-  std::uint32_t peer;      // first of its peers in Plan::peers
+  std::uint32_t peer;  // first of its peers in Plan::peers
   std::uint32_t peers;
   std::uint32_t own_rank;  // reduce: position of the own share in the fold
-  std::uint32_t expected;  // reduce, copy: first of its messages in Plan::expected; send: number among local sends
-  bool after_sends;        // reduce: writes what this rank has sent, so the sends must have finished reading it
+  std::uint32_t
+      expected;      // reduce, copy: first of its messages in Plan::expected; send: number among local sends
+  bool after_sends;  // reduce: writes what this rank has sent, so the sends must have finished reading it
 };
 
 struct Flow {
@@ -62,9 +63,9 @@ struct Expected {
 };
 
 struct Plan {
-  std::string name;    // for people: "2 local direct x 4 hosts ring, 2 lanes"
-  Bytes segment = 0;   // bytes of a full segment
-  int window = 1;      // segments in flight; also what bounds early arrivals, see operation.hpp
+  std::string name;   // for people: "2 local direct x 4 hosts ring, 2 lanes"
+  Bytes segment = 0;  // bytes of a full segment
+  int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
   std::vector<Slice> slices;  // parents before children
   std::vector<Rank> peers;

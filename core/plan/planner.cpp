@@ -65,9 +65,12 @@ class Planner {
     if (d == grid_.dimensions()) return;
     Group group = group_of(path, d);
     switch (choice_.algorithm[d]) {
-      case Algorithm::exchange: return exchange(d, piece, group, own);
-      case Algorithm::ring: return ring(d, piece, group, path, own);
-      case Algorithm::direct: break;
+      case Algorithm::exchange:
+        return exchange(d, piece, group, own);
+      case Algorithm::ring:
+        return ring(d, piece, group, path, own);
+      case Algorithm::direct:
+        break;
     }
     for (int part = 0; part < grid_.fanout(d); ++part)
       direct(d, add_slice(piece, part, grid_.fanout(d)), part, group, path, own);
@@ -93,12 +96,13 @@ class Planner {
     Tag all = tag(Phase::exchange, d, piece);
     add_step(Verb::send, own, d, piece, all, others(group));
     add_step(Verb::reduce, own, d, piece, all, others(group), group.me);
-    // Elsewhere a slice that was sent comes back only after its receiver had it; here the peers' shares prove nothing.
+    // Elsewhere a slice that was sent comes back only after its receiver had it; here the peers' shares prove
+    // nothing.
     plan_.steps.back().after_sends = true;
   }
 
-  // Row after row of as many blocks as the ring has members; a row may be short where this group is smaller than the
-  // largest one of its dimension.
+  // Row after row of as many blocks as the ring has members; a row may be short where this group is smaller
+  // than the largest one of its dimension.
   void ring(int d, Piece piece, const Group& group, const std::vector<int>& path, Source own) {
     int members = static_cast<int>(group.members.size()), parts = grid_.fanout(d);
     std::vector<Piece> blocks;
@@ -110,20 +114,25 @@ class Planner {
   }
 
   template <class Block>
-  void ring_row(int d, const Block& block, const Piece* all, const Group& group, const std::vector<int>& path, Source own) {
+  void ring_row(int d, const Block& block, const Piece* all, const Group& group, const std::vector<int>& path,
+                Source own) {
     int members = static_cast<int>(group.members.size());
     int way = lane_ % 2 == 0 ? 1 : members - 1;  // odd lanes run the other way around
     int me = static_cast<int>(group.me);
     Rank next = group.members[(me + way) % members], previous = group.members[(me + members - way) % members];
-    // In step t I pass on the block that is t + 1 behind me: after members - 1 steps I hold my own block, complete.
+    // In step t I pass on the block that is t + 1 behind me: after members - 1 steps I hold my own block,
+    // complete.
     auto behind = [&](int t) { return block((me + (members - way) * (t % members)) % members); };
     for (int t = 1; t < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
-      if (sent) add_step(Verb::send, t == 1 ? own : Source::output, d, *sent, tag(Phase::scatter, d, *sent), {next});
-      if (received) add_step(Verb::reduce, own, d, *received, tag(Phase::scatter, d, *received), {previous}, 1);
+      if (sent)
+        add_step(Verb::send, t == 1 ? own : Source::output, d, *sent, tag(Phase::scatter, d, *sent), {next});
+      if (received)
+        add_step(Verb::reduce, own, d, *received, tag(Phase::scatter, d, *received), {previous}, 1);
     }
     if (const Piece* mine = behind(0))
-      dimension(d + 1, *mine, extended(path, static_cast<int>(mine - all)), members == 1 ? own : Source::output);
+      dimension(d + 1, *mine, extended(path, static_cast<int>(mine - all)),
+                members == 1 ? own : Source::output);
     for (int t = 0; t + 1 < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
       if (sent) add_step(Verb::send, Source::output, d, *sent, tag(Phase::gather, d, *sent), {next});
@@ -157,8 +166,10 @@ class Planner {
   }
 
   Piece add_slice(Piece parent, int index, int parts) {
-    plan_.slices.push_back({parent.slice, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(parts)});
-    return {static_cast<SliceId>(plan_.slices.size() - 1), mix(parent.key, static_cast<std::uint64_t>(index) + 1)};
+    plan_.slices.push_back(
+        {parent.slice, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(parts)});
+    return {static_cast<SliceId>(plan_.slices.size() - 1),
+            mix(parent.key, static_cast<std::uint64_t>(index) + 1)};
   }
 
   void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
@@ -166,8 +177,9 @@ class Planner {
   void add_step(Verb verb, Source own, int d, const Piece& piece, Tag message, const std::vector<Rank>& to,
                 std::size_t own_rank = 0) {
     Fabric fabric = d == 0 ? Fabric::local : Fabric::wire;
-    plan_.steps.push_back({verb, own, fabric, lane_, piece.slice, message, static_cast<std::uint32_t>(plan_.peers.size()),
-                           static_cast<std::uint32_t>(to.size()), static_cast<std::uint32_t>(own_rank), 0, false});
+    plan_.steps.push_back(
+        {verb, own, fabric, lane_, piece.slice, message, static_cast<std::uint32_t>(plan_.peers.size()),
+         static_cast<std::uint32_t>(to.size()), static_cast<std::uint32_t>(own_rank), 0, false});
     plan_.peers.insert(plan_.peers.end(), to.begin(), to.end());
     ++plan_.flows.back().count;
   }
@@ -192,7 +204,8 @@ class Planner {
 // Below this many bytes a message costs its latency, whoever carries it: one step beats few bytes.
 constexpr Bytes kExchangeLocal = 16 << 10;
 constexpr Bytes kExchangeHosts = 8 << 10;
-// A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in flight.
+// A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in
+// flight.
 constexpr Bytes kWireBlock = 64 << 10;
 // A piece within a host: what stays in a core's second-level cache together with its destination.
 constexpr Bytes kLocalPiece = 64 << 10;
@@ -218,7 +231,8 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
                                  ? Algorithm::exchange
                                  : Algorithm::direct);
   bool small = bytes <= kExchangeHosts;
-  choice.algorithm.resize(static_cast<std::size_t>(grid.dimensions()), small ? Algorithm::exchange : Algorithm::ring);
+  choice.algorithm.resize(static_cast<std::size_t>(grid.dimensions()),
+                          small ? Algorithm::exchange : Algorithm::ring);
   choice.lanes = wire && !small ? limits.rails : LaneId{1};
 
   Bytes segment = static_cast<Bytes>(grid.fanout(0)) * kLocalPiece;
@@ -248,6 +262,8 @@ Bytes least_staging(const Grid& grid, LaneId rails) {
   return kWindow * kLeastSegment + staging_overhead(grid, rails);
 }
 
-Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) { return Planner(grid, rank, choice).make(); }
+Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
+  return Planner(grid, rank, choice).make();
+}
 
 }  // namespace ddl

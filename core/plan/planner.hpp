@@ -1,5 +1,5 @@
-// The planner: grid + size -> Plan of one rank. Pure: every rank computes its own plan from what all ranks know, and the
-// plans fit together (checked symbolically in the tests).
+// The planner: grid + size -> Plan of one rank. Pure: every rank computes its own plan from what all ranks
+// know, and the plans fit together (checked symbolically in the tests).
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace ddl {
 
 /// How one dimension does its verbs.
 enum class Algorithm : std::uint8_t {
-  direct,    // reduce-scatter and all-gather, everybody with everybody: one step each; right inside a host
-  ring,      // reduce-scatter and all-gather around a ring: each link carries each byte once; right between hosts
+  direct,  // reduce-scatter and all-gather, everybody with everybody: one step each; right inside a host
+  ring,  // reduce-scatter and all-gather around a ring: each link carries each byte once; right between hosts
   exchange,  // all-reduce in one step: everybody sends everything to everybody; right for tiny messages
 };
 

@@ -1,9 +1,9 @@
-// Reduction kernels for every (type, op), written once in kernels.inl and compiled per instruction set; the best one
-// this CPU runs is chosen at the first call.
+// Reduction kernels for every (type, op), written once in kernels.inl and compiled per instruction set; the
+// best one this CPU runs is chosen at the first call.
 //
-// Rounding: float16 and bfloat16 are accumulated in float32 over all sources of one call and rounded once, to nearest
-// even. The order of the sources is the order of the additions: the same bits on every CPU.
-// Thread safety: pure functions on the caller's memory. Buffers need no alignment.
+// Rounding: float16 and bfloat16 are accumulated in float32 over all sources of one call and rounded once, to
+// nearest even. The order of the sources is the order of the additions: the same bits on every CPU. Thread
+// safety: pure functions on the caller's memory. Buffers need no alignment.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 
 namespace ddl {
 
-/// dst[i] = sources[0][i] op sources[1][i] op ... for `count` elements. At least one source. `dst` may be the same
-/// pointer as one or several of the sources, but must not overlap one otherwise. Needs is_reducible(type, op).
+/// dst[i] = sources[0][i] op sources[1][i] op ... for `count` elements. At least one source. `dst` may be the
+/// same pointer as one or several of the sources, but must not overlap one otherwise. Needs
+/// is_reducible(type, op).
 void reduce(DType type, Op op, void* dst, std::span<const void* const> sources, Elements count);
 
 /// Name of the instruction set in use: "baseline", "avx2", "avx512".

@@ -9,11 +9,23 @@
 namespace ddl {
 
 enum class DType : std::uint8_t {
-  int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64
 };
 inline constexpr int kDTypes = 12;
 
-/// MPI's predefined operations. Logical ones exist for integers, bitwise ones too; MPI forbids both for floats.
+/// MPI's predefined operations. Logical ones exist for integers, bitwise ones too; MPI forbids both for
+/// floats.
 enum class Op : std::uint8_t { sum, prod, min, max, land, lor, lxor, band, bor, bxor };
 inline constexpr int kOps = 10;
 
@@ -23,13 +35,15 @@ constexpr Bytes size_of(DType type) {
 }
 
 constexpr std::string_view name_of(DType type) {
-  constexpr std::string_view names[kDTypes] = {"int8",   "int16",  "int32",   "int64",    "uint8",   "uint16",
-                                               "uint32", "uint64", "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view names[kDTypes] = {"int8",    "int16",    "int32",   "int64",
+                                               "uint8",   "uint16",   "uint32",  "uint64",
+                                               "float16", "bfloat16", "float32", "float64"};
   return names[static_cast<int>(type)];
 }
 
 constexpr std::string_view name_of(Op op) {
-  constexpr std::string_view names[kOps] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+  constexpr std::string_view names[kOps] = {"sum", "prod", "min",  "max", "land",
+                                            "lor", "lxor", "band", "bor", "bxor"};
   return names[static_cast<int>(op)];
 }
 

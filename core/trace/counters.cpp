@@ -8,7 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-// Adds every number of `from` to the entry of `into` that has the same value under `key`; unknown entries are taken over.
+// Adds every number of `from` to the entry of `into` that has the same value under `key`; unknown entries are
+// taken over.
 void merge_lists(json& into, const json& from, const char* key, const char* second_key) {
   for (const json& entry : from) {
     auto same = [&](const json& known) {
@@ -62,14 +63,17 @@ json Counters::to_json() const {
     for (const auto& [reason, tally] : collective.original)
       original.push_back(
           {{"reason", reason}, {"calls", tally.calls}, {"bytes", tally.bytes}, {"seconds", seconds(tally)}});
-    collectives.push_back({{"name", name},
-                           {"engine", {{"calls", engine.calls}, {"bytes", engine.bytes}, {"seconds", seconds(engine)}}},
-                           {"original", original}});
+    collectives.push_back(
+        {{"name", name},
+         {"engine", {{"calls", engine.calls}, {"bytes", engine.bytes}, {"seconds", seconds(engine)}}},
+         {"original", original}});
   }
   for (const auto& [collective, plans] : plans_)
     for (const auto& [size_class, plan] : plans)
-      algorithms.push_back(
-          {{"collective", collective}, {"bytes_up_to", size_class}, {"plan", plan.first}, {"calls", plan.second}});
+      algorithms.push_back({{"collective", collective},
+                            {"bytes_up_to", size_class},
+                            {"plan", plan.first},
+                            {"calls", plan.second}});
   return {{"collectives", collectives}, {"algorithms", algorithms}};
 }
 

@@ -1,5 +1,5 @@
-// Counters of one rank: calls, bytes and time per collective by route, and calls per plan. Summed over the job into the
-// report. Thread safety: all members.
+// Counters of one rank: calls, bytes and time per collective by route, and calls per plan. Summed over the
+// job into the report. Thread safety: all members.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Loopback: ranks as threads of one process, for tests. One LoopbackNet joins them; each rank has one LoopbackTransport.
-// Payloads are copied. Thread safety: the net is safe, a transport belongs to one rank.
+// Loopback: ranks as threads of one process, for tests. One LoopbackNet joins them; each rank has one
+// LoopbackTransport. Payloads are copied. Thread safety: the net is safe, a transport belongs to one rank.
 #pragma once
 
 #include <deque>

@@ -31,7 +31,8 @@ Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
   }
   Region region(static_cast<std::byte*>(base), bytes, fd);
   if (!region.reserve(0, region.staging_offset(local_ranks)))
-    throw Error("no memory left for mailboxes", "ranks of one host exchange data through them", "set DDL_ENABLE=0");
+    throw Error("no memory left for mailboxes", "ranks of one host exchange data through them",
+                "set DDL_ENABLE=0");
   region.head().nonce = nonce;
   return region;
 }

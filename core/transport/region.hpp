@@ -5,9 +5,10 @@
 //   Mailbox[local ranks]       one ring of descriptors per sender, indexed by the sender's local rank
 //   staging                    blocks: BlockHead, then payload; given to communicators in areas
 //
-// It is a memfd: it has no name, so nothing can be left behind; peers open it through /proc/<pid>/fd, which the kernel
-// allows to the same user only, and compare the nonce. Its size is virtual; pages are taken (and counted against the
-// limit) when a communicator gets its area, with fallocate, so that a full machine is an error and not a SIGBUS.
+// It is a memfd: it has no name, so nothing can be left behind; peers open it through /proc/<pid>/fd, which
+// the kernel allows to the same user only, and compare the nonce. Its size is virtual; pages are taken (and
+// counted against the limit) when a communicator gets its area, with fallocate, so that a full machine is an
+// error and not a SIGBUS.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ struct Descriptor {
   std::atomic<std::uint32_t> turn;  // n + 1 when entry n of the ring is full
   std::uint32_t is_inline;
   Header header;
-  Bytes block;                    // offset of the BlockHead in the sender's region
+  Bytes block;  // offset of the BlockHead in the sender's region
   std::byte payload[View::kInline];
   std::byte padding[8];
 };
@@ -41,7 +42,7 @@ struct alignas(64) BlockHead {
 
 struct RegionHead {
   std::uint64_t nonce;
-  alignas(64) std::atomic<std::uint32_t> bell;      // rung by peers when the owner sleeps
+  alignas(64) std::atomic<std::uint32_t> bell;  // rung by peers when the owner sleeps
   std::atomic<std::uint32_t> sleeping;
 };
 
@@ -63,7 +64,9 @@ class Region {
   }
   std::byte* at(Bytes offset) { return base_ + offset; }
   Bytes offset_of(const std::byte* address) const { return static_cast<Bytes>(address - base_); }
-  Bytes staging_offset(int local_ranks) const { return round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox); }
+  Bytes staging_offset(int local_ranks) const {
+    return round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox);
+  }
   /// Takes the pages of a part of the region; false where the machine has none left.
   bool reserve(Bytes offset, Bytes bytes);
 

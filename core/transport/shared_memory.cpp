@@ -20,14 +20,17 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Nanose
   ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
 
-void futex_wake(std::atomic<std::uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, 64, nullptr, nullptr, 0); }
+void futex_wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 64, nullptr, nullptr, 0);
+}
 
 }  // namespace
 
 SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging)
     : me_(me), own_(*peers[static_cast<std::size_t>(me)].region) {
   for (LocalPeer& peer : peers) {
-    if (local_of_.size() <= static_cast<std::size_t>(peer.rank)) local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
+    if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
+      local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
     local_of_[static_cast<std::size_t>(peer.rank)] = static_cast<int>(peers_.size());
     peers_.push_back({this, peer.rank, std::move(peer.region)});
   }
@@ -39,7 +42,8 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
   if (!has_room(message.to)) return false;
   if (message.payload.size() > View::kInline) {
     if (!block_is_free(message.block)) return false;
-    head_of(message.block).readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
+    head_of(message.block)
+        .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
     std::memcpy(message.block + sizeof(BlockHead), message.payload.data(), message.payload.size());
   }
   for (Rank to : message.to) put(peer_of(to), message);
@@ -111,8 +115,8 @@ std::vector<SharedMemoryTransport::Area>::iterator SharedMemoryTransport::best_r
 }
 
 std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least) {
-  // The first communicator, the world, may take a quarter, each later one an eighth of what is left: the areas get smaller
-  // and slower as communicators multiply, but there are many before there are none.
+  // The first communicator, the world, may take a quarter, each later one an eighth of what is left: the
+  // areas get smaller and slower as communicators multiply, but there are many before there are none.
   Bytes left = staging_end_ - staging_used_;
   Bytes share = std::min(wanted, left / (staging_used_ == staging_begin_ ? 4 : 8) / 4096 * 4096);
   if (share < least && left >= least) share = round_up(least, 64);

@@ -1,8 +1,9 @@
 // SharedMemoryTransport: messages between the ranks of one host.
 //
-// A message is a descriptor in the receiver's mailbox; a payload of more than View::kInline bytes lies in a block of the
-// sender's own region, written once and read by all its receivers, which count themselves out of the block. Bytes moved
-// per message: one copy in by the sender; the receiver reduces or copies straight from the block.
+// A message is a descriptor in the receiver's mailbox; a payload of more than View::kInline bytes lies in a
+// block of the sender's own region, written once and read by all its receivers, which count themselves out of
+// the block. Bytes moved per message: one copy in by the sender; the receiver reduces or copies straight from
+// the block.
 //
 // One rule: a block may be written again only when block_is_free() says so.
 #pragma once
@@ -31,8 +32,8 @@ struct StagingArea {
 
 class SharedMemoryTransport : public Transport {
  public:
-  /// `peers` in order of local rank, this rank among them at `me`. The regions are shared so that tests can run ranks as
-  /// threads on the same ones.
+  /// `peers` in order of local rank, this rank among them at `me`. The regions are shared so that tests can
+  /// run ranks as threads on the same ones.
   SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging);
 
   bool send(const Outgoing& message) override;
@@ -40,8 +41,8 @@ class SharedMemoryTransport : public Transport {
 
   /// Staging taken so far, in bytes; areas that were given back are used again and not counted twice.
   Bytes staging_taken() const { return staging_used_ - staging_begin_; }
-  /// An area for one communicator: `wanted` bytes or less (its fair share of what is left), but at least `least`; nothing
-  /// where memory is short.
+  /// An area for one communicator: `wanted` bytes or less (its fair share of what is left), but at least
+  /// `least`; nothing where memory is short.
   std::optional<StagingArea> take_area(Bytes wanted, Bytes least);
   /// Gives an area back; it is used again when the receivers have released all of its `busy` blocks.
   void return_area(StagingArea area, std::vector<std::byte*> busy);
@@ -51,7 +52,8 @@ class SharedMemoryTransport : public Transport {
   /// Bytes of staging that a block takes for a payload of at most that size.
   static constexpr Bytes block_bytes(Bytes payload) { return sizeof(BlockHead) + round_up(payload, 64); }
 
-  /// Sleeping without missing a message: announce, look once more (progress), then sleep or cancel. Any thread.
+  /// Sleeping without missing a message: announce, look once more (progress), then sleep or cancel. Any
+  /// thread.
   std::uint32_t announce_sleep();
   void sleep(std::uint32_t announced, Nanoseconds at_most);
   void cancel_sleep();
@@ -73,7 +75,9 @@ class SharedMemoryTransport : public Transport {
   bool has_room(std::span<const Rank> to);
   void put(Peer& peer, const Outgoing& message);
   View view_of(Peer& peer, const Descriptor& entry);
-  Peer& peer_of(Rank rank) { return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])]; }
+  Peer& peer_of(Rank rank) {
+    return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
+  }
 
   std::vector<Peer> peers_;
   std::vector<int> local_of_;  // by rank in the job, -1: elsewhere

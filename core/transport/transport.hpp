@@ -1,9 +1,9 @@
-// Transport: how messages travel on one fabric. Messages are small enough to be staged whole, are delivered at most once
-// and in any order; who they are for is in the header.
+// Transport: how messages travel on one fabric. Messages are small enough to be staged whole, are delivered
+// at most once and in any order; who they are for is in the header.
 //
 // Thread safety: none; the engine's lock is held around every call. Nothing here blocks.
-// Flow control: a sender is at most two windows of segments ahead of any receiver (see operation.hpp), which bounds early
-// arrivals; `send` answers false where staging or a mailbox is full, and the caller comes again.
+// Flow control: a sender is at most two windows of segments ahead of any receiver (see operation.hpp), which
+// bounds early arrivals; `send` answers false where staging or a mailbox is full, and the caller comes again.
 #pragma once
 
 #include <array>
@@ -15,16 +15,17 @@
 
 namespace ddl {
 
-/// Travels in front of every message. Little-endian; all members of a job run the same engine version (checked when the
-/// job is set up).
+/// Travels in front of every message. Little-endian; all members of a job run the same engine version
+/// (checked when the job is set up).
 struct Header {
   CommId comm;
-  std::uint64_t tag;        // which message of the segment: Plan's tag
-  Seq seq;                  // which collective on the communicator
-  std::uint32_t segment;    // which segment of it
-  Fingerprint fingerprint;  // kind, count, type and op of the call: a mismatch is a program error, reported as such
-  Rank from;                // in the communicator
-  std::uint32_t bytes;      // of payload
+  std::uint64_t tag;      // which message of the segment: Plan's tag
+  Seq seq;                // which collective on the communicator
+  std::uint32_t segment;  // which segment of it
+  Fingerprint
+      fingerprint;  // kind, count, type and op of the call: a mismatch is a program error, reported as such
+  Rank from;        // in the communicator
+  std::uint32_t bytes;  // of payload
   std::uint32_t reserved;
 };
 static_assert(sizeof(Header) == 40);
@@ -68,9 +69,9 @@ class View {
 struct Outgoing {
   Header header;
   std::span<const std::byte> payload;
-  std::span<const Rank> to;     // ranks in the job; several receivers share one staged copy where the fabric can
-  std::uint32_t rail = 0;       // between hosts
-  std::byte* block = nullptr;   // within a host: staging block of this send, see shared_memory.hpp
+  std::span<const Rank> to;  // ranks in the job; several receivers share one staged copy where the fabric can
+  std::uint32_t rail = 0;    // between hosts
+  std::byte* block = nullptr;           // within a host: staging block of this send, see shared_memory.hpp
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 
@@ -87,7 +88,8 @@ class Transport {
   virtual ~Transport() = default;
   /// False: no room now, nothing was sent, come again after progress().
   virtual bool send(const Outgoing& message) = 0;
-  /// Counts in `unfinished` until all that was sent has left this process: afterwards it arrives without progress() here.
+  /// Counts in `unfinished` until all that was sent has left this process: afterwards it arrives without
+  /// progress() here.
   virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
   /// Moves what can move; true when anything did.
   virtual bool progress(Inbox& inbox) = 0;

@@ -71,8 +71,8 @@ struct UcxTransport::Impl {
   static void close_rail(Rail& rail);
   ucp_ep_h endpoint(Rail& rail, Rank to);
   void deliver_copy(const Header& header, const void* data);
-  static ucs_status_t on_message(void* rail, const void* header, size_t header_bytes, void* data, size_t bytes,
-                                 const ucp_am_recv_param_t* how);
+  static ucs_status_t on_message(void* rail, const void* header, size_t header_bytes, void* data,
+                                 size_t bytes, const ucp_am_recv_param_t* how);
   static void on_sent(void* request, ucs_status_t status, void* user);
   static void on_failure(void* rail, ucp_ep_h endpoint, ucs_status_t status);
 };
@@ -158,15 +158,17 @@ ucp_ep_h UcxTransport::Impl::endpoint(Rail& rail, Rank to) {
   std::size_t index = 0;
   while (rails[index].get() != &rail) ++index;
   ucp_ep_params_t params{};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(addresses[static_cast<std::size_t>(to)][index].data());
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address =
+      reinterpret_cast<const ucp_address_t*>(addresses[static_cast<std::size_t>(to)][index].data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_failure, &rail};
   ucs_status_t status = ucp_ep_create(rail.worker, &params, &endpoint);
   if (status != UCS_OK) {
     endpoint = nullptr;
-    failures.emplace_back(to, fmt::format("UCX cannot connect over {}: {}", rail.interface, ucs_status_string(status)));
+    failures.emplace_back(
+        to, fmt::format("UCX cannot connect over {}: {}", rail.interface, ucs_status_string(status)));
   }
   return endpoint;
 }
@@ -193,8 +195,8 @@ bool UcxTransport::send(const Outgoing& message) {
   return true;
 }
 
-// A send counts as complete once UCX has copied it; what it holds back (a full socket) leaves only while somebody makes
-// progress. A rank that is done may never come back, so its last bytes are pushed out first.
+// A send counts as complete once UCX has copied it; what it holds back (a full socket) leaves only while
+// somebody makes progress. A rank that is done may never come back, so its last bytes are pushed out first.
 void UcxTransport::flush(std::uint32_t& unfinished) {
   for (auto& rail : impl_->rails) {
     if (!std::exchange(rail->sent_since_flush, false)) continue;
@@ -214,8 +216,8 @@ void UcxTransport::Impl::on_sent(void* request, ucs_status_t, void* user) {
   ucp_request_free(request);
 }
 
-ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_t header_bytes, void* data, size_t bytes,
-                                            const ucp_am_recv_param_t* how) {
+ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_t header_bytes, void* data,
+                                            size_t bytes, const ucp_am_recv_param_t* how) {
   auto* rail = static_cast<Rail*>(arg);
   Header known;
   if (header_bytes != sizeof(known) || !rail->owner->inbox) return UCS_OK;
@@ -225,7 +227,9 @@ ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_
     rail->owner->deliver_copy(known, data);
     return UCS_OK;
   }
-  auto release = [](void* worker, void* token) { ucp_am_data_release(static_cast<ucp_worker_h>(worker), token); };
+  auto release = [](void* worker, void* token) {
+    ucp_am_data_release(static_cast<ucp_worker_h>(worker), token);
+  };
   rail->owner->inbox->deliver(known, View(data, bytes, release, rail->worker, data));
   return UCS_INPROGRESS;
 }
@@ -243,8 +247,9 @@ void UcxTransport::Impl::on_failure(void* arg, ucp_ep_h endpoint, ucs_status_t s
   if (rail->owner->closing) return;
   auto at = std::find(rail->endpoints.begin(), rail->endpoints.end(), endpoint);
   if (at == rail->endpoints.end()) return;
-  rail->owner->failures.emplace_back(static_cast<Rank>(at - rail->endpoints.begin()),
-                                     fmt::format("connection over {}: {}", rail->interface, ucs_status_string(status)));
+  rail->owner->failures.emplace_back(
+      static_cast<Rank>(at - rail->endpoints.begin()),
+      fmt::format("connection over {}: {}", rail->interface, ucs_status_string(status)));
 }
 
 bool UcxTransport::progress(Inbox& inbox) {
@@ -272,7 +277,8 @@ void UcxTransport::close() {
       endpoint = nullptr;
       if (!UCS_PTR_IS_PTR(request)) continue;
       Nanoseconds give_up = now() + 1'000'000'000;
-      while (ucp_request_check_status(request) == UCS_INPROGRESS && now() < give_up) ucp_worker_progress(rail->worker);
+      while (ucp_request_check_status(request) == UCS_INPROGRESS && now() < give_up)
+        ucp_worker_progress(rail->worker);
       ucp_request_free(request);
     }
   }

@@ -1,7 +1,8 @@
 // UcxTransport: messages between hosts, one UCP context and worker per rail, so that a lane stays on its NIC.
 //
-// Active messages, always eager: the payload is reduced straight out of UCX's receive buffer. Endpoints are opened at
-// their first message. UCX's own environment (UCX_*) applies to transports, DDL_UCX_* to the protocol layer.
+// Active messages, always eager: the payload is reduced straight out of UCX's receive buffer. Endpoints are
+// opened at their first message. UCX's own environment (UCX_*) applies to transports, DDL_UCX_* to the
+// protocol layer.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,8 @@ namespace ddl {
 
 class UcxTransport : public Transport {
  public:
-  /// Opens one worker on each of these network interfaces. `tls` names UCX's transports, "" leaves the choice to UCX.
-  /// Throws Error naming the interface.
+  /// Opens one worker on each of these network interfaces. `tls` names UCX's transports, "" leaves the choice
+  /// to UCX. Throws Error naming the interface.
   UcxTransport(const std::vector<std::string>& interfaces, const std::string& tls);
   ~UcxTransport() override;
   UcxTransport(const UcxTransport&) = delete;
@@ -23,8 +24,8 @@ class UcxTransport : public Transport {
 
   /// What peers need to reach rail `i` of this rank.
   std::vector<std::byte> address(std::size_t rail) const;
-  /// Told once, before the first send: which own rail serves each lane, and addresses[rank in the job][lane]. Rails
-  /// without a lane are closed.
+  /// Told once, before the first send: which own rail serves each lane, and addresses[rank in the job][lane].
+  /// Rails without a lane are closed.
   void set_lanes(const std::vector<std::size_t>& rail_of_lane,
                  std::vector<std::vector<std::vector<std::byte>>> addresses);
 

@@ -16,7 +16,8 @@ int report_failure(MPI_Comm comm) {
 
 // Runs the original and counts it with the reason.
 template <class Original>
-int pass_through(const char* collective, const char* reason, int count, MPI_Datatype type, Original original) {
+int pass_through(const char* collective, const char* reason, int count, MPI_Datatype type,
+                 Original original) {
   State& s = state();
   if (!s.job) return original();
   Nanoseconds began = now();
@@ -40,9 +41,11 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
   return api->finish(work) ? MPI_SUCCESS : report_failure(comm);
 }
 
-int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request) {
+int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+               MPI_Request* request) {
   Route route = route_all_reduce(in, out, count, type, op, comm);
-  if (!route.reason && !state().api->nonblocking(state().job)) route.reason = "nonblocking without progress hook";
+  if (!route.reason && !state().api->nonblocking(state().job))
+    route.reason = "nonblocking without progress hook";
   if (route.reason)
     return pass_through("MPI_Iallreduce", route.reason, count, type,
                         [&] { return DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request); });

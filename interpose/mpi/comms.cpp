@@ -1,5 +1,5 @@
-// Communicators: each gets its engine state in the call that creates it, as an attribute whose delete callback only
-// unlinks it. (A table keyed by handle would be wrong: handles are used again after a free.)
+// Communicators: each gets its engine state in the call that creates it, as an attribute whose delete
+// callback only unlinks it. (A table keyed by handle would be wrong: handles are used again after a free.)
 #include <algorithm>
 
 #include "interpose/mpi/front.hpp"
@@ -48,8 +48,7 @@ void agree(MPI_Comm comm, const std::vector<int>& members, CommState& created) {
   Proposal mine{fresh_id(), 0};
   ddl_comm* prepared = s.api->comm_prepare(s.job, created.size, members.data(), me, &mine.staging);
   std::vector<Proposal> all(members.size(), mine);
-  if (created.size > 1)
-    PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
+  if (created.size > 1) PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
   std::uint64_t least = mine.staging;
   for (const Proposal& one : all) least = std::min(least, one.staging);
   if (least == 0) {
@@ -90,7 +89,8 @@ void adopt(MPI_Comm comm) {
 CommState* state_of(MPI_Comm comm) {
   void* value = nullptr;
   int found = 0;
-  if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS || !found)
+  if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS ||
+      !found)
     return nullptr;
   return static_cast<CommState*>(value);
 }
@@ -102,7 +102,9 @@ void release(CommState* comm) {
   delete comm;
 }
 
-int comm_dup(MPI_Comm comm, MPI_Comm* created) { return adopted(DDL_NEXT(MPI_Comm_dup)(comm, created), created); }
+int comm_dup(MPI_Comm comm, MPI_Comm* created) {
+  return adopted(DDL_NEXT(MPI_Comm_dup)(comm, created), created);
+}
 
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
   return adopted(DDL_NEXT(MPI_Comm_dup_with_info)(comm, info, created), created);
@@ -124,7 +126,8 @@ int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* c
   return adopted(DDL_NEXT(MPI_Comm_split_type)(comm, type, key, info, created), created);
 }
 
-int cart_create(MPI_Comm comm, int dims_n, const int dims[], const int periods[], int reorder, MPI_Comm* created) {
+int cart_create(MPI_Comm comm, int dims_n, const int dims[], const int periods[], int reorder,
+                MPI_Comm* created) {
   return adopted(DDL_NEXT(MPI_Cart_create)(comm, dims_n, dims, periods, reorder, created), created);
 }
 
@@ -136,18 +139,21 @@ int graph_create(MPI_Comm comm, int n, const int index[], const int edges[], int
   return adopted(DDL_NEXT(MPI_Graph_create)(comm, n, index, edges, reorder, created), created);
 }
 
-int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[], const int destinations[],
-                      const int weights[], MPI_Info info, int reorder, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Dist_graph_create)(comm, n, sources, degrees, destinations, weights, info, reorder, created),
+int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[],
+                      const int destinations[], const int weights[], MPI_Info info, int reorder,
+                      MPI_Comm* created) {
+  return adopted(DDL_NEXT(MPI_Dist_graph_create)(comm, n, sources, degrees, destinations, weights, info,
+                                                 reorder, created),
                  created);
 }
 
 int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int source_weights[],
-                               int outdegree, const int destinations[], const int destination_weights[], MPI_Info info,
-                               int reorder, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Dist_graph_create_adjacent)(comm, indegree, sources, source_weights, outdegree, destinations,
-                                                          destination_weights, info, reorder, created),
-                 created);
+                               int outdegree, const int destinations[], const int destination_weights[],
+                               MPI_Info info, int reorder, MPI_Comm* created) {
+  return adopted(
+      DDL_NEXT(MPI_Dist_graph_create_adjacent)(comm, indegree, sources, source_weights, outdegree,
+                                               destinations, destination_weights, info, reorder, created),
+      created);
 }
 
 int intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created) {

@@ -43,7 +43,8 @@ void fill(ddl_mpi_table& front) {
 }  // namespace
 }  // namespace ddl::mpi
 
-extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t version, const ddl_mpi_table* next,
+extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t version,
+                                                                    const ddl_mpi_table* next,
                                                                     ddl_mpi_table* front) {
   if (version != DDL_FRONT_VERSION) return 0;
   ddl::mpi::originals = *next;

@@ -1,4 +1,5 @@
-// The MPI front: what stands between the shim's hooks and the engine. One state per process, created in MPI_Init.
+// The MPI front: what stands between the shim's hooks and the engine. One state per process, created in
+// MPI_Init.
 //
 // Thread safety: as MPI's own; the state is set in MPI_Init and constant until MPI_Finalize.
 #pragma once
@@ -15,11 +16,11 @@
 
 namespace ddl::mpi {
 
-/// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is freed and the
-/// last call on it is done.
+/// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is
+/// freed and the last call on it is done.
 struct CommState {
-  ddl_comm* engine = nullptr;        // null: its collectives use the original library
-  const char* reason = "";           // then: why
+  ddl_comm* engine = nullptr;  // null: its collectives use the original library
+  const char* reason = "";     // then: why
   Rank size = 0;
   std::atomic<int> users{1};
 };
@@ -27,7 +28,7 @@ struct CommState {
 struct State {
   const ddl_engine_api* api = nullptr;
   ddl_job* job = nullptr;
-  bool active = false;        // every rank of the job agreed to use the engine
+  bool active = false;  // every rank of the job agreed to use the engine
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
   int (*opal_progress)() = nullptr;
@@ -59,19 +60,21 @@ int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created);
 int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* created);
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* created);
 int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* created);
-int cart_create(MPI_Comm comm, int dims_n, const int dims[], const int periods[], int reorder, MPI_Comm* created);
+int cart_create(MPI_Comm comm, int dims_n, const int dims[], const int periods[], int reorder,
+                MPI_Comm* created);
 int cart_sub(MPI_Comm comm, const int remain[], MPI_Comm* created);
 int graph_create(MPI_Comm comm, int n, const int index[], const int edges[], int reorder, MPI_Comm* created);
-int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[], const int destinations[],
-                      const int weights[], MPI_Info info, int reorder, MPI_Comm* created);
+int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[],
+                      const int destinations[], const int weights[], MPI_Info info, int reorder,
+                      MPI_Comm* created);
 int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int source_weights[],
-                               int outdegree, const int destinations[], const int destination_weights[], MPI_Info info,
-                               int reorder, MPI_Comm* created);
+                               int outdegree, const int destinations[], const int destination_weights[],
+                               MPI_Info info, int reorder, MPI_Comm* created);
 int intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created);
 
 // route.cpp
-/// Engine or original, decided only from what MPI guarantees to be equal on all ranks (and from errors, which the
-/// original reports better). `reason` is null for the engine.
+/// Engine or original, decided only from what MPI guarantees to be equal on all ranks (and from errors, which
+/// the original reports better). `reason` is null for the engine.
 struct Route {
   const char* reason = nullptr;
   CommState* comm = nullptr;
@@ -83,10 +86,12 @@ std::uint64_t bytes_of(int count, MPI_Datatype type);
 
 // all_reduce.cpp
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
-int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request);
+int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+               MPI_Request* request);
 
 // requests.cpp
-/// A real MPI request for work under way. It completes in the program's own Wait or Test, through the progress hook.
+/// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
+/// progress hook.
 int make_request(ddl_work* work, CommState* comm, MPI_Request* request);
 /// Stops completing requests; all are done when MPI_Finalize may be called.
 void close_requests();

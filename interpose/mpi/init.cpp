@@ -51,7 +51,8 @@ void find_progress(State& s) {
   if (!library) return;
   s.opal_progress = reinterpret_cast<int (*)()>(dlsym(library, "opal_progress"));
   s.opal_progress_register = reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_register"));
-  s.opal_progress_unregister = reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_unregister"));
+  s.opal_progress_unregister =
+      reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_unregister"));
 }
 
 void announce() {
@@ -62,7 +63,8 @@ void announce() {
   if (s.api) s.job = s.api->announce(s.opal_progress_register && s.opal_progress_unregister);
 }
 
-// Every rank that could connect asks all others whether they could. (Not with an all-reduce: that one is ours.)
+// Every rank that could connect asks all others whether they could. (Not with an all-reduce: that one is
+// ours.)
 bool all_ranks(bool here) {
   int size = 0, mine = here;
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -100,7 +102,8 @@ void write_report() {
   int total = 0;
   for (std::size_t r = 0; r < lengths.size(); ++r) offsets[r] = total, total += lengths[r];
   std::vector<char> text(static_cast<std::size_t>(total) + 1);
-  PMPI_Gatherv(part, bytes, MPI_CHAR, text.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
+  PMPI_Gatherv(part, bytes, MPI_CHAR, text.data(), lengths.data(), offsets.data(), MPI_CHAR, 0,
+               MPI_COMM_WORLD);
   if (rank != 0) return;
   std::vector<const char*> parts;
   for (int offset : offsets) parts.push_back(text.data() + offset);

@@ -1,8 +1,8 @@
 // Nonblocking calls as generalized requests: real MPI_Requests, so every form of Wait and Test works on them.
 //
-// Who moves them: the engine's helper thread while the program computes, and Open MPI's progress loop, which calls
-// on_progress() from the program's own Wait and Test. Only the latter completes them: completing a request from a foreign
-// thread would need MPI_THREAD_MULTIPLE.
+// Who moves them: the engine's helper thread while the program computes, and Open MPI's progress loop, which
+// calls on_progress() from the program's own Wait and Test. Only the latter completes them: completing a
+// request from a foreign thread would need MPI_THREAD_MULTIPLE.
 #include <algorithm>
 #include <mutex>
 #include <utility>

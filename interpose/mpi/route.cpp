@@ -10,10 +10,14 @@ template <class T>
 constexpr DType integer_type() {
   constexpr bool is_signed = static_cast<T>(-1) < static_cast<T>(0);
   switch (sizeof(T)) {
-    case 1: return is_signed ? DType::int8 : DType::uint8;
-    case 2: return is_signed ? DType::int16 : DType::uint16;
-    case 4: return is_signed ? DType::int32 : DType::uint32;
-    default: return is_signed ? DType::int64 : DType::uint64;
+    case 1:
+      return is_signed ? DType::int8 : DType::uint8;
+    case 2:
+      return is_signed ? DType::int16 : DType::uint16;
+    case 4:
+      return is_signed ? DType::int32 : DType::uint32;
+    default:
+      return is_signed ? DType::int64 : DType::uint64;
   }
 }
 
@@ -99,14 +103,21 @@ Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, 
   const KnownType* known = find_type(type);
   if (!known) return original("datatype");
   std::optional<Op> operation = find_op(op);
-  if (!operation || !is_reducible(known->type, *operation) || (known->use == Use::bitwise && *operation < Op::band))
+  if (!operation || !is_reducible(known->type, *operation) ||
+      (known->use == Use::bitwise && *operation < Op::band))
     return original("operation");
   if (count < 0) return original("erroneous call");
-  if (in == MPI_IN_PLACE) in = out;
-  else if (in == out && count > 1) return original("erroneous call");  // of one element Open MPI lets it pass, as in place
+  if (in == MPI_IN_PLACE)
+    in = out;
+  else if (in == out && count > 1)
+    return original("erroneous call");  // of one element Open MPI lets it pass, as in place
   if (count > 0 && (!in || !out || out == MPI_IN_PLACE)) return original("erroneous call");
-  route.call = {in, out, static_cast<std::uint64_t>(count), static_cast<std::int32_t>(known->type),
-                static_cast<std::int32_t>(*operation), ""};
+  route.call = {in,
+                out,
+                static_cast<std::uint64_t>(count),
+                static_cast<std::int32_t>(known->type),
+                static_cast<std::int32_t>(*operation),
+                ""};
   return route;
 }
 

@@ -18,9 +18,11 @@ std::vector<Include> includes_under(const std::vector<std::string>& folders) {
   static const std::regex kInclude(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
   std::vector<Include> includes;
   for (const std::string& folder : folders)
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(DDL_SOURCE_DIR) / folder)) {
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(fs::path(DDL_SOURCE_DIR) / folder)) {
       std::string extension = entry.path().extension();
-      if (extension != ".cpp" && extension != ".hpp" && extension != ".h" && extension != ".c" && extension != ".inl")
+      if (extension != ".cpp" && extension != ".hpp" && extension != ".h" && extension != ".c" &&
+          extension != ".inl")
         continue;
       std::ifstream file(entry.path());
       std::smatch found;
@@ -64,7 +66,8 @@ TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
 }
 
 TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
-  expect_never("core/base", {"core/plan", "core/transport", "core/collective", "core/reduce", "core/bootstrap"});
+  expect_never("core/base",
+               {"core/plan", "core/transport", "core/collective", "core/reduce", "core/bootstrap"});
   expect_never("core/plan", {"core/transport", "core/collective", "core/reduce", "core/bootstrap"});
   expect_never("core/reduce", {"core/plan", "core/transport", "core/collective", "core/bootstrap"});
   expect_never("core/transport", {"core/plan", "core/collective", "core/reduce", "core/bootstrap"});

@@ -1,5 +1,5 @@
-/* A small MPI program for the preload tests. `client CASE`: does what the case says, checks every result, exits with 0
- * when all is right. Knows nothing of the engine. */
+/* A small MPI program for the preload tests. `client CASE`: does what the case says, checks every result,
+ * exits with 0 when all is right. Knows nothing of the engine. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -34,7 +34,8 @@ static void sums(MPI_Comm comm) {
   }
 }
 
-/* A child that only exits, one that runs another program, one that runs an MPI-free shell: none may disturb the job. */
+/* A child that only exits, one that runs another program, one that runs an MPI-free shell: none may disturb
+ * the job. */
 static void with_children(void) {
   int status;
   sums(MPI_COMM_WORLD);
@@ -53,7 +54,8 @@ static void with_signals(void) {
     Dl_info owner;
     if (sigaction(s, NULL, &now) != 0 || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) continue;
     if (!dladdr((void*)(size_t)now.sa_handler, &owner)) continue;
-    check(!strstr(owner.dli_fname, "libuc") && !strstr(owner.dli_fname, "libddl"), "a signal handler was left behind");
+    check(!strstr(owner.dli_fname, "libuc") && !strstr(owner.dli_fname, "libddl"),
+          "a signal handler was left behind");
   }
 }
 
@@ -68,10 +70,14 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (strcmp(what, "children") == 0) with_children();
-  else if (strcmp(what, "signals") == 0) with_signals();
-  else if (strcmp(what, "mismatch") == 0) mismatch();
-  else sums(MPI_COMM_WORLD);
+  if (strcmp(what, "children") == 0)
+    with_children();
+  else if (strcmp(what, "signals") == 0)
+    with_signals();
+  else if (strcmp(what, "mismatch") == 0)
+    mismatch();
+  else
+    sums(MPI_COMM_WORLD);
   MPI_Finalize();
   return wrong;
 }

@@ -1,5 +1,5 @@
-/* All-reduces on device pointers (of the test double) under an MPI that knows no CUDA: both buffers on the device, in
- * place, and one rank on the host while the others are on the device. */
+/* All-reduces on device pointers (of the test double) under an MPI that knows no CUDA: both buffers on the
+ * device, in place, and one rank on the host while the others are on the device. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@ static int run(int rank, int size, int in_place, int on_host) {
     MPI_Allreduce(host, result, kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   } else {
     cuMemcpy(in_place ? out : in, (uintptr_t)host, sizeof host);
-    MPI_Allreduce(in_place ? MPI_IN_PLACE : (void*)in, (void*)out, kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : (void*)in, (void*)out, kCount, MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
     cuMemcpy((uintptr_t)result, out, sizeof result);
   }
   for (int i = 0; i < kCount; ++i)

@@ -1,5 +1,5 @@
-/* A test double of the CUDA driver (SONAME libcuda.so.1): its "device memory" is mapped without any access right, so a
- * CPU kernel that touches it dies at once; only its own copy function opens it for a moment. */
+/* A test double of the CUDA driver (SONAME libcuda.so.1): its "device memory" is mapped without any access
+ * right, so a CPU kernel that touches it dies at once; only its own copy function opens it for a moment. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ int cuMemAlloc_v2(uintptr_t* address, size_t bytes) {
 }
 
 int cuPointerGetAttribute(void* data, int attribute, uintptr_t address) {
-  if (area_of(address) < 0) return 1; /* CUDA_ERROR_INVALID_VALUE: not ours */
+  if (area_of(address) < 0) return 1;       /* CUDA_ERROR_INVALID_VALUE: not ours */
   if (attribute == 2) *(unsigned*)data = 2; /* memory type: device */
   if (attribute == 8) *(unsigned*)data = 0; /* not managed */
   return 0;

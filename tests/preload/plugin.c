@@ -1,5 +1,5 @@
-/* MPI behind dlopen(RTLD_LOCAL), as Python extensions and plugins load it. Built twice: as the plugin and as its host,
- * which is not linked with MPI. */
+/* MPI behind dlopen(RTLD_LOCAL), as Python extensions and plugins load it. Built twice: as the plugin and as
+ * its host, which is not linked with MPI. */
 #ifdef DDL_TEST_PLUGIN
 #include <mpi.h>
 

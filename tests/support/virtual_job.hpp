@@ -1,5 +1,6 @@
-// A whole job inside the test process: ranks are engines, hosts are groups of ranks that share regions, and the wire is
-// the loopback net. Drive it from one thread (progress in any order) or with a thread per rank (each).
+// A whole job inside the test process: ranks are engines, hosts are groups of ranks that share regions, and
+// the wire is the loopback net. Drive it from one thread (progress in any order) or with a thread per rank
+// (each).
 #pragma once
 
 #include <memory>
@@ -25,7 +26,8 @@ class VirtualJob {
   }
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
-  std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members, PlanLimits limits = {1, Bytes{1} << 20, 0});
+  std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
+                                    PlanLimits limits = {1, Bytes{1} << 20, 0});
   /// Runs the body once per rank, each in its own thread.
   template <class Body>
   void each(Body body) {
@@ -77,7 +79,9 @@ class VirtualJob {
 inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging)
     : hosts_(std::move(host_of_rank)), net_(static_cast<Rank>(hosts_.size())) {
   std::vector<std::vector<LocalPeer>> peers(hosts_.size());  // by host
-  auto local_ranks = [&](HostIndex host) { return static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host)); };
+  auto local_ranks = [&](HostIndex host) {
+    return static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host));
+  };
   for (Rank rank = 0; rank < size(); ++rank) {
     HostIndex host = hosts_[static_cast<std::size_t>(rank)];
     peers[static_cast<std::size_t>(host)].push_back(
@@ -96,7 +100,8 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
   }
 }
 
-inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members, PlanLimits limits) {
+inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
+                                                     PlanLimits limits) {
   std::vector<Communicator*> communicators;
   for (std::size_t i = 0; i < members.size(); ++i) {
     CommunicatorSpec spec{id, members, static_cast<Rank>(i), {}, limits, {}};

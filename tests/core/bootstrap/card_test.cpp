@@ -13,7 +13,8 @@ Card card_on(const std::string& host, std::vector<std::pair<std::string, std::st
   card.cpus = {0, 1};
   card.progress_hook = true;
   card.staging = 1 << 20;
-  for (auto& [interface, subnet] : rails) card.rails.push_back({interface, subnet, {std::byte{7}, std::byte{9}}});
+  for (auto& [interface, subnet] : rails)
+    card.rails.push_back({interface, subnet, {std::byte{7}, std::byte{9}}});
   return card;
 }
 
@@ -75,7 +76,8 @@ TEST(Census, LanesAreTheSubnetsThatEveryHostHasWhateverTheInterfacesAreCalled) {
 }
 
 TEST(Census, HostsWithoutACommonSubnetTryOneRoutedLane) {
-  Census census = take_census(all({card_on("h0", {{"r0", "10.0.0.0/24"}}), card_on("h1", {{"r0", "10.9.0.0/24"}})}));
+  Census census =
+      take_census(all({card_on("h0", {{"r0", "10.0.0.0/24"}}), card_on("h1", {{"r0", "10.9.0.0/24"}})}));
   EXPECT_EQ(census.lanes.size(), 1u);
   EXPECT_EQ(census.trouble, "");
 }

@@ -42,8 +42,14 @@ std::vector<float> shares(Rank rank, Elements count, std::uint32_t salt) {
   return values;
 }
 
-const std::vector<std::vector<HostIndex>> kMachines = {
-    {0}, {0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, {0, 1}, {0, 0, 1, 1, 2, 2}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1, 2, 1}};
+const std::vector<std::vector<HostIndex>> kMachines = {{0},
+                                                       {0, 0},
+                                                       {0, 0, 0},
+                                                       {0, 0, 0, 0, 0, 0, 0},
+                                                       {0, 1},
+                                                       {0, 0, 1, 1, 2, 2},
+                                                       {0, 0, 1, 2, 2, 2},
+                                                       {0, 1, 2, 0, 1, 2, 1}};
 
 }  // namespace
 
@@ -91,9 +97,10 @@ TEST(Engine, AHundredOperationsOnThreeCommunicatorsAdvanceInRandomOrderFromOneTh
   for (std::size_t g = 0; g < groups.size(); ++g) communicators.push_back(job.create(g + 1, groups[g]));
   std::mt19937 random(7);
   std::vector<std::vector<std::unique_ptr<Pending>>> pending(groups.size());  // by group: call-major
-  constexpr std::uint32_t kCalls = 34;  // 3 × 34 > 100
+  constexpr std::uint32_t kCalls = 34;                                        // 3 × 34 > 100
   std::vector<Elements> counts;
-  for (std::uint32_t i = 0; i < kCalls; ++i) counts.push_back(random() % 5 == 0 ? 40'000 + random() % 9999 : random() % 99);
+  for (std::uint32_t i = 0; i < kCalls; ++i)
+    counts.push_back(random() % 5 == 0 ? 40'000 + random() % 9999 : random() % 99);
   // Every rank starts its calls in its own interleaving of the communicators.
   for (Rank rank = 0; rank < job.size(); ++rank) {
     std::vector<std::uint32_t> next(groups.size(), 0);
@@ -179,8 +186,9 @@ TEST(Engine, DifferentCallsOnTwoRanksAreNamedAndNothingHangs) {
   auto world = job.create(1, {0, 1});
   job.each([&](Rank rank) {
     std::vector<float> values(rank == 0 ? 100 : 101);
-    Operation* operation = job.engine(rank).start(
-        *world[static_cast<std::size_t>(rank)], {values.data(), values.data(), values.size(), DType::float32, Op::sum});
+    Operation* operation =
+        job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
+                               {values.data(), values.data(), values.size(), DType::float32, Op::sum});
     job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], operation);
   });
   EXPECT_NE(job.engine(0).failure().find("all-reduce of 100 float32, sum"), std::string::npos);
@@ -245,8 +253,8 @@ TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {
     job.each([&](Rank rank) {
       Communicator& mine = *communicators[static_cast<std::size_t>((rank + 1) % 3)];
       std::vector<float> values = shares(rank, 20'000, 0);
-      Operation* operation =
-          job.engine(rank).start(mine, {values.data(), values.data(), values.size(), DType::float32, Op::sum});
+      Operation* operation = job.engine(rank).start(
+          mine, {values.data(), values.data(), values.size(), DType::float32, Op::sum});
       job.engine(rank).wait(mine, operation);
       expect_sum(values, everybody(3), 0);
     });

@@ -13,7 +13,8 @@ namespace {
 std::vector<HostIndex> hosts_of(const std::vector<int>& ranks_per_host) {
   std::vector<HostIndex> host_of_rank;
   for (std::size_t h = 0; h < ranks_per_host.size(); ++h)
-    host_of_rank.insert(host_of_rank.end(), static_cast<std::size_t>(ranks_per_host[h]), static_cast<HostIndex>(h));
+    host_of_rank.insert(host_of_rank.end(), static_cast<std::size_t>(ranks_per_host[h]),
+                        static_cast<HostIndex>(h));
   return host_of_rank;
 }
 
@@ -30,9 +31,10 @@ std::vector<Plan> plans_of(const Grid& grid, const PlanChoice& choice) {
 }
 
 const std::vector<std::vector<HostIndex>> kMachines = {
-    hosts_of({1}),       hosts_of({2}),          hosts_of({3}),       hosts_of({5}),       hosts_of({7}),
-    hosts_of({1, 1}),    hosts_of({2, 2}),       hosts_of({2, 2, 2}), hosts_of({2, 1, 3}), hosts_of({1, 4}),
-    hosts_of({3, 3, 1}), hosts_of({1, 1, 1, 1}), round_robin(4, 8),   round_robin(3, 7),   {2, 0, 1, 0, 2, 2}};
+    hosts_of({1}),       hosts_of({2}),     hosts_of({3}),       hosts_of({5}),
+    hosts_of({7}),       hosts_of({1, 1}),  hosts_of({2, 2}),    hosts_of({2, 2, 2}),
+    hosts_of({2, 1, 3}), hosts_of({1, 4}),  hosts_of({3, 3, 1}), hosts_of({1, 1, 1, 1}),
+    round_robin(4, 8),   round_robin(3, 7), {2, 0, 1, 0, 2, 2}};
 
 PlanChoice choice_for(const Grid& grid, Algorithm local, Algorithm hosts, LaneId lanes) {
   PlanChoice choice;
@@ -53,21 +55,26 @@ TEST(Plan, EveryRankEndsWithEveryContributionExactlyOnce) {
           Grid grid = Grid::from_hosts(machine);
           CheckResult result =
               check_plans(plans_of(grid, choice_for(grid, Algorithm::direct, hosts, lanes)), count, 4);
-          EXPECT_EQ(result.problem, "") << grid.ranks() << " ranks, " << count << " elements, " << lanes << " lanes";
+          EXPECT_EQ(result.problem, "")
+              << grid.ranks() << " ranks, " << count << " elements, " << lanes << " lanes";
         }
 }
 
 TEST(Plan, OneStepExchangeIsCompleteOnOneHost) {
   for (int ranks : {1, 2, 3, 4, 7}) {
     Grid grid = Grid::from_hosts(hosts_of({ranks}));
-    EXPECT_EQ(check_plans(plans_of(grid, choice_for(grid, Algorithm::exchange, Algorithm::ring, 1)), 5, 8).problem, "");
+    EXPECT_EQ(
+        check_plans(plans_of(grid, choice_for(grid, Algorithm::exchange, Algorithm::ring, 1)), 5, 8).problem,
+        "");
   }
 }
 
 TEST(Plan, ARingInTheHostIsCompleteToo) {
   for (const auto& machine : kMachines) {
     Grid grid = Grid::from_hosts(machine);
-    EXPECT_EQ(check_plans(plans_of(grid, choice_for(grid, Algorithm::ring, Algorithm::ring, 2)), 640, 4).problem, "");
+    EXPECT_EQ(
+        check_plans(plans_of(grid, choice_for(grid, Algorithm::ring, Algorithm::ring, 2)), 640, 4).problem,
+        "");
   }
 }
 

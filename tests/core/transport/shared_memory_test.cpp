@@ -25,7 +25,8 @@ struct Pair {
   std::vector<LocalPeer> peers;
   std::unique_ptr<SharedMemoryTransport> a, b;
   Pair() {
-    for (Rank rank : {0, 1}) peers.push_back({rank, std::make_shared<Region>(Region::create(2, kStaging, 5))});
+    for (Rank rank : {0, 1})
+      peers.push_back({rank, std::make_shared<Region>(Region::create(2, kStaging, 5))});
     a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
     b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
   }
