@@ -116,7 +116,6 @@ int connect(ddl_job* job, void (*guest)()) {
 }
 
 int nonblocking(ddl_job* job) { return job->job->census().nonblocking; }
-int verbose(ddl_job* job) { return static_cast<int>(job->job->env().verbose); }
 
 ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer) {
   *offer = 0;
@@ -243,9 +242,9 @@ void close_job(ddl_job* job) {
 }
 
 constexpr ddl_engine_api kApi = {
-    DDL_ENGINE_VERSION, announce,      connect,     nonblocking,  verbose,  comm_prepare, comm_start,
-    comm_free,          all_reduce,    test,        wait,         finish,   progress,     failure,
-    count_original,     report_wanted, report_part, write_report, close_job};
+    DDL_ENGINE_VERSION, announce,    connect,      nonblocking, comm_prepare, comm_start, comm_free,
+    all_reduce,         test,        wait,         finish,      progress,     failure,    count_original,
+    report_wanted,      report_part, write_report, close_job};
 
 }  // namespace
 

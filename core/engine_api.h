@@ -39,7 +39,6 @@ typedef struct ddl_engine_api {
    * `guest` moves the original library while we wait. */
   int (*connect)(ddl_job* job, void (*guest)(void));
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
-  int (*verbose)(ddl_job* job);
   /* A communicator of `n` ranks of the job, not usable yet; *offer: staging it can have here, 0 for none. */
   ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer);
   /* Makes it usable, with the identity and the staging that its members agreed on. */

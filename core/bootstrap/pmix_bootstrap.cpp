@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/env.hpp"
 #include "core/base/error.hpp"
 
 namespace ddl {
@@ -103,7 +104,7 @@ class PmixBootstrap : public Bootstrap {
 }  // namespace
 
 std::unique_ptr<Bootstrap> make_pmix_bootstrap(double timeout_s) {
-  if (!std::getenv("PMIX_NAMESPACE"))
+  if (foreign_env("PMIX_NAMESPACE").empty())
     return nullptr;  // started by hand: PMIx_Init would only find that out slowly
   pmix_proc_t self;
   if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return nullptr;

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "core/base/env.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -35,9 +36,8 @@ const ddl_engine_api* load_engine() {
   std::string path = self.dli_fname;
   path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* rank = getenv("PMIX_RANK");
   if (!library) {
-    if (!rank || strcmp(rank, "0") == 0)
+    if (std::string rank = foreign_env("PMIX_RANK"); rank.empty() || rank == "0")
       fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", dlerror());
     return nullptr;
   }
