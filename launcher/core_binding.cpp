@@ -67,7 +67,7 @@ std::vector<int> parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
-std::vector<int> choose_cpus(const std::vector<Core>& cores, const RankFacts& facts) {
+std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts& facts) {
   if (!facts.local_rank || !facts.local_size || *facts.local_size < 1) return {};
   auto rank = static_cast<std::size_t>(*facts.local_rank),
        ranks = static_cast<std::size_t>(*facts.local_size);
@@ -78,16 +78,16 @@ std::vector<int> choose_cpus(const std::vector<Core>& cores, const RankFacts& fa
   return cpus;
 }
 
-std::vector<Core> usable_cores() {
+std::vector<CoreCpus> usable_cores() {
   CpuSet allowed;
   if (sched_getaffinity(0, CpuSet::size(), allowed.bits()) != 0) return {};
-  std::vector<Core> cores;
+  std::vector<CoreCpus> cores;
   std::set<int> placed;
   try {
     for (int cpu : cpus_by_node(allowed)) {
       if (placed.count(cpu)) continue;
       std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology";
-      Core core = cpus_in(folder + "/thread_siblings_list", allowed);
+      CoreCpus core = cpus_in(folder + "/thread_siblings_list", allowed);
       if (core.empty()) core = {cpu};
       placed.insert(core.begin(), core.end());
       cores.push_back(std::move(core));

@@ -13,16 +13,16 @@
 
 namespace ddl {
 
-using Core = std::vector<int>;  // its CPUs (hardware threads)
+using CoreCpus = std::vector<int>;  // its CPUs (hardware threads)
 
 /// "0-3,8" -> 0 1 2 3 8; throws UsageError.
 std::vector<int> parse_cpu_list(std::string_view text);
 
 /// The CPUs to bind to, or none.
-std::vector<int> choose_cpus(const std::vector<Core>& cores, const RankFacts& facts);
+std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts& facts);
 
 /// The cores this process may use, node by node, from sysfs; empty when sysfs does not tell.
-std::vector<Core> usable_cores();
+std::vector<CoreCpus> usable_cores();
 /// False when the kernel refuses; the rank then simply stays unbound.
 bool bind_to_cpus(const std::vector<int>& cpus);
 

@@ -67,10 +67,6 @@ class Communicator : public Outlet {
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:
-  struct Early {
-    Header header;
-    View view;
-  };
   bool use_layout_of(const PreparedPlan& prepared);
   void take_early();
   std::string mismatch(const Header& header, const Operation& operation) const;

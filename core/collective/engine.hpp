@@ -65,10 +65,6 @@ class Engine : private Inbox {
   void fail(const std::string& why);
 
  private:
-  struct Early {
-    Header header;
-    View view;
-  };
   void deliver(const Header& header, View view) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();

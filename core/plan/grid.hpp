@@ -36,8 +36,6 @@ class Grid {
   /// The rank that owns the piece with this path (subpiece index per dimension, dimension 0 first) in a
   /// subtree of height path.size().
   Rank owner(NodeId node, std::span<const int> path) const;
-  /// How many nodes of height d + 1 there are.
-  int groups(int d) const { return static_cast<int>(levels_[d].children.size()); }
 
  private:
   struct Level {

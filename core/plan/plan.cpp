@@ -44,7 +44,6 @@ int Plan::find_expected(Tag tag, Rank from) const {
 
 void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
   constexpr Bytes kCacheLine = 64;
-  count_ = count;
   ranges_.resize(plan.slices.size());
   for (std::size_t i = 0; i < plan.slices.size(); ++i) {
     const Slice& slice = plan.slices[i];

@@ -88,11 +88,9 @@ class SliceTable {
  public:
   void compute(const Plan& plan, Elements count, Bytes element_size);
   Range operator[](SliceId id) const { return ranges_[id]; }
-  Elements count() const { return count_; }
 
  private:
   std::vector<Range> ranges_;
-  Elements count_ = 0;
 };
 
 /// Elements that this rank hands to other hosts on one lane for a segment cut like that.

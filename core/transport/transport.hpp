@@ -75,6 +75,12 @@ struct Outgoing {
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 
+/// A message that came before anybody could use it, kept for later.
+struct Early {
+  Header header;
+  View view;
+};
+
 /// Receives what a transport delivers.
 class Inbox {
  public:

@@ -18,7 +18,7 @@ TEST(CoreBinding, CpuListsAreParsed) {
 }
 
 TEST(CoreBinding, EveryRankGetsItsShareWithAllHardwareThreads) {
-  std::vector<Core> cores = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  std::vector<CoreCpus> cores = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
   EXPECT_EQ(choose_cpus(cores, local(0, 2)), (std::vector<int>{0, 4, 1, 5}));
   EXPECT_EQ(choose_cpus(cores, local(1, 2)), (std::vector<int>{2, 6, 3, 7}));
   EXPECT_EQ(choose_cpus(cores, local(3, 4)), (std::vector<int>{3, 7}));
@@ -26,7 +26,7 @@ TEST(CoreBinding, EveryRankGetsItsShareWithAllHardwareThreads) {
 }
 
 TEST(CoreBinding, SharesCoverAllCoresOnce) {
-  std::vector<Core> cores;
+  std::vector<CoreCpus> cores;
   for (int cpu = 0; cpu < 11; ++cpu) cores.push_back({cpu});
   for (int ranks : {1, 2, 3, 4, 7, 11}) {
     std::vector<int> all;
