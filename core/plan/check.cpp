@@ -3,30 +3,57 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <random>
+#include <unordered_map>
 
 namespace ddl {
 namespace {
 
-// The contributions of one element: how often each rank's share is in it. Counting, not a set of bits, so
-// that a share added twice shows.
-using Contributions = std::vector<std::uint8_t>;
-using Cells = std::vector<Contributions>;
-using Key = std::tuple<Rank, Rank, Tag>;  // from, to, tag
+// The contributions in one element: the sum of a random number per rank, once for each time its share is in
+// it. A wrong multiset of shares has the right sum once in 2^64, and a cell costs the same for any number of
+// ranks, so that hundreds of ranks are checked whole.
+using Cell = std::uint64_t;
+using Cells = std::vector<Cell>;
+
+struct Key {
+  Tag tag;
+  Rank from, to;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t ends = static_cast<std::uint64_t>(key.from) << 32 | static_cast<std::uint64_t>(key.to);
+    return key.tag ^ (ends * 0x9e3779b97f4a7c15ull);
+  }
+};
+
+// A message under way. Within a host the payload was copied when it was sent; between hosts it is read from
+// the sender's buffer as late as can be: when the receiver takes it, or when the sender waits for that.
+struct Message {
+  const Cell* unread = nullptr;
+  Elements count = 0;
+  Cells cells;
+  void read() {
+    if (unread) cells.assign(unread, unread + count);
+    unread = nullptr;
+  }
+};
 
 class Simulation {
  public:
-  Simulation(const std::vector<Plan>& plans, Elements count, Bytes element_size)
-      : plans_(plans), count_(count) {
+  Simulation(const std::vector<Plan>& plans, Elements count, Bytes element_size, Buffers buffers)
+      : plans_(plans), count_(count), input_(plans.size()), unread_(plans.size()) {
     std::size_t ranks = plans.size();
     result_.wire_sent.resize(ranks);
     result_.local_sent.resize(ranks);
     tables_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       tables_[r].compute(plans[r], count, element_size);
-      output_.emplace_back(count, Contributions(ranks));
-      for (Contributions& cell : output_.back()) cell[r] = 1;
+      weight_.push_back(random_());
+      everybody_ += weight_.back();
+      bool one = buffers == Buffers::one || plans.size() == 1;
+      output_.emplace_back(count, one ? weight_.back() : random_());
+      if (!one) input_[r].assign(count, weight_.back());
       counters_.emplace_back(plans[r].flows.size());
     }
   }
@@ -46,7 +73,7 @@ class Simulation {
       for (std::size_t f = 0; f < plans_[r].flows.size(); ++f) {
         const Flow& flow = plans_[r].flows[f];
         while (counters_[r][f] < flow.count && result_.problem.empty() &&
-               run_step(static_cast<Rank>(r), plans_[r].steps[flow.first + counters_[r][f]])) {
+               run_step(r, plans_[r].steps[flow.first + counters_[r][f]])) {
           ++counters_[r][f];
           moved = true;
         }
@@ -54,43 +81,55 @@ class Simulation {
     return moved;
   }
 
-  bool run_step(Rank me, const Step& step) {
-    const Plan& plan = plans_[me];
-    std::span<const Rank> peers(plan.peers.data() + step.peer, step.peers);
+  bool run_step(std::size_t me, const Step& step) {
+    std::span<const Rank> peers(plans_[me].peers.data() + step.peer, step.peers);
     Range range = tables_[me][step.slice];
-    // Both buffers are one here: what was overwritten before it was sent shows as a wrong set.
-    Cells& mine = output_[me];
-    auto begin = mine.begin() + static_cast<std::ptrdiff_t>(range.first);
+    bool from_input = step.own == Source::input && !input_[me].empty();
+    const Cell* own = (from_input ? input_[me] : output_[me]).data() + range.first;
     if (step.verb == Verb::send) {
-      for (Rank peer : peers)
-        send(me, peer, step, Cells(begin, begin + static_cast<std::ptrdiff_t>(range.count)));
+      for (Rank peer : peers) send({step.tag, static_cast<Rank>(me), peer}, step, own, range.count);
       return true;
     }
-    for (Rank peer : peers)
-      if (!messages_.count({peer, me, step.tag})) return false;
-    for (Rank peer : peers) receive({peer, me, step.tag}, step.verb, &*begin, range);
+    auto key = [&](Rank peer) { return Key{step.tag, peer, static_cast<Rank>(me)}; };
+    if (!std::all_of(peers.begin(), peers.end(), [&](Rank peer) { return messages_.count(key(peer)) > 0; }))
+      return false;
+    if (step.after_sends) finish_sends(me);
+    Cell* cells = output_[me].data() + range.first;
+    if (step.verb == Verb::reduce) std::copy_n(own, range.count, cells);
+    for (Rank peer : peers) receive(key(peer), step.verb, cells, range.count);
     return true;
   }
 
-  void send(Rank me, Rank peer, const Step& step, Cells cells) {
-    (step.fabric == Fabric::wire ? result_.wire_sent : result_.local_sent)[me] += cells.size();
-    if (!messages_.try_emplace({me, peer, step.tag}, std::move(cells)).second)
-      result_.problem = fmt::format("rank {} sends the same message to rank {} twice", me, peer);
+  void send(const Key& key, const Step& step, const Cell* cells, Elements count) {
+    auto from = static_cast<std::size_t>(key.from);
+    bool wire = step.fabric == Fabric::wire;
+    (wire ? result_.wire_sent : result_.local_sent)[from] += count;
+    auto [at, fresh] = messages_.try_emplace(key);
+    if (!fresh)
+      result_.problem = fmt::format("rank {} sends the same message to rank {} twice", key.from, key.to);
+    at->second = {cells, count, {}};
+    if (wire)
+      unread_[from].push_back(key);
+    else
+      at->second.read();
   }
 
-  void receive(const Key& key, Verb verb, Contributions* cells, Range range) {
+  void finish_sends(std::size_t rank) {
+    for (const Key& key : unread_[rank])
+      if (auto at = messages_.find(key); at != messages_.end()) at->second.read();
+    unread_[rank].clear();
+  }
+
+  void receive(const Key& key, Verb verb, Cell* cells, Elements count) {
     auto message = messages_.extract(key);
-    if (message.mapped().size() != range.count) {
-      result_.problem = fmt::format("rank {} and rank {} disagree about the size of a message",
-                                    std::get<0>(key), std::get<1>(key));
+    message.mapped().read();
+    const Cells& theirs = message.mapped().cells;
+    if (theirs.size() != count) {
+      result_.problem =
+          fmt::format("rank {} and rank {} disagree about the size of a message", key.from, key.to);
       return;
     }
-    for (Elements i = 0; i < range.count; ++i) {
-      if (verb == Verb::copy) cells[i] = message.mapped()[i];
-      if (verb == Verb::reduce)
-        std::transform(cells[i].begin(), cells[i].end(), message.mapped()[i].begin(), cells[i].begin(),
-                       std::plus<>{});
-    }
+    for (Elements i = 0; i < count; ++i) cells[i] = theirs[i] + (verb == Verb::reduce ? cells[i] : 0);
   }
 
   void check_end() {
@@ -100,27 +139,38 @@ class Simulation {
           result_.problem =
               fmt::format("rank {} waits for ever in step {} of flow {}", r, counters_[r][f], f);
       for (Elements i = 0; i < count_ && result_.problem.empty(); ++i)
-        for (std::size_t from = 0; from < plans_.size(); ++from)
-          if (output_[r][i][from] != 1)
-            result_.problem = fmt::format("rank {} holds the share of rank {} in element {} {} times", r,
-                                          from, i, static_cast<int>(output_[r][i][from]));
+        if (output_[r][i] != everybody_)
+          result_.problem = fmt::format("rank {} holds in element {} {}", r, i, wrong(output_[r][i]));
     }
     if (result_.problem.empty() && !messages_.empty()) result_.problem = "a message is left over";
   }
 
+  // The likely kinds of damage by name: one share missing or there twice.
+  std::string wrong(Cell cell) const {
+    for (std::size_t from = 0; from < weight_.size(); ++from) {
+      if (cell + weight_[from] == everybody_) return fmt::format("nothing from rank {}", from);
+      if (cell - weight_[from] == everybody_) return fmt::format("the share of rank {} twice", from);
+    }
+    return "not the share of every rank exactly once";
+  }
+
   const std::vector<Plan>& plans_;
   Elements count_;
+  std::mt19937_64 random_;
+  std::vector<Cell> weight_;  // of each rank's share
+  Cell everybody_ = 0;
   std::vector<SliceTable> tables_;
-  std::vector<Cells> output_;  // in place, the harder case: input and output are one
+  std::vector<Cells> input_, output_;  // no input where it is the output
   std::vector<std::vector<std::uint32_t>> counters_;
-  std::map<Key, Cells> messages_;
+  std::unordered_map<Key, Message, KeyHash> messages_;
+  std::vector<std::vector<Key>> unread_;  // sent between hosts, per sender
   CheckResult result_;
 };
 
 }  // namespace
 
-CheckResult check_plans(const std::vector<Plan>& plans, Elements count, Bytes element_size) {
-  return Simulation(plans, count, element_size).run();
+CheckResult check_plans(const std::vector<Plan>& plans, Elements count, Bytes element_size, Buffers buffers) {
+  return Simulation(plans, count, element_size, buffers).run();
 }
 
 }  // namespace ddl

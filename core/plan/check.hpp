@@ -1,4 +1,4 @@
-// The symbolic checker: runs the plans of all ranks on sets of contributions instead of numbers.
+// The symbolic checker: runs the plans of all ranks on contributions instead of numbers.
 #pragma once
 
 #include <string>
@@ -8,15 +8,22 @@
 
 namespace ddl {
 
-/// What a run of plans on sets showed. `problem` is empty when every rank ended with every contribution of
-/// every element exactly once, nothing deadlocked, no message was left over and no message was sent twice.
+/// What a run of plans showed. `problem` is empty when every rank ended with every contribution of every
+/// element exactly once, nothing deadlocked, no message was left over, no message was sent twice and nothing
+/// was written while a send between hosts was still reading it.
 struct CheckResult {
   std::string problem;
   std::vector<Elements> wire_sent;   // per rank: elements handed to other hosts
   std::vector<Elements> local_sent;  // per rank: elements handed to ranks of its host, each receiver counted
 };
 
-/// `plans[r]` is rank r's plan; runs one segment of `count` elements.
-CheckResult check_plans(const std::vector<Plan>& plans, Elements count, Bytes element_size);
+/// In place (what is overwritten too early shows) or from input to output (what is read from the wrong one
+/// shows).
+enum class Buffers { one, two };
+
+/// `plans[r]` is rank r's plan; runs one segment of `count` elements. Time and memory are those of the plans,
+/// and ranks × count cells.
+CheckResult check_plans(const std::vector<Plan>& plans, Elements count, Bytes element_size,
+                        Buffers buffers = Buffers::one);
 
 }  // namespace ddl

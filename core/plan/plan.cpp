@@ -48,14 +48,18 @@ void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
   for (std::size_t i = 0; i < plan.slices.size(); ++i) {
     const Slice& slice = plan.slices[i];
     Range parent = slice.parent == kWholeSegment ? Range{0, count} : ranges_[slice.parent];
-    ranges_[i] = part_of(parent, slice.index, slice.parts, kCacheLine / element_size);
+    Range begin{parent.first + parent.count, 0}, end = begin;
+    Elements grain = kCacheLine / element_size;
+    if (slice.first < slice.parts) begin = part_of(parent, slice.first, slice.parts, grain);
+    if (slice.last < slice.parts) end = part_of(parent, slice.last, slice.parts, grain);
+    ranges_[i] = {begin.first, end.first - begin.first};
   }
 }
 
-Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId lane) {
+Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId rail) {
   Elements elements = 0;
   for (const Step& step : plan.steps)
-    if (step.verb == Verb::send && step.fabric == Fabric::wire && step.lane == lane)
+    if (step.verb == Verb::send && step.fabric == Fabric::wire && step.lane == rail)
       elements += table[step.slice].count * step.peers;
   return elements;
 }

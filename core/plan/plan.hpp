@@ -8,7 +8,7 @@
 //   reduce  wait for the same slice from some peers; output = own ∘ theirs, folded in the order of the group
 //   copy    wait for a finished slice from one peer; output = theirs
 //
-// A slice is a piece of the segment, found by cutting again and again (lane, then one cut per dimension), so
+// A slice is a piece of the segment, found by cutting again and again (lane, then cuts per dimension), so
 // offsets are computed in one place (SliceTable) for any number of elements. A message is known by its tag,
 // which both ends derive from phase, dimension and slice: nothing is counted or matched by order of arrival.
 //
@@ -21,19 +21,19 @@
 
 #include "core/base/partition.hpp"
 #include "core/base/types.hpp"
+#include "core/plan/fabric.hpp"
 
 namespace ddl {
 
 enum class Verb : std::uint8_t { send, reduce, copy };
 enum class Source : std::uint8_t { input, output };  // where the rank's own share of a slice is
-enum class Fabric : std::uint8_t { local, wire };    // within a host, between hosts
 using LaneId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
 
 struct Slice {
-  SliceId parent;  // kWholeSegment for a lane
-  std::uint32_t index, parts;
+  SliceId parent;                    // kWholeSegment for a lane
+  std::uint32_t first, last, parts;  // parts [first, last) of the parent cut into `parts`
 };
 inline constexpr SliceId kWholeSegment = ~SliceId{0};
 
@@ -41,7 +41,7 @@ struct Step {
   Verb verb;
   Source own;  // send: what is sent; reduce: where the own share is
   Fabric fabric;
-  LaneId lane;  // wire only: which rail
+  LaneId lane;  // wire only: the rail its lane is bound to
   SliceId slice;
   Tag tag;
   std::uint32_t peer;  // first of its peers in Plan::peers
@@ -93,7 +93,7 @@ class SliceTable {
   std::vector<Range> ranges_;
 };
 
-/// Elements that this rank hands to other hosts on one lane for a segment cut like that.
-Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId lane);
+/// Elements that this rank hands to other hosts over one rail for a segment cut like that.
+Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId rail);
 
 }  // namespace ddl

@@ -4,150 +4,240 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <optional>
+
+#include "core/base/error.hpp"
+#include "core/plan/plan_builder.hpp"
 
 namespace ddl {
 namespace {
 
-enum class Phase : std::uint64_t { scatter = 1, gather = 2, exchange = 3 };
-
-std::uint64_t mix(std::uint64_t key, std::uint64_t value) {
-  std::uint64_t x = (key ^ (value + 0x9e3779b97f4a7c15ull)) * 0xbf58476d1ce4e5b9ull;
-  return x ^ (x >> 31);
-}
-
-// A slice of the plan under construction, with the key that all ranks give it.
-struct Piece {
-  SliceId slice;
-  std::uint64_t key;
-};
-
-class Planner {
+// What one lane does, dimension after dimension in its own order.
+class LanePlanner {
  public:
-  Planner(const Grid& grid, Rank rank, const PlanChoice& choice) : grid_(grid), rank_(rank), choice_(choice) {
-    plan_.segment = choice.segment;
-    plan_.window = choice.window;
-    plan_.lanes = choice.lanes;
-  }
+  LanePlanner(const Grid& grid, Rank rank, std::vector<Algorithm> algorithm, std::size_t lane,
+              PlanBuilder& builder)
+      : grid_(grid), rank_(rank), algorithm_(std::move(algorithm)), lane_(lane), build_(builder) {}
 
-  Plan make() {
-    for (LaneId lane = 0; lane < choice_.lanes; ++lane) {
-      lane_ = lane;
-      plan_flows_of({add_slice({kWholeSegment, 0}, lane, choice_.lanes)});
+  // The first dimension decides the flows: each of its direct pieces is a flow of its own, so that they
+  // overlap.
+  void plan(Piece whole) {
+    Path path;
+    int d = 0;
+    while (d < grid_.dimensions() && grid_.fanout(d) == 1) ++d, path.push_back({});
+    if (d == grid_.dimensions()) return;
+    if (algorithm_[static_cast<std::size_t>(d)] != Algorithm::direct) {
+      build_.begin_flow();
+      return dimension(d, whole, path, Source::input);
     }
-    plan_.name = describe();
-    plan_.seal();
-    return std::move(plan_);
+    Direct at{d, grid_.group_of(rank_, d, path), path, Source::input};
+    for (Rank part = 0; part < grid_.fanout(d); ++part) {
+      build_.begin_flow();
+      Piece piece = build_.cut(whole, part, grid_.fanout(d));
+      contribute(at, piece, part);
+      collect(at, piece, part);
+      fetch(at, piece, part);
+    }
   }
 
  private:
-  struct Group {
-    std::vector<Rank> members;  // owners of the piece in each child, in the grid's order
-    std::size_t me = 0;
-  };
-
-  // The first dimension decides the flows: each of its pieces is a flow of its own, so that they overlap.
-  void plan_flows_of(Piece whole) {
-    Group group = group_of({}, 0);
-    if (choice_.algorithm[0] != Algorithm::direct) {
-      begin_flow();
-      dimension(0, whole, {}, Source::input);
-      return;
-    }
-    int parts = grid_.fanout(0);
-    for (int part = 0; part < parts; ++part) {
-      begin_flow();
-      direct(0, add_slice(whole, part, parts), part, group, {}, Source::input);
-    }
-  }
-
   // Reduces `piece` over the dimensions d, d+1, ... and brings it back; `path` leads to the piece.
-  void dimension(int d, Piece piece, std::vector<int> path, Source own) {
+  void dimension(int d, Piece piece, const Path& path, Source own) {
     if (d == grid_.dimensions()) return;
-    Group group = group_of(path, d);
-    switch (choice_.algorithm[d]) {
-      case Algorithm::exchange:
-        return exchange(d, piece, group, own);
+    Group group = grid_.group_of(rank_, d, path);
+    switch (algorithm_[static_cast<std::size_t>(d)]) {
+      case Algorithm::direct:
+        return direct({d, std::move(group), path, own}, piece);
+      case Algorithm::funnel:
+        return funnel({d, std::move(group), path, own}, piece);
       case Algorithm::ring:
         return ring(d, piece, group, path, own);
-      case Algorithm::direct:
-        break;
+      case Algorithm::halving:
+        return halving(d, piece, group, path, own);
+      case Algorithm::exchange:
+        return exchange(d, piece, group, own);
+      case Algorithm::doubling:
+        return doubling(d, piece, group, own);
     }
-    for (int part = 0; part < grid_.fanout(d); ++part)
-      direct(d, add_slice(piece, part, grid_.fanout(d)), part, group, path, own);
   }
 
-  void direct(int d, Piece piece, int part, const Group& group, const std::vector<int>& path, Source own) {
-    if (group.members.size() == 1) return dimension(d + 1, piece, extended(path, part), own);
-    std::size_t owner = static_cast<std::size_t>(part) % group.members.size();
-    Tag scatter = tag(Phase::scatter, d, piece), gather = tag(Phase::gather, d, piece);
-    if (owner != group.me) {
-      add_step(Verb::send, own, d, piece, scatter, {group.members[owner]});
-      add_step(Verb::copy, own, d, piece, gather, {group.members[owner]});
-      return;
-    }
-    add_step(Verb::reduce, own, d, piece, scatter, others(group), group.me);
-    dimension(d + 1, piece, extended(path, part), Source::output);
-    add_step(Verb::send, Source::output, d, piece, gather, others(group));
+  // A dimension whose parts have one owner each, who gets the shares of all and gives the result to all.
+  struct Direct {
+    int d;
+    Group group;
+    Path path;
+    Source own;
+  };
+
+  static std::size_t owner_of(const Direct& at, Rank part) {
+    return static_cast<std::size_t>(part) % at.group.members.size();
+  }
+
+  // All that others own leaves before this rank waits for anything.
+  void direct(const Direct& at, Piece piece) {
+    std::vector<Piece> parts;
+    for (Rank part = 0; part < grid_.fanout(at.d); ++part)
+      parts.push_back(build_.cut(piece, part, grid_.fanout(at.d)));
+    auto count = static_cast<Rank>(parts.size());
+    for (Rank part = 0; part < count; ++part) contribute(at, parts[static_cast<std::size_t>(part)], part);
+    for (Rank part = 0; part < count; ++part) collect(at, parts[static_cast<std::size_t>(part)], part);
+    for (Rank part = 0; part < count; ++part) fetch(at, parts[static_cast<std::size_t>(part)], part);
+  }
+
+  // The piece stays whole; pieces and lanes go to different owners.
+  void funnel(const Direct& at, Piece piece) {
+    auto part = static_cast<Rank>(lane_);
+    for (const Turn& turn : at.path) part += turn.part;
+    part %= grid_.fanout(at.d);
+    contribute(at, piece, part);
+    collect(at, piece, part);
+    fetch(at, piece, part);
+  }
+
+  void contribute(const Direct& at, Piece piece, Rank part) {
+    if (std::size_t owner = owner_of(at, part); owner != at.group.me)
+      build_.send(at.own, piece, PlanBuilder::tag(Phase::scatter, at.d, piece),
+                  {&at.group.members[owner], 1});
+  }
+
+  void collect(const Direct& at, Piece piece, Rank part) {
+    if (owner_of(at, part) != at.group.me) return;
+    std::vector<Rank> peers = others(at.group);
+    if (!peers.empty())
+      build_.reduce(at.own, piece, PlanBuilder::tag(Phase::scatter, at.d, piece), peers, at.group.me);
+    dimension(at.d + 1, piece, extended(at.path, {part, Owners::all}),
+              peers.empty() ? at.own : Source::output);
+    if (!peers.empty())
+      build_.send(Source::output, piece, PlanBuilder::tag(Phase::gather, at.d, piece), peers);
+  }
+
+  void fetch(const Direct& at, Piece piece, Rank part) {
+    if (std::size_t owner = owner_of(at, part); owner != at.group.me)
+      build_.copy(piece, PlanBuilder::tag(Phase::gather, at.d, piece), at.group.members[owner]);
   }
 
   // Everybody sends everything; folded in the order of the group by everybody, so the bits agree.
   void exchange(int d, Piece piece, const Group& group, Source own) {
-    if (group.members.size() == 1) return;
-    Tag all = tag(Phase::exchange, d, piece);
-    add_step(Verb::send, own, d, piece, all, others(group));
-    add_step(Verb::reduce, own, d, piece, all, others(group), group.me);
-    // Elsewhere a slice that was sent comes back only after its receiver had it; here the peers' shares prove
-    // nothing.
-    plan_.steps.back().after_sends = true;
+    std::vector<Rank> peers = others(group);
+    if (peers.empty()) return;
+    Tag all = PlanBuilder::tag(Phase::exchange, d, piece);
+    build_.send(own, piece, all, peers);
+    build_.reduce_over_sent(own, piece, all, peers, group.me);
+  }
+
+  // Round after round partners twice as far apart exchange all they have and fold it, the lower one first:
+  // both get the same bits, and after log2 p rounds everybody has. Members beyond the largest power of two
+  // fold into a partner first and get the result from it.
+  void doubling(int d, Piece piece, const Group& group, Source own) {
+    auto active = std::bit_floor(group.members.size());
+    if (fold_away(d, piece, group, own)) return;
+    own = fold_in(d, piece, group, own);
+    for (std::size_t bit = 1; bit < active; bit *= 2) {
+      Rank partner = group.members[group.me ^ bit];
+      Tag round = PlanBuilder::tag(Phase::exchange, d, piece, static_cast<Rank>(bit));
+      build_.send(own, piece, round, {&partner, 1});
+      build_.reduce_over_sent(own, piece, round, {&partner, 1}, group.me & bit ? 1 : 0);
+      own = Source::output;
+    }
+    unfold(d, piece, group);
+  }
+
+  // Recursive halving: partners keep one half each and reduce it, until each member has its block; after the
+  // next dimensions the halves come back the same way. As many blocks as the largest group has active
+  // members; in a smaller group some members keep several.
+  void halving(int d, Piece piece, const Group& group, const Path& path, Source own) {
+    if (fold_away(d, piece, group, own)) return;
+    own = fold_in(d, piece, group, own);
+    halve(d, piece, group, path, own, 0, 1);
+    unfold(d, piece, group);
+  }
+
+  // `label`: the lower bits of the block's number, chosen so far; the owners of block m are the members m mod
+  // 2^n.
+  void halve(int d, Piece piece, const Group& group, const Path& path, Source own, std::size_t label,
+             std::size_t bit) {
+    if (bit == std::bit_floor(static_cast<std::size_t>(grid_.fanout(d))))
+      return dimension(d + 1, piece, extended(path, {static_cast<Rank>(label), Owners::power_of_two}), own);
+    Piece half[] = {build_.cut(piece, 0, 2), build_.cut(piece, 1, 2)};
+    if (bit >= std::bit_floor(group.members.size())) {
+      halve(d, half[0], group, path, own, label, bit * 2);
+      return halve(d, half[1], group, path, own, label | bit, bit * 2);
+    }
+    std::size_t upper = group.me & bit ? 1 : 0;
+    const Piece &mine = half[upper], &theirs = half[1 - upper];
+    Rank partner = group.members[group.me ^ bit];
+    build_.send(own, theirs, PlanBuilder::tag(Phase::scatter, d, theirs), {&partner, 1});
+    build_.reduce(own, mine, PlanBuilder::tag(Phase::scatter, d, mine), {&partner, 1}, upper);
+    halve(d, mine, group, path, Source::output, label | (upper ? bit : 0), bit * 2);
+    build_.send(Source::output, mine, PlanBuilder::tag(Phase::gather, d, mine), {&partner, 1});
+    build_.copy(theirs, PlanBuilder::tag(Phase::gather, d, theirs), partner);
+  }
+
+  // Members beyond the largest power of two: member 2^n + i hands its share to member i and gets the result
+  // from it. True when that is all this rank does.
+  bool fold_away(int d, Piece piece, const Group& group, Source own) {
+    std::size_t active = std::bit_floor(group.members.size());
+    if (group.me < active) return false;
+    Rank partner = group.members[group.me - active];
+    build_.send(own, piece, PlanBuilder::tag(Phase::fold, d, piece), {&partner, 1});
+    build_.copy(piece, PlanBuilder::tag(Phase::unfold, d, piece), partner);
+    return true;
+  }
+
+  Source fold_in(int d, Piece piece, const Group& group, Source own) {
+    std::size_t extra = group.me + std::bit_floor(group.members.size());
+    if (extra >= group.members.size()) return own;
+    build_.reduce(own, piece, PlanBuilder::tag(Phase::fold, d, piece), {&group.members[extra], 1}, 0);
+    return Source::output;
+  }
+
+  void unfold(int d, Piece piece, const Group& group) {
+    std::size_t extra = group.me + std::bit_floor(group.members.size());
+    if (extra < group.members.size())
+      build_.send(Source::output, piece, PlanBuilder::tag(Phase::unfold, d, piece),
+                  {&group.members[extra], 1});
   }
 
   // Row after row of as many blocks as the ring has members; a row may be short where this group is smaller
   // than the largest one of its dimension.
-  void ring(int d, Piece piece, const Group& group, const std::vector<int>& path, Source own) {
+  void ring(int d, Piece piece, const Group& group, const Path& path, Source own) {
     int members = static_cast<int>(group.members.size()), parts = grid_.fanout(d);
     std::vector<Piece> blocks;
-    for (int part = 0; part < parts; ++part) blocks.push_back(add_slice(piece, part, parts));
+    for (int part = 0; part < parts; ++part) blocks.push_back(build_.cut(piece, part, parts));
     for (int row = 0; row < parts; row += members) {
-      auto block = [&](int b) { return row + b < parts ? &blocks[row + b] : nullptr; };
+      auto block = [&](int b) {
+        return row + b < parts ? &blocks[static_cast<std::size_t>(row + b)] : nullptr;
+      };
       ring_row(d, block, blocks.data(), group, path, own);
     }
   }
 
   template <class Block>
-  void ring_row(int d, const Block& block, const Piece* all, const Group& group, const std::vector<int>& path,
+  void ring_row(int d, const Block& block, const Piece* all, const Group& group, const Path& path,
                 Source own) {
     int members = static_cast<int>(group.members.size());
     int way = lane_ % 2 == 0 ? 1 : members - 1;  // odd lanes run the other way around
     int me = static_cast<int>(group.me);
-    Rank next = group.members[(me + way) % members], previous = group.members[(me + members - way) % members];
-    // In step t I pass on the block that is t + 1 behind me: after members - 1 steps I hold my own block,
+    Rank next = group.members[static_cast<std::size_t>((me + way) % members)];
+    Rank previous = group.members[static_cast<std::size_t>((me + members - way) % members)];
+    // In step t I pass on the block that is t behind me: after members - 1 steps I hold my own block,
     // complete.
     auto behind = [&](int t) { return block((me + (members - way) * (t % members)) % members); };
+    auto tag = [&](Phase phase, const Piece* piece) { return PlanBuilder::tag(phase, d, *piece); };
     for (int t = 1; t < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
-      if (sent)
-        add_step(Verb::send, t == 1 ? own : Source::output, d, *sent, tag(Phase::scatter, d, *sent), {next});
-      if (received)
-        add_step(Verb::reduce, own, d, *received, tag(Phase::scatter, d, *received), {previous}, 1);
+      if (sent) build_.send(t == 1 ? own : Source::output, *sent, tag(Phase::scatter, sent), {&next, 1});
+      if (received) build_.reduce(own, *received, tag(Phase::scatter, received), {&previous, 1}, 1);
     }
     if (const Piece* mine = behind(0))
-      dimension(d + 1, *mine, extended(path, static_cast<int>(mine - all)),
+      dimension(d + 1, *mine, extended(path, {static_cast<Rank>(mine - all), Owners::all}),
                 members == 1 ? own : Source::output);
     for (int t = 0; t + 1 < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
-      if (sent) add_step(Verb::send, Source::output, d, *sent, tag(Phase::gather, d, *sent), {next});
-      if (received) add_step(Verb::copy, own, d, *received, tag(Phase::gather, d, *received), {previous});
+      if (sent) build_.send(Source::output, *sent, tag(Phase::gather, sent), {&next, 1});
+      if (received) build_.copy(*received, tag(Phase::gather, received), previous);
     }
-  }
-
-  Group group_of(const std::vector<int>& path, int d) const {
-    Group group;
-    for (NodeId child : grid_.children(d, grid_.ancestor(rank_, d + 1))) {
-      Rank member = grid_.owner(child, path);
-      if (member == rank_) group.me = group.members.size();
-      group.members.push_back(member);
-    }
-    return group;
   }
 
   static std::vector<Rank> others(const Group& group) {
@@ -156,114 +246,99 @@ class Planner {
     return ranks;
   }
 
-  static std::vector<int> extended(std::vector<int> path, int part) {
-    path.push_back(part);
+  static Path extended(Path path, Turn turn) {
+    path.push_back(turn);
     return path;
-  }
-
-  static Tag tag(Phase phase, int d, const Piece& piece) {
-    return mix(mix(piece.key, static_cast<std::uint64_t>(phase)), static_cast<std::uint64_t>(d));
-  }
-
-  Piece add_slice(Piece parent, int index, int parts) {
-    plan_.slices.push_back(
-        {parent.slice, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(parts)});
-    return {static_cast<SliceId>(plan_.slices.size() - 1),
-            mix(parent.key, static_cast<std::uint64_t>(index) + 1)};
-  }
-
-  void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
-
-  void add_step(Verb verb, Source own, int d, const Piece& piece, Tag message, const std::vector<Rank>& to,
-                std::size_t own_rank = 0) {
-    Fabric fabric = d == 0 ? Fabric::local : Fabric::wire;
-    plan_.steps.push_back(
-        {verb, own, fabric, lane_, piece.slice, message, static_cast<std::uint32_t>(plan_.peers.size()),
-         static_cast<std::uint32_t>(to.size()), static_cast<std::uint32_t>(own_rank), 0, false});
-    plan_.peers.insert(plan_.peers.end(), to.begin(), to.end());
-    ++plan_.flows.back().count;
-  }
-
-  std::string describe() const {
-    static constexpr const char* kNames[] = {"direct", "ring", "exchange"};
-    std::string text;
-    for (int d = 0; d < grid_.dimensions(); ++d)
-      text += fmt::format("{}{} {} {}", d ? " x " : "", grid_.fanout(d), d == 0 ? "local" : "hosts",
-                          kNames[static_cast<int>(choice_.algorithm[d])]);
-    if (choice_.lanes > 1) text += fmt::format(", {} lanes", choice_.lanes);
-    return text;
   }
 
   const Grid& grid_;
   Rank rank_;
-  const PlanChoice& choice_;
-  LaneId lane_ = 0;
-  Plan plan_;
+  std::vector<Algorithm> algorithm_;
+  std::size_t lane_;
+  PlanBuilder& build_;
 };
 
-// Below this many bytes a message costs its latency, whoever carries it: one step beats few bytes.
-constexpr Bytes kExchangeLocal = 16 << 10;
-constexpr Bytes kExchangeHosts = 8 << 10;
-// A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in
-// flight.
-constexpr Bytes kWireBlock = 64 << 10;
-// A piece within a host: what stays in a core's second-level cache together with its destination.
-constexpr Bytes kLocalPiece = 64 << 10;
-constexpr Bytes kLeastSegment = 2 << 10;
-// Head and slack of one staging block.
-constexpr Bytes kBlockOverhead = 256;
-constexpr int kWindow = 4;
-
-Bytes staging_overhead(const Grid& grid, LaneId rails) {
-  return kWindow * kBlockOverhead * static_cast<Bytes>(grid.fanout(0)) * rails;
+void check_choice(const Grid& grid, const PlanChoice& choice) {
+  std::size_t lanes = choice.share.size();
+  if (choice.algorithm.size() != static_cast<std::size_t>(grid.dimensions()))
+    throw Error(fmt::format("{} algorithms for {} dimensions", choice.algorithm.size(), grid.dimensions()));
+  if (std::all_of(choice.share.begin(), choice.share.end(), [](auto share) { return share == 0; }))
+    throw Error("no lane carries a share of the buffer");
+  if ((!choice.rail.empty() && choice.rail.size() != lanes) ||
+      (!choice.order.empty() && choice.order.size() != lanes))
+    throw Error(fmt::format("rails or orders do not match the {} lanes", lanes));
 }
+
+// The grid as one lane sees it: dimensions and algorithms in its own order.
+class LaneOrder {
+ public:
+  LaneOrder(const Grid& grid, const PlanChoice& choice, std::size_t lane)
+      : natural_(grid), algorithm_(choice.algorithm) {
+    if (!choice.order.empty()) {
+      permuted_ = grid.permuted(choice.order[lane]);
+      for (std::size_t i = 0; i < algorithm_.size(); ++i)
+        algorithm_[i] = choice.algorithm[static_cast<std::size_t>(choice.order[lane][i])];
+    }
+    check_end();
+  }
+
+  const Grid& grid() const { return permuted_ ? *permuted_ : natural_; }
+  const std::vector<Algorithm>& algorithm() const { return algorithm_; }
+
+ private:
+  void check_end() const {
+    bool followed = false;
+    for (int d = grid().dimensions(); d-- > 0;) {
+      Algorithm algorithm = algorithm_[static_cast<std::size_t>(d)];
+      if (grid().fanout(d) == 1) continue;
+      if (followed && is_final(algorithm))
+        throw Error(
+            fmt::format("dimension {} is reduced by {} but not the last one", d, algorithm_name(algorithm)),
+            "it leaves everything with everybody", "choose another algorithm for it");
+      followed = true;
+    }
+  }
+
+  const Grid& natural_;
+  std::optional<Grid> permuted_;
+  std::vector<Algorithm> algorithm_;
+};
 
 }  // namespace
 
-Bytes size_class(Bytes bytes) { return std::max<Bytes>(64, std::bit_ceil(bytes)); }
-
-PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
-  PlanChoice choice;
-  bool wire = grid.dimensions() > 1;
-  bytes = size_class(bytes);
-  choice.window = kWindow;
-  choice.algorithm.push_back(!wire && bytes * static_cast<Bytes>(grid.ranks() - 1) <= kExchangeLocal
-                                 ? Algorithm::exchange
-                                 : Algorithm::direct);
-  bool small = bytes <= kExchangeHosts;
-  choice.algorithm.resize(static_cast<std::size_t>(grid.dimensions()),
-                          small ? Algorithm::exchange : Algorithm::ring);
-  choice.lanes = wire && !small ? limits.rails : LaneId{1};
-
-  Bytes segment = static_cast<Bytes>(grid.fanout(0)) * kLocalPiece;
-  if (wire) {
-    Bytes blocks = static_cast<Bytes>(grid.fanout(0)) * choice.lanes;
-    for (int d = 1; d < grid.dimensions(); ++d) blocks *= static_cast<Bytes>(grid.fanout(d));
-    segment = blocks * kWireBlock;
-  }
-  if (limits.segment) segment = limits.segment;
-  Bytes overhead = staging_overhead(grid, limits.rails);
-  Bytes room = limits.staging > overhead ? (limits.staging - overhead) / kWindow : 0;
-  segment = std::clamp(segment, kLeastSegment, std::max(kLeastSegment, room));
-  choice.segment = segment / 64 * 64;
-  return choice;
-}
-
-Bytes wanted_staging(const Grid& grid, const PlanLimits& limits) {
-  PlanLimits free = limits;
-  free.staging = ~Bytes{0} >> 1;
-  Bytes largest = 0;
-  for (Bytes bytes = 64; bytes <= Bytes{1} << 30; bytes *= 2)
-    largest = std::max(largest, choose(grid, bytes, free).segment);
-  return std::min(limits.staging, largest * kWindow + staging_overhead(grid, limits.rails));
-}
-
-Bytes least_staging(const Grid& grid, LaneId rails) {
-  return kWindow * kLeastSegment + staging_overhead(grid, rails);
-}
-
 Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
-  return Planner(grid, rank, choice).make();
+  check_choice(grid, choice);
+  PlanBuilder builder(grid, rank);
+  std::uint32_t parts = std::accumulate(choice.share.begin(), choice.share.end(), 0u), first = 0;
+  for (std::size_t lane = 0; lane < choice.share.size(); ++lane) {
+    std::uint32_t last = first + choice.share[lane];
+    if (first == last) continue;
+    LaneOrder order(grid, choice, lane);
+    LaneId rail = choice.rail.empty() ? static_cast<LaneId>(lane) : choice.rail[lane];
+    LanePlanner(order.grid(), rank, order.algorithm(), lane, builder)
+        .plan(builder.begin_lane(lane, rail, first, last, parts));
+    first = last;
+  }
+  Plan plan = builder.take();
+  plan.name = describe(grid, choice);
+  plan.segment = choice.segment;
+  plan.window = choice.window;
+  plan.lanes = static_cast<LaneId>(choice.share.size());
+  return plan;
+}
+
+std::string describe(const Grid& grid, const PlanChoice& choice) {
+  std::string text;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    text += fmt::format("{}{} {} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name,
+                        algorithm_name(choice.algorithm[static_cast<std::size_t>(d)]));
+  if (choice.share.size() == 1) return text;
+  text += fmt::format(", {} lanes", choice.share.size());
+  auto [least, most] = std::minmax_element(choice.share.begin(), choice.share.end());
+  if (*least == *most) return text;
+  for (std::size_t lane = 0; lane < choice.share.size(); ++lane)
+    text += fmt::format("{}{}", lane ? ":" : " ", choice.share[lane]);
+  return text;
 }
 
 }  // namespace ddl

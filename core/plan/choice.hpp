@@ -1,0 +1,58 @@
+// PlanChoice: everything a plan depends on besides grid and rank; and how it is chosen for a size.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/grid.hpp"
+#include "core/plan/plan.hpp"
+
+namespace ddl {
+
+/// How one dimension does its verbs. Names in algorithm_name().
+enum class Algorithm : std::uint8_t {
+  direct,  // reduce-scatter and all-gather, everybody with everybody: one step each; right inside a host
+  ring,  // reduce-scatter and all-gather around a ring: each link carries each byte once; right between hosts
+  exchange,  // all-reduce in one step: everybody sends everything to everybody; right for tiny messages
+  doubling,  // all-reduce in log2 p steps, everything each time: recursive doubling; tiny messages, many
+             // hosts
+  halving,   // reduce-scatter by recursive halving, all-gather by doubling (Rabenseifner): 2 log2 p steps
+  funnel,    // all send everything to one owner, who goes on alone and sends the result back: few messages
+};
+inline constexpr int kAlgorithms = 6;
+const char* algorithm_name(Algorithm algorithm);
+/// True for those that leave everything with everybody, so that no dimension can follow.
+constexpr bool is_final(Algorithm algorithm) {
+  return algorithm == Algorithm::exchange || algorithm == Algorithm::doubling;
+}
+
+/// Equal on all ranks.
+struct PlanChoice {
+  std::vector<Algorithm> algorithm;  // per dimension of the grid; final ones only where nothing follows
+  // Per lane its weight: lane i carries share[i] / sum of the buffer; 0: none. Odd lanes run rings the other
+  // way around.
+  std::vector<std::uint32_t> share = {1};
+  std::vector<LaneId> rail;  // per lane; empty: lane i on rail i
+  std::vector<std::vector<int>>
+      order;  // per lane the dimensions in the order they are reduced; empty: 0, 1, ...
+  Bytes segment = 0;
+  int window = 4;
+};
+
+/// What is known about the machine when a plan is chosen; equal on all ranks.
+struct PlanLimits {
+  LaneId rails = 1;
+  Bytes staging = 0;  // shared memory of the communicator: window × segment stays below it
+  Bytes segment = 0;  // asked for by the user, 0: free choice
+};
+
+/// Largest buffer of the class that `bytes` falls in: plans are made and kept per class.
+Bytes size_class(Bytes bytes);
+
+/// The choice for a buffer of that many bytes. Equal on all ranks because the arguments are.
+PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
+
+/// Staging that a communicator of this grid can use, and needs at the very least.
+Bytes wanted_staging(const Grid& grid, const PlanLimits& limits);
+Bytes least_staging(const Grid& grid, LaneId rails);
+
+}  // namespace ddl

@@ -1,0 +1,62 @@
+// PlanBuilder: writes a plan step by step; the planner's pen. It knows tags, slices and which fabric reaches
+// whom; the algorithms above it do not.
+//
+// One rule: begin_flow() before the first step.
+// Owns the plan until take(); refers to the grid.
+#pragma once
+
+#include <span>
+
+#include "core/plan/grid.hpp"
+#include "core/plan/plan.hpp"
+
+namespace ddl {
+
+/// A slice of the plan under construction, with the key that all ranks give it.
+struct Piece {
+  SliceId slice;
+  std::uint64_t key;
+};
+
+enum class Phase : std::uint64_t { scatter = 1, gather, exchange, fold, unfold };
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Grid& grid, Rank rank) : grid_(grid), rank_(rank) {}
+
+  /// Parts [first, last) of `parts` of the segment: what lane `lane` works on; its steps use `rail`.
+  Piece begin_lane(std::size_t lane, LaneId rail, std::uint32_t first, std::uint32_t last,
+                   std::uint32_t parts);
+  void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
+  Piece cut(Piece piece, Rank index, Rank parts);
+
+  static Tag tag(Phase phase, int dimension, const Piece& piece, Rank round = 0);
+
+  /// One step per fabric that the receivers are on, the slower one first.
+  void send(Source own, const Piece& piece, Tag tag, std::span<const Rank> to);
+  /// `own_rank`: how many of the senders come before this rank in the fold.
+  void reduce(Source own, const Piece& piece, Tag tag, std::span<const Rank> from, std::size_t own_rank);
+  /// The same, over a slice that this rank has just sent to the same ranks, none of whose messages proves
+  /// that it has read ours: the step waits until what was sent between hosts has been read. In all other
+  /// algorithms a slice is written again only by what its receivers made of it, so it has arrived; and what
+  /// was sent within a host was copied or taken by then.
+  void reduce_over_sent(Source own, const Piece& piece, Tag tag, std::span<const Rank> from,
+                        std::size_t own_rank);
+  void copy(const Piece& piece, Tag tag, Rank from);
+
+  Plan take() {
+    plan_.seal();
+    return std::move(plan_);
+  }
+  Plan& plan() { return plan_; }
+
+ private:
+  Step& add(Verb verb, Source own, Fabric fabric, const Piece& piece, Tag tag, std::span<const Rank> peers);
+
+  const Grid& grid_;
+  Rank rank_;
+  LaneId rail_ = 0;
+  Plan plan_;
+};
+
+}  // namespace ddl
