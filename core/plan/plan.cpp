@@ -42,6 +42,12 @@ int Plan::find_expected(Tag tag, Rank from) const {
   return -1;
 }
 
+Bytes Plan::bytes() const {
+  auto of = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
+  return sizeof(Plan) + name.capacity() + of(slices) + of(peers) + of(steps) + of(flows) + of(expected) +
+         of(index_);
+}
+
 void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
   constexpr Bytes kCacheLine = 64;
   ranges_.resize(plan.slices.size());

@@ -78,6 +78,8 @@ struct Plan {
   /// Builds the index behind find_expected and numbers messages and local sends; called once by the planner.
   void seal();
   std::uint32_t local_sends = 0;
+  /// Memory behind this value.
+  Bytes bytes() const;
 
  private:
   std::vector<std::int32_t> index_;  // open addressing over (tag, from)
