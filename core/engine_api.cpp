@@ -117,22 +117,33 @@ int connect(ddl_job* job, void (*guest)()) {
 
 int nonblocking(ddl_job* job) { return job->job->census().nonblocking; }
 
-ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer) {
-  *offer = 0;
+ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t me, ddl_offer* offer) {
+  *offer = {};
   return guarded(job, static_cast<ddl_comm*>(nullptr), [&]() -> ddl_comm* {
     auto spec = job->job->prepare({members, members + n}, me);
     if (!spec) return nullptr;
-    *offer = spec->limits.staging;
+    *offer = {job->job->fresh_id(), spec->limits.staging, job->job->offset_of(spec->area)};
     return new ddl_comm{job, std::move(*spec)};
   });
 }
 
-void comm_start(ddl_comm* comm, uint64_t id, uint64_t staging) {
-  guarded(comm->job, 0, [&] {
-    comm->spec.id = id;
-    comm->spec.limits.staging = staging;
+void comm_free(ddl_comm* comm);
+
+int comm_start(ddl_comm* comm, const ddl_offer* offers) {
+  return guarded(comm->job, 0, [&] {
+    Bytes least = offers[0].staging;
+    for (std::size_t m = 0; m < comm->spec.members.size(); ++m) {
+      least = std::min<Bytes>(least, offers[m].staging);
+      comm->spec.areas.push_back(offers[m].area);
+    }
+    if (least == 0) {
+      comm_free(comm);
+      return 0;
+    }
+    comm->spec.id = offers[0].id;
+    comm->spec.limits.staging = least;
     comm->communicator = &comm->job->job->engine().create(comm->spec);
-    return 0;
+    return 1;
   });
 }
 
@@ -160,29 +171,42 @@ ddl_work* take_work(ddl_job* job) {
   return work;
 }
 
-ddl_work* all_reduce(ddl_comm* comm, const ddl_all_reduce_call* call, int background) {
+ddl::Call call_of(const ddl_all_reduce_call& call) {
+  return {call.in,
+          call.out,
+          call.count,
+          static_cast<ddl::DType>(call.type),
+          static_cast<ddl::Op>(call.op),
+          call.collective,
+          ddl::now()};
+}
+
+int run(ddl_comm* comm, const ddl_all_reduce_call* asked) {
+  return guarded(comm->job, 0, [&]() -> int {
+    ddl::Job& job = *comm->job->job;
+    if (job.engine().failed()) return 0;
+    ddl::JobCall call;
+    if (!job.start(call, *comm->communicator, call_of(*asked)))
+      throw ddl::Error("cannot copy a device buffer to the host");
+    job.engine().wait(*call.communicator, call.operation);
+    return job.finish(call);
+  });
+}
+
+ddl_work* start(ddl_comm* comm, const ddl_all_reduce_call* call) {
   return guarded(comm->job, static_cast<ddl_work*>(nullptr), [&]() -> ddl_work* {
     ddl::Job& job = *comm->job->job;
     if (job.engine().failed()) return nullptr;
     ddl_work* work = take_work(comm->job);
-    ddl::Call asked{call->in, call->out, call->count, static_cast<ddl::DType>(call->type),
-                    static_cast<ddl::Op>(call->op)};
-    if (!job.start(work->call, *comm->communicator, asked, call->collective))
+    if (!job.start(work->call, *comm->communicator, call_of(*call)))
       throw ddl::Error("cannot copy a device buffer to the host");
-    if (background) job.run_in_background(work->call);
+    job.run_in_background(work->call);
     return work;
   });
 }
 
 int test(ddl_work* work) {
   return guarded(work->job, 1, [&]() -> int { return work->job->job->engine().test(work->call.operation); });
-}
-
-void wait(ddl_work* work) {
-  guarded(work->job, 0, [&] {
-    work->job->job->engine().wait(*work->call.communicator, work->call.operation);
-    return 0;
-  });
 }
 
 int finish(ddl_work* work) {
@@ -192,10 +216,6 @@ int finish(ddl_work* work) {
     work->job->idle.push_back(work);
     return right;
   });
-}
-
-int progress(ddl_job* job) {
-  return guarded(job, 0, [&]() -> int { return job->job->engine().progress(); });
 }
 
 const char* failure(ddl_job* job) {
@@ -242,9 +262,9 @@ void close_job(ddl_job* job) {
 }
 
 constexpr ddl_engine_api kApi = {
-    DDL_ENGINE_VERSION, announce,    connect,      nonblocking, comm_prepare, comm_start, comm_free,
-    all_reduce,         test,        wait,         finish,      progress,     failure,    count_original,
-    report_wanted,      report_part, write_report, close_job};
+    DDL_ENGINE_VERSION, announce,      connect,     nonblocking,  comm_prepare, comm_start,
+    comm_free,          run,           start,       test,         finish,       failure,
+    count_original,     report_wanted, report_part, write_report, close_job};
 
 }  // namespace
 

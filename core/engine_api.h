@@ -28,6 +28,13 @@ typedef struct ddl_all_reduce_call {
   const char* collective; /* name for the report, a literal */
 } ddl_all_reduce_call;
 
+/* What one rank brings to a new communicator; its members exchange these, byte by byte. */
+typedef struct ddl_offer {
+  uint64_t id;      /* the first member's becomes the communicator's */
+  uint64_t staging; /* bytes; 0: none left here */
+  uint64_t area;    /* where in this rank's shared memory */
+} ddl_offer;
+
 enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
 
 typedef struct ddl_engine_api {
@@ -39,17 +46,18 @@ typedef struct ddl_engine_api {
    * `guest` moves the original library while we wait. */
   int (*connect)(ddl_job* job, void (*guest)(void));
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
-  /* A communicator of `n` ranks of the job, not usable yet; *offer: staging it can have here, 0 for none. */
-  ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, uint64_t* offer);
-  /* Makes it usable, with the identity and the staging that its members agreed on. */
-  void (*comm_start)(ddl_comm* comm, uint64_t id, uint64_t staging);
+  /* A communicator of `n` ranks of the job, not usable yet, and what this rank offers to it. */
+  ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, ddl_offer* offer);
+  /* Makes it usable with the offers of all members in order. 0, alike on all members: somebody has no staging
+   * left; then it is freed. */
+  int (*comm_start)(ddl_comm* comm, const ddl_offer* offers);
   void (*comm_free)(ddl_comm* comm);
-  /* Starts a call; background: it moves while the program computes. NULL: failed, see failure(). */
-  ddl_work* (*all_reduce)(ddl_comm* comm, const ddl_all_reduce_call* call, int background);
+  /* A blocking call, from beginning to end; 1 when the result is right. */
+  int (*run)(ddl_comm* comm, const ddl_all_reduce_call* call);
+  /* Starts a call that moves while the program computes. NULL: failed, see failure(). */
+  ddl_work* (*start)(ddl_comm* comm, const ddl_all_reduce_call* call);
   int (*test)(ddl_work* work);
-  void (*wait)(ddl_work* work);
-  int (*finish)(ddl_work* work); /* after test or wait said done; 1 when the result is right */
-  int (*progress)(ddl_job* job);
+  int (*finish)(ddl_work* work);        /* after test said done; 1 when the result is right */
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
   void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
                          int64_t ns);

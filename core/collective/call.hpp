@@ -15,6 +15,8 @@ struct Call {
   Elements count;
   DType type;
   Op op;
+  const char* collective = "";  // its name in the report, a literal
+  Nanoseconds began = 0;        // when the program made it
 
   Bytes bytes() const { return count * size_of(type); }
 };

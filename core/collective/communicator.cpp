@@ -4,17 +4,40 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "core/base/clock.hpp"
 
 namespace ddl {
 
+namespace {
+
+constexpr Bytes kOneShotBlock = SharedMemoryTransport::block_bytes(16 << 10);
+
+// Sends everything to all others, who are on this host, reduces what they sent, and that is all.
+bool is_one_shot(const Plan& plan, Rank size) {
+  auto others = static_cast<std::uint32_t>(size - 1);
+  return size > 1 && plan.steps.size() == 2 && plan.steps[0].verb == Verb::send &&
+         plan.steps[0].fabric == Fabric::local && plan.steps[0].peers == others &&
+         plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others;
+}
+
+}  // namespace
+
 Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
-    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {}
+    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {
+  // A small part of the area, the same on all members.
+  if (spec_.area.begin) one_shot_bytes_ = std::min(kOneShotBlock, spec_.limits.staging / 8 / 64 * 64);
+  spec_.limits.staging -= 2 * one_shot_bytes_;
+}
 
 Communicator::~Communicator() {
   drop();
   if (!spec_.area.begin) return;
-  std::erase_if(blocks_, SharedMemoryTransport::block_is_free);
-  fabrics_.local->return_area(spec_.area, blocks_);
+  HostIndex here = spec_.hosts[static_cast<std::size_t>(spec_.me)];
+  for (std::size_t m = 0; m < spec_.members.size(); ++m)
+    if (spec_.hosts[m] == here) fabrics_.local->leave_area(spec_.members[m], spec_.areas[m]);
+  fabrics_.local->return_area(spec_.area);
 }
 
 Operation* Communicator::start(const Call& call) {
@@ -24,18 +47,34 @@ Operation* Communicator::start(const Call& call) {
   }
   Operation* operation = idle_.back();
   idle_.pop_back();
-  Call left = call;
-  if (size() == 1) {
-    if (call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
-    left.count = 0;
-  }
-  operation->bind(plan_for(left.bytes()), left, spec_.id, next_seq_++, spec_.me);
+  if (size() == 1 && call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
+  operation->bind(plan_for(call.bytes()), call, spec_.id, next_seq_++, spec_.me);
   queue_.push_back(operation);
   if (queue_.size() == 1) take_early();
   return operation;
 }
 
-void Communicator::retire(Operation* operation) { idle_.push_back(operation); }
+void Communicator::retire(Operation* operation) {
+  idle_.push_back(operation);
+  const char* collective = operation->call().collective;
+  auto& uses = operation->prepared().uses;
+  auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
+  if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
+  use->second.add(operation->call().bytes(), now() - operation->call().began);
+  if (grid_.dimensions() == 1) return;
+  wire_.resize(spec_.limits.rails);
+  for (LaneId lane = 0; lane < wire_.size(); ++lane) wire_[lane] += operation->wire_bytes(lane);
+}
+
+void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
+  for (auto& [size, prepared] : plans_) {
+    for (const auto& [collective, tally] : prepared->uses)
+      into.collect(collective, size, prepared->plan.name, tally);
+    prepared->uses.clear();
+  }
+  wire.resize(std::max(wire.size(), wire_.size()));
+  for (std::size_t lane = 0; lane < wire_.size(); ++lane) wire[lane] += std::exchange(wire_[lane], 0);
+}
 
 bool Communicator::advance() {
   bool moved = false;
@@ -48,6 +87,7 @@ bool Communicator::advance() {
       if (!step) break;
       continue;
     }
+    one_shot_turn_ += operation.prepared().is_one_shot;
     queue_.pop_front();
     moved = true;
     if (!queue_.empty()) take_early();
@@ -55,7 +95,7 @@ bool Communicator::advance() {
   return moved;
 }
 
-std::string Communicator::take(const Header& header, View view) {
+std::string Communicator::take(const Header& header, const View& view) {
   if (!queue_.empty() && queue_.front()->seq() == header.seq) {
     const Operation& operation = *queue_.front();
     if (operation.fingerprint() != header.fingerprint) return mismatch(header, operation);
@@ -102,7 +142,7 @@ void Communicator::drop() {
   early_.clear();
 }
 
-const PreparedPlan& Communicator::plan_for(Bytes bytes) {
+PreparedPlan& Communicator::plan_for(Bytes bytes) {
   std::unique_ptr<PreparedPlan>& prepared = plans_[size_class(bytes)];
   if (prepared) return *prepared;
   prepared = std::make_unique<PreparedPlan>();
@@ -117,6 +157,9 @@ const PreparedPlan& Communicator::plan_for(Bytes bytes) {
     prepared->block_offset.push_back(prepared->slot_bytes);
     prepared->slot_bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
   }
+  prepared->is_one_shot = is_one_shot(prepared->plan, size()) &&
+                          size_class(bytes) <= prepared->plan.segment &&
+                          SharedMemoryTransport::block_bytes(size_class(bytes)) <= one_shot_bytes_;
   return *prepared;
 }
 
@@ -128,7 +171,7 @@ bool Communicator::use_layout_of(const PreparedPlan& prepared) {
   blocks_.clear();
   for (int slot = 0; slot < prepared.plan.window; ++slot)
     for (Bytes offset : prepared.block_offset) {
-      blocks_.push_back(spec_.area.begin + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
+      blocks_.push_back(layout_begin() + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
       SharedMemoryTransport::clear_block(blocks_.back());
     }
   layout_ = &prepared;
@@ -141,9 +184,16 @@ bool Communicator::send(const Step& step, Header header, std::span<const std::by
   to_.clear();
   for (std::uint32_t i = 0; i < step.peers; ++i)
     to_.push_back(spec_.members[static_cast<std::size_t>(prepared.plan.peers[step.peer + i])]);
-  Outgoing message{header, payload, to_, step.lane, nullptr, &unfinished};
+  Outgoing message{header, payload, to_};
+  message.rail = step.lane;
+  message.unfinished = &unfinished;
   if (step.fabric == Fabric::wire) return fabrics_.wire->send(message);
-  if (payload.size() > View::kInline) {
+  if (payload.size() > View::kInline && prepared.is_one_shot) {
+    // Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in
+    // it, so everybody had finished the one before that, and has read what the block held.
+    message.block = one_shot_block();
+    message.reuse = Reuse::by_agreement;
+  } else if (payload.size() > View::kInline) {
     if (!use_layout_of(prepared)) return false;
     std::size_t slot = header.segment % static_cast<std::uint32_t>(prepared.plan.window);
     message.block = blocks_[slot * prepared.block_offset.size() + step.expected];

@@ -25,6 +25,7 @@ struct CommunicatorSpec {
   std::vector<HostIndex> hosts;  // of each member
   PlanLimits limits;
   StagingArea area;  // of this rank, at least limits.staging bytes; empty where no host has two members
+  std::vector<Bytes> areas;  // offset of every member's area in its own region; empty as above
 };
 
 /// The transports a communicator sends on. `local` always exists; `wire` is null in a job of one host.
@@ -46,12 +47,13 @@ class Communicator : public Outlet {
 
   /// Queues a call; advance() works on it. The operation belongs to the communicator until retire().
   Operation* start(const Call& call);
+  /// Counts the operation and takes it back.
   void retire(Operation* operation);
   bool advance();
   bool idle() const { return queue_.empty(); }
 
   /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
-  std::string take(const Header& header, View view);
+  std::string take(const Header& header, const View& view);
   /// Whom the operation under way waits for, as ranks in the job.
   std::vector<Rank> waiting_for() const;
   const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front(); }
@@ -60,7 +62,10 @@ class Communicator : public Outlet {
   const std::string& problem() const { return problem_; }
 
   /// The plan for a call of that many bytes, made at its first use.
-  const PreparedPlan& plan_for(Bytes bytes);
+  PreparedPlan& plan_for(Bytes bytes);
+  /// Moves the counts since the last time to `into`, and the bytes of payload that the plans of these calls
+  /// hand to the wire to `wire`, by lane.
+  void collect(Counters& into, std::vector<Bytes>& wire);
 
   bool send(const Step& step, Header header, std::span<const std::byte> payload,
             std::uint32_t& unfinished) override;
@@ -68,12 +73,17 @@ class Communicator : public Outlet {
 
  private:
   bool use_layout_of(const PreparedPlan& prepared);
+  std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
+  std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
   void take_early();
   std::string mismatch(const Header& header, const Operation& operation) const;
 
   CommunicatorSpec spec_;
   Grid grid_;
   Fabrics fabrics_;
+  Bytes one_shot_bytes_ = 0;              // of one of the two blocks at the begin of the area
+  std::uint64_t one_shot_turn_ = 0;       // operations that used one
+  std::vector<Bytes> wire_;               // by lane, see collect()
   const PreparedPlan* layout_ = nullptr;  // whose blocks the area holds
   std::vector<std::byte*> blocks_;        // of that layout: [slot][local send]
   std::map<Bytes, std::unique_ptr<PreparedPlan>> plans_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
@@ -22,6 +23,7 @@ inline void pause_a_moment() {
 }
 
 constexpr int kGuestEvery = 64;  // spins between two calls into the original library
+constexpr int kLookEvery = 16;   // pauses between two looks at what makes no message
 constexpr Nanoseconds kFirstSleep = 50'000;
 
 }  // namespace
@@ -38,14 +40,22 @@ Engine::~Engine() {
   for (Early& early : early_) early.view.release();
 }
 
-std::optional<StagingArea> Engine::reserve(Bytes wanted, Bytes least) {
+std::optional<StagingArea> Engine::reserve(Bytes wanted, Bytes least, std::uint32_t sharers) {
   std::lock_guard lock(mutex_);
-  return fabrics_.local->take_area(wanted, least);
+  return fabrics_.local->take_area(wanted, least, sharers);
 }
 
 void Engine::give_back(StagingArea area) {
   std::lock_guard lock(mutex_);
-  fabrics_.local->return_area(area, {});
+  fabrics_.local->return_unused_area(area);
+}
+
+void Engine::collect(Counters& into, std::vector<Bytes>& wire) {
+  std::lock_guard lock(mutex_);
+  wire.resize(std::max(wire.size(), wire_.size()));
+  for (std::size_t lane = 0; lane < wire_.size(); ++lane) wire[lane] += std::exchange(wire_[lane], 0);
+  into.take(counted_);
+  for (auto& [id, communicator] : communicators_) communicator->collect(into, wire);
 }
 
 Communicator& Engine::create(CommunicatorSpec spec) {
@@ -64,6 +74,7 @@ void Engine::destroy(Communicator& communicator) {
   std::lock_guard lock(mutex_);
   std::erase(active_, &communicator);
   auto found = communicators_.find(communicator.spec().id);
+  communicator.collect(counted_, wire_);
   if (failed()) buried_.push_back(std::move(found->second));
   communicators_.erase(found);
 }
@@ -106,7 +117,10 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
     bool moved = false;
-    if (look(operation, moved)) return;
+    // On one host nearly all waiting ends with a message, which shows without the lock; the rest (room for a
+    // message, another thread's work) is looked for now and then.
+    bool worth_it = wire || idle % kLookEvery == 0 || idle >= spins || fabrics_.local->has_arrived();
+    if (worth_it && look(operation, moved)) return;
     idle = moved ? 0 : idle + 1;
     if (idle < spins) {
       pause_a_moment();
@@ -178,7 +192,7 @@ bool Engine::progress_locked() {
   return moved;
 }
 
-void Engine::deliver(const Header& header, View view) {
+void Engine::deliver(const Header& header, const View& view) {
   auto found = communicators_.find(header.comm);
   if (found == communicators_.end()) {
     early_.push_back({header, view});

@@ -39,11 +39,14 @@ class Engine : private Inbox {
 
   /// Staging for a communicator, see SharedMemoryTransport::take_area. An area that no communicator takes is
   /// given back.
-  std::optional<StagingArea> reserve(Bytes wanted, Bytes least);
+  std::optional<StagingArea> reserve(Bytes wanted, Bytes least, std::uint32_t sharers);
   void give_back(StagingArea area);
   /// The communicator lives until destroy().
   Communicator& create(CommunicatorSpec spec);
   void destroy(Communicator& communicator);
+
+  /// Moves what was counted since the last time to the arguments, see Communicator::collect.
+  void collect(Counters& into, std::vector<Bytes>& wire);
 
   /// Starts a call; never blocks. The operation is given back with finish() after it is done.
   Operation* start(Communicator& communicator, const Call& call);
@@ -65,7 +68,7 @@ class Engine : private Inbox {
   void fail(const std::string& why);
 
  private:
-  void deliver(const Header& header, View view) override;
+  void deliver(const Header& header, const View& view) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
   bool look(Operation* operation, bool& moved);
@@ -82,6 +85,8 @@ class Engine : private Inbox {
   std::vector<std::unique_ptr<Communicator>>
       buried_;                         // freed after a failure: a transport may still read their operations
   std::vector<Communicator*> active_;  // those with operations under way
+  Counters counted_;                   // what communicators that are gone have counted
+  std::vector<Bytes> wire_;            // likewise
   std::vector<Early> early_;           // for communicators that this rank has not created yet
   std::string failure_;
   std::atomic<bool> failed_{false};

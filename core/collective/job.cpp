@@ -121,7 +121,6 @@ std::string Job::connect(std::function<void()> guest) {
   if (is_crowded(here)) waiting.spins = 0;
   engine_ =
       std::make_unique<Engine>(Fabrics{local_.get(), census_.hosts() > 1 ? wire_.get() : nullptr}, waiting);
-  predicted_ = std::vector<std::atomic<Bytes>>(census_.lanes.size());
   return {};
 }
 
@@ -165,27 +164,28 @@ PlanLimits Job::limits() const {
 }
 
 std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
-  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}};
+  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}};
   for (Rank member : spec.members)
     spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
   Grid grid = Grid::from_hosts(spec.hosts);
   if (grid.fanout(0) == 1) return spec;  // no host has two members: nothing is staged
   Bytes wanted = round_up(wanted_staging(grid, spec.limits), 4096);
-  auto area = engine_->reserve(std::min(wanted, census_.staging), least_staging(grid, spec.limits.rails));
+  auto sharers = static_cast<std::uint32_t>(
+      std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[static_cast<std::size_t>(me)]));
+  auto area =
+      engine_->reserve(std::min(wanted, census_.staging), least_staging(grid, spec.limits.rails), sharers);
   if (!area) return std::nullopt;
   spec.area = *area;
   spec.limits.staging = area->bytes;
   return spec;
 }
 
-bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, const char* collective) {
+bool Job::start(JobCall& call, Communicator& communicator, const Call& asked) {
   call.communicator = &communicator;
   call.asked = asked;
-  call.collective = collective;
-  call.began = now();
   call.holds_helper = false;
   Call work = asked;
-  if (is_device_memory(asked.in) || is_device_memory(asked.out)) {
+  if (is_device_memory(asked.in, asked.out, asked.began)) {
     call.staged.resize(asked.bytes());
     if (!copy_device_memory(call.staged.data(), asked.in, asked.bytes())) return false;
     work.in = work.out = call.staged.data();
@@ -201,13 +201,7 @@ void Job::run_in_background(JobCall& call) {
 
 bool Job::finish(JobCall& call) {
   if (call.holds_helper) engine_->release_helper();
-  const PreparedPlan& prepared = call.operation->prepared();
-  counters_.count_plan(call.collective, size_class(call.asked.bytes()), prepared.plan.name);
-  for (std::size_t lane = 0; lane < predicted_.size(); ++lane)
-    predicted_[lane].fetch_add(call.operation->wire_bytes(static_cast<LaneId>(lane)),
-                               std::memory_order_relaxed);
   engine_->finish(*call.communicator, call.operation);
-  counters_.count_engine(call.collective, call.asked.bytes(), now() - call.began);
   bool failed = engine_->failed();
   if (!call.staged.empty() && !failed)
     failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());
@@ -215,13 +209,15 @@ bool Job::finish(JobCall& call) {
   return !failed;
 }
 
-std::string Job::report_part() const {
+std::string Job::report_part() {
+  predicted_.resize(census_.lanes.size());
+  if (engine_) engine_->collect(counters_, predicted_);
   nlohmann::json part = counters_.to_json();
   part["rails"] = nlohmann::json::array();
   for (std::size_t lane = 0; lane < census_.lanes.size() && engine_; ++lane)
     part["rails"].push_back({{"name", census_.lanes[lane]},
                              {"bytes_sent", wire_->bytes_sent(lane)},
-                             {"bytes_predicted", predicted_[lane].load()}});
+                             {"bytes_predicted", predicted_[lane]}});
   part["staging_bytes"] = local_ ? local_->staging_taken() : 0;
   return part.dump();
 }

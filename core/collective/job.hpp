@@ -27,8 +27,6 @@ struct JobCall {
   Operation* operation = nullptr;
   Call asked{};
   std::vector<std::byte> staged;
-  Nanoseconds began = 0;
-  const char* collective = "";
   bool holds_helper = false;
 };
 
@@ -51,19 +49,24 @@ class Job {
   Counters& counters() { return counters_; }
   const Env& env() const { return env_; }
 
-  /// What a communicator of these members needs on this rank: its spec without id, with an area of staging
-  /// and what the area offers as limits.staging; nothing where memory is short. The members agree on the
-  /// least of all offers.
+  /// What a communicator of these members needs on this rank: its spec without id and the members' areas,
+  /// with an area of staging and what the area offers as limits.staging; nothing where memory is short. The
+  /// members agree on the least of all offers.
   std::optional<CommunicatorSpec> prepare(std::vector<Rank> members, Rank me);
+  /// Where the area is in this rank's region; 0 where there is none.
+  Bytes offset_of(const StagingArea& area) const { return area.begin ? local_->offset_of(area) : 0; }
+  /// An identity no other communicator of the job has.
+  CommId fresh_id() { return (static_cast<CommId>(rank()) + 1) << 32 | ++created_; }
 
-  /// Starts a call; `background`: it is advanced while the program computes. False when a device copy fails.
-  bool start(JobCall& call, Communicator& communicator, const Call& asked, const char* collective);
+  /// Starts a call. False when a device copy fails.
+  bool start(JobCall& call, Communicator& communicator, const Call& asked);
+  /// From now on it is advanced while the program computes.
   void run_in_background(JobCall& call);
   /// After the operation is done: brings results back to the device, counts, gives the operation back.
   bool finish(JobCall& call);
 
   /// This rank's part of the report, and the report made of all parts.
-  std::string report_part() const;
+  std::string report_part();
   std::string report(const std::vector<std::string>& parts) const;
 
  private:
@@ -81,8 +84,8 @@ class Job {
   std::unique_ptr<Engine> engine_;
   Census census_;
   Counters counters_;
-  std::vector<std::atomic<Bytes>>
-      predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+  std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+  std::atomic<std::uint32_t> created_{0};
 };
 
 }  // namespace ddl

@@ -21,7 +21,21 @@ std::string describe(const Call& call) {
   return fmt::format("all-reduce of {} {}, {}", call.count, name_of(call.type), name_of(call.op));
 }
 
-void Operation::bind(const PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me) {
+// A loop makes the same call again and again: what was cut for the last one fits the next.
+void Operation::cut(const PreparedPlan& prepared, const Call& call) {
+  const Plan& plan = prepared.plan;
+  Bytes element = size_of(call.type);
+  if (prepared_ == &prepared && call_.count == call.count && element_ == element) return;
+  element_ = element;
+  segment_elements_ = std::max<Elements>(1, plan.segment / element_);
+  segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
+  if (plan.flows.empty()) segments_ = 0;  // alone
+  if (segments_ > 1) full_.compute(plan, segment_elements_, element_);
+  if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_);
+}
+
+void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me) {
+  cut(prepared, call);
   const Plan& plan = prepared.plan;
   prepared_ = &prepared;
   call_ = call;
@@ -29,13 +43,8 @@ void Operation::bind(const PreparedPlan& prepared, const Call& call, CommId comm
   seq_ = seq;
   me_ = me;
   fingerprint_ = fingerprint_of(call);
-  element_ = size_of(call.type);
-  segment_elements_ = std::max<Elements>(1, plan.segment / element_);
-  segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
-  if (segments_ > 1) full_.compute(plan, segment_elements_, element_);
-  if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_);
   runs_.resize(static_cast<std::size_t>(plan.window));
   for (Run& run : runs_) {
     run.open = false;

@@ -15,6 +15,7 @@
 
 #include "core/collective/call.hpp"
 #include "core/plan/plan.hpp"
+#include "core/trace/counters.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -31,23 +32,27 @@ class Outlet {
   virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
-/// A plan and where its blocks are: made once per size class of a communicator.
+/// A plan, where its blocks are and what it was used for: made once per size class of a communicator.
 struct PreparedPlan {
   Plan plan;
   std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
   Bytes slot_bytes = 0;
+  // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
+  // their readers, see Communicator::one_shot_block.
+  bool is_one_shot = false;
+  std::vector<std::pair<const char*, Tally>> uses;  // by collective
 };
 
 class Operation {
  public:
   /// Binds; the plan must outlive the operation. Reusable: bind() again after done().
-  void bind(const PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
+  void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
 
   bool advance(Outlet& outlet);
   bool done() const { return segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_; }
   Seq seq() const { return seq_; }
   const Call& call() const { return call_; }
-  const PreparedPlan& prepared() const { return *prepared_; }
+  PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
 
   enum class Taken : std::uint8_t { yes, later, never };
@@ -79,7 +84,9 @@ class Operation {
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
-  const PreparedPlan* prepared_ = nullptr;
+  void cut(const PreparedPlan& prepared, const Call& call);
+
+  PreparedPlan* prepared_ = nullptr;
   Call call_{};
   CommId comm_ = 0;
   Seq seq_ = 0;

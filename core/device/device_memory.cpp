@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "core/base/clock.hpp"
+
 namespace ddl {
 namespace {
 
@@ -29,12 +31,16 @@ Driver find_driver() {
           reinterpret_cast<Copy>(::dlsym(library, "cuMemcpy"))};
 }
 
-// A program may load CUDA at any time, so "not there" is asked again whenever another object has been loaded
-// since, which dl_iterate_phdr counts for us.
-const Driver& driver() {
-  static const Driver none;
+// A program may load CUDA at any time, so "not there" is asked again: but not within ten microseconds, in
+// which nothing can be loaded, and only when another object has been loaded since, which dl_iterate_phdr
+// counts.
+constexpr Nanoseconds kAskAgain = 10'000;
+
+const Driver* driver(Nanoseconds when) {
   static std::atomic<const Driver*> found{nullptr};
-  if (const Driver* known = found.load(std::memory_order_acquire)) return *known;
+  if (const Driver* known = found.load(std::memory_order_acquire)) return known;
+  static std::atomic<Nanoseconds> asked{-kAskAgain};
+  if (when - asked.load(std::memory_order_acquire) < kAskAgain) return nullptr;
   static std::atomic<unsigned long long> objects_seen{0};
   unsigned long long loaded = 0;
   auto first = [](dl_phdr_info* info, std::size_t, void* count) {
@@ -42,23 +48,20 @@ const Driver& driver() {
     return 1;
   };
   ::dl_iterate_phdr(first, &loaded);
-  if (objects_seen.load(std::memory_order_acquire) == loaded) return none;
-  Driver driver = find_driver();
-  if (!driver.get_attribute || !driver.copy) {
-    objects_seen.store(
-        loaded, std::memory_order_release);  // only now: another thread must not take "not yet" for "no"
-    return none;
+  if (objects_seen.load(std::memory_order_acquire) != loaded) {
+    Driver driver = find_driver();
+    if (driver.get_attribute && driver.copy) {
+      found.store(new Driver(driver), std::memory_order_release);  // or twice when two threads race
+      return found.load(std::memory_order_acquire);
+    }
   }
-  found.store(new Driver(driver),
-              std::memory_order_release);  // once per process, or twice when two threads race
-  return *found.load(std::memory_order_acquire);
+  // Only now: another thread must not take "not yet" for "no".
+  objects_seen.store(loaded, std::memory_order_release);
+  asked.store(when, std::memory_order_release);
+  return nullptr;
 }
 
-}  // namespace
-
-bool is_device_memory(const void* pointer) {
-  const Driver& cuda = driver();
-  if (!cuda.get_attribute) return false;
+bool is_device_memory(const Driver& cuda, const void* pointer) {
   unsigned type = 0, managed = 0;
   auto address = reinterpret_cast<std::uintptr_t>(pointer);
   if (cuda.get_attribute(&type, kMemoryType, address) != 0)
@@ -67,9 +70,16 @@ bool is_device_memory(const void* pointer) {
   return cuda.get_attribute(&managed, kIsManaged, address) != 0 || managed == 0;
 }
 
+}  // namespace
+
+bool is_device_memory(const void* one, const void* other, Nanoseconds when) {
+  const Driver* cuda = driver(when);
+  return cuda && (is_device_memory(*cuda, one) || is_device_memory(*cuda, other));
+}
+
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {
-  return driver().copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) ==
-         0;
+  return driver(now())->copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from),
+                             bytes) == 0;
 }
 
 }  // namespace ddl

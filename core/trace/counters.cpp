@@ -37,20 +37,34 @@ auto& at(Map& map, const char* name) {
 
 }  // namespace
 
-void Counters::count_engine(const char* collective, Bytes bytes, Nanoseconds time) {
+void Counters::collect(const char* collective, Bytes size_class, const std::string& plan,
+                       const Tally& tally) {
   std::lock_guard lock(mutex_);
-  at(collectives_, collective).engine.add(bytes, time);
+  Collective& counted = at(collectives_, collective);
+  counted.engine.add(tally);
+  auto& [name, calls] = counted.algorithm[size_class];
+  if (name.empty()) name = plan;
+  calls += tally.calls;
+}
+
+void Counters::take(Counters& other) {
+  std::scoped_lock lock(mutex_, other.mutex_);
+  for (auto& [name, theirs] : other.collectives_) {
+    Collective& ours = collectives_[name];
+    ours.engine.add(theirs.engine);
+    for (auto& [reason, tally] : theirs.original) ours.original[reason].add(tally);
+    for (auto& [size_class, used] : theirs.algorithm) {
+      auto& [plan, calls] = ours.algorithm[size_class];
+      if (plan.empty()) plan = used.first;
+      calls += used.second;
+    }
+  }
+  other.collectives_.clear();
 }
 
 void Counters::count_original(const char* collective, const char* reason, Bytes bytes, Nanoseconds time) {
   std::lock_guard lock(mutex_);
   at(at(collectives_, collective).original, reason).add(bytes, time);
-}
-
-void Counters::count_plan(const char* collective, Bytes size_class, const std::string& plan) {
-  std::lock_guard lock(mutex_);
-  auto& entry = at(plans_, collective)[size_class];
-  if (entry.second++ == 0) entry.first = plan;
 }
 
 json Counters::to_json() const {
@@ -67,13 +81,10 @@ json Counters::to_json() const {
         {{"name", name},
          {"engine", {{"calls", engine.calls}, {"bytes", engine.bytes}, {"seconds", seconds(engine)}}},
          {"original", original}});
+    for (const auto& [size_class, used] : collective.algorithm)
+      algorithms.push_back(
+          {{"collective", name}, {"bytes_up_to", size_class}, {"plan", used.first}, {"calls", used.second}});
   }
-  for (const auto& [collective, plans] : plans_)
-    for (const auto& [size_class, plan] : plans)
-      algorithms.push_back({{"collective", collective},
-                            {"bytes_up_to", size_class},
-                            {"plan", plan.first},
-                            {"calls", plan.second}});
   return {{"collectives", collectives}, {"algorithms", algorithms}};
 }
 

@@ -1,5 +1,6 @@
 // Counters of one rank: calls, bytes and time per collective by route, and calls per plan. Summed over the
-// job into the report. Thread safety: all members.
+// job into the report. Calls on the engine are tallied where they happen and collected here at the end; calls
+// on the original are counted here. Thread safety: all members.
 #pragma once
 
 #include <map>
@@ -11,28 +12,32 @@
 
 namespace ddl {
 
+struct Tally {
+  std::uint64_t calls = 0;
+  Bytes bytes = 0;
+  Nanoseconds time = 0;
+  void add(Bytes more, Nanoseconds longer) { ++calls, bytes += more, time += longer; }
+  void add(const Tally& other) { calls += other.calls, bytes += other.bytes, time += other.time; }
+};
+
 class Counters {
  public:
-  void count_engine(const char* collective, Bytes bytes, Nanoseconds time);
+  /// Adds what one plan, of one size class, was used for.
+  void collect(const char* collective, Bytes size_class, const std::string& plan, const Tally& tally);
   void count_original(const char* collective, const char* reason, Bytes bytes, Nanoseconds time);
-  void count_plan(const char* collective, Bytes size_class, const std::string& plan);
+  /// Moves all counts of another one here.
+  void take(Counters& other);
   /// {"collectives": [...], "algorithms": [...]} as in docs/report.md.
   nlohmann::json to_json() const;
 
  private:
-  struct Tally {
-    std::uint64_t calls = 0;
-    Bytes bytes = 0;
-    Nanoseconds time = 0;
-    void add(Bytes more, Nanoseconds longer) { ++calls, bytes += more, time += longer; }
-  };
   struct Collective {
     Tally engine;
-    std::map<std::string, Tally, std::less<>> original;  // by reason
+    std::map<std::string, Tally, std::less<>> original;                // by reason
+    std::map<Bytes, std::pair<std::string, std::uint64_t>> algorithm;  // by size class: plan, calls
   };
   mutable std::mutex mutex_;
   std::map<std::string, Collective, std::less<>> collectives_;
-  std::map<std::string, std::map<Bytes, std::pair<std::string, std::uint64_t>>, std::less<>> plans_;
 };
 
 /// Adds the counts of another rank's report to this one's.

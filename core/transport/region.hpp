@@ -3,7 +3,7 @@
 // Layout, all offsets from the start:
 //   RegionHead                 nonce, doorbell
 //   Mailbox[local ranks]       one ring of descriptors per sender, indexed by the sender's local rank
-//   staging                    blocks: BlockHead, then payload; given to communicators in areas
+//   staging                    areas, one per communicator: AreaHead, then blocks: BlockHead, then payload
 //
 // It is a memfd: it has no name, so nothing can be left behind; peers open it through /proc/<pid>/fd, which
 // the kernel allows to the same user only, and compare the nonce. Its size is virtual; pages are taken (and
@@ -20,13 +20,14 @@
 
 namespace ddl {
 
-struct Descriptor {
-  std::atomic<std::uint32_t> turn;  // n + 1 when entry n of the ring is full
-  std::uint32_t is_inline;
-  Header header;
-  Bytes block;  // offset of the BlockHead in the sender's region
-  std::byte payload[View::kInline];
-  std::byte padding[8];
+// Flag, header and up to 24 bytes of payload share one cache line: a tiny message is one line that moves.
+struct alignas(64) Descriptor {
+  Header header;  // its turn is n + 1 when entry n of the ring is full: written last
+  union {
+    std::byte payload[View::kInline];
+    Bytes block;  // of a longer payload: offset of the BlockHead in the sender's region
+  };
+  std::atomic_ref<std::uint32_t> turn() { return std::atomic_ref(header.turn); }
 };
 static_assert(sizeof(Descriptor) == 128);
 
@@ -38,6 +39,10 @@ struct alignas(64) Mailbox {
 
 struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
+};
+
+struct alignas(64) AreaHead {
+  std::atomic<std::uint32_t> sharers;  // ranks that may still read the area behind it
 };
 
 struct RegionHead {

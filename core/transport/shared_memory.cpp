@@ -14,6 +14,10 @@ BlockHead& head_of(const std::byte* block) {
   return *reinterpret_cast<BlockHead*>(const_cast<std::byte*>(block));
 }
 
+constexpr Bytes kUncounted = 1;  // in Descriptor::block, whose low bits are free: nobody counts its readers
+
+AreaHead& head_of_area(std::byte* area) { return *reinterpret_cast<AreaHead*>(area - sizeof(AreaHead)); }
+
 // The words live in memory shared between processes, so the futex is not a private one.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Nanoseconds at_most) {
   timespec limit{static_cast<time_t>(at_most / 1'000'000'000), static_cast<long>(at_most % 1'000'000'000)};
@@ -41,34 +45,49 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (!has_room(message.to)) return false;
   if (message.payload.size() > View::kInline) {
-    if (!block_is_free(message.block)) return false;
-    head_of(message.block)
-        .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
+    if (message.reuse == Reuse::when_released) {
+      if (!block_is_free(message.block)) return false;
+      head_of(message.block)
+          .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
+    }
     std::memcpy(message.block + sizeof(BlockHead), message.payload.data(), message.payload.size());
   }
   for (Rank to : message.to) put(peer_of(to), message);
   return true;
 }
 
+// The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date.
 bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
   return std::all_of(to.begin(), to.end(), [&](Rank rank) {
     Peer& peer = peer_of(rank);
-    std::uint32_t taken = peer.region->mailbox(me_).taken.load(std::memory_order_acquire);
-    return peer.put - taken < Mailbox::kEntries;
+    if (peer.put - peer.gone < Mailbox::kEntries) return true;
+    peer.gone = peer.region->mailbox(me_).taken.load(std::memory_order_acquire);
+    return peer.put - peer.gone < Mailbox::kEntries;
   });
 }
 
 void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
   Descriptor& entry = peer.region->mailbox(me_).entries[peer.put % Mailbox::kEntries];
-  entry.header = message.header;
-  entry.is_inline = message.payload.size() <= View::kInline;
-  if (entry.is_inline) {
-    if (!message.payload.empty()) std::memcpy(entry.payload, message.payload.data(), message.payload.size());
-  } else {
-    entry.block = own_.offset_of(message.block);
+  std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
+  if (message.payload.size() > View::kInline) {
+    entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted : 0);
+  } else if (!message.payload.empty()) {
+    std::memcpy(entry.payload, message.payload.data(), message.payload.size());
   }
-  entry.turn.store(++peer.put, std::memory_order_release);
+  entry.turn().store(++peer.put, std::memory_order_release);
   ring(*peer.region);
+}
+
+bool SharedMemoryTransport::has_arrived() {
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    std::uint32_t taken = std::atomic_ref(peers_[i].taken).load(std::memory_order_relaxed);
+    if (own_.mailbox(static_cast<int>(i))
+            .entries[taken % Mailbox::kEntries]
+            .turn()
+            .load(std::memory_order_relaxed) == taken + 1)
+      return true;
+  }
+  return false;
 }
 
 bool SharedMemoryTransport::progress(Inbox& inbox) {
@@ -77,11 +96,14 @@ bool SharedMemoryTransport::progress(Inbox& inbox) {
     if (static_cast<int>(i) == me_) continue;
     Mailbox& mailbox = own_.mailbox(static_cast<int>(i));
     while (true) {
-      Descriptor& entry = mailbox.entries[peers_[i].taken % Mailbox::kEntries];
-      if (entry.turn.load(std::memory_order_acquire) != peers_[i].taken + 1) break;
-      Header header = entry.header;
+      std::uint32_t taken = peers_[i].taken;
+      Descriptor& entry = mailbox.entries[taken % Mailbox::kEntries];
+      if (entry.turn().load(std::memory_order_acquire) != taken + 1) break;
+      Header header;
+      std::memcpy(&header, &entry.header, offsetof(Header, turn));
       View view = view_of(peers_[i], entry);
-      mailbox.taken.store(++peers_[i].taken, std::memory_order_release);
+      std::atomic_ref(peers_[i].taken).store(taken + 1, std::memory_order_relaxed);
+      mailbox.taken.store(taken + 1, std::memory_order_release);
       inbox.deliver(header, view);
       moved = true;
     }
@@ -90,9 +112,10 @@ bool SharedMemoryTransport::progress(Inbox& inbox) {
 }
 
 View SharedMemoryTransport::view_of(Peer& peer, const Descriptor& entry) {
-  if (entry.is_inline) return View::copy_of(entry.payload, entry.header.bytes);
-  std::byte* block = peer.region->at(entry.block);
-  return View(block + sizeof(BlockHead), entry.header.bytes, release, &peer, block);
+  if (entry.header.bytes <= View::kInline) return View::copy_of(entry.payload, entry.header.bytes);
+  std::byte* block = peer.region->at(entry.block & ~kUncounted);
+  auto give_back = entry.block & kUncounted ? nullptr : release;
+  return View(block + sizeof(BlockHead), entry.header.bytes, give_back, &peer, block);
 }
 
 void SharedMemoryTransport::release(void* peer, void* block) {
@@ -101,39 +124,51 @@ void SharedMemoryTransport::release(void* peer, void* block) {
 }
 
 // The smallest free area of at least `wanted` bytes, else the largest free one.
-std::vector<SharedMemoryTransport::Area>::iterator SharedMemoryTransport::best_returned(Bytes wanted) {
-  auto better = [&](const Area& a, const Area& b) {
+std::vector<StagingArea>::iterator SharedMemoryTransport::best_returned(Bytes wanted) {
+  auto better = [&](const StagingArea& a, const StagingArea& b) {
     bool a_fits = a.bytes >= wanted, b_fits = b.bytes >= wanted;
     return a_fits != b_fits ? a_fits : a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
   };
   auto best = returned_.end();
   for (auto area = returned_.begin(); area != returned_.end(); ++area)
-    if (std::all_of(area->busy.begin(), area->busy.end(), block_is_free) &&
+    if (head_of_area(area->begin).sharers.load(std::memory_order_acquire) == 0 &&
         (best == returned_.end() || better(*area, *best)))
       best = area;
   return best;
 }
 
-std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least) {
+std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least,
+                                                            std::uint32_t sharers) {
   // The first communicator, the world, may take a quarter, each later one an eighth of what is left: the
   // areas get smaller and slower as communicators multiply, but there are many before there are none.
   Bytes left = staging_end_ - staging_used_;
+  left -= std::min<Bytes>(left, sizeof(AreaHead));
   Bytes share = std::min(wanted, left / (staging_used_ == staging_begin_ ? 4 : 8) / 4096 * 4096);
   if (share < least && left >= least) share = round_up(least, 64);
+  StagingArea taken;
   auto used_before = best_returned(wanted);
   if (used_before != returned_.end() && used_before->bytes >= std::max(least, share)) {
-    StagingArea taken = *used_before;
+    taken = *used_before;
     returned_.erase(used_before);
-    return taken;
+  } else if (share >= least && share <= left && own_.reserve(staging_used_, sizeof(AreaHead) + share)) {
+    taken = {own_.at(staging_used_ + sizeof(AreaHead)), share};
+    staging_used_ += sizeof(AreaHead) + round_up(share, 64);
+  } else {
+    return std::nullopt;
   }
-  if (share < least || share > left || !own_.reserve(staging_used_, share)) return std::nullopt;
-  StagingArea area{own_.at(staging_used_), share};
-  staging_used_ += round_up(share, 64);
-  return area;
+  head_of_area(taken.begin).sharers.store(sharers, std::memory_order_release);
+  return taken;
 }
 
-void SharedMemoryTransport::return_area(StagingArea area, std::vector<std::byte*> busy) {
-  returned_.push_back({area, std::move(busy)});
+void SharedMemoryTransport::return_area(StagingArea area) { returned_.push_back(area); }
+
+void SharedMemoryTransport::return_unused_area(StagingArea area) {
+  head_of_area(area.begin).sharers.store(0, std::memory_order_relaxed);
+  return_area(area);
+}
+
+void SharedMemoryTransport::leave_area(Rank owner, Bytes offset) {
+  head_of_area(peer_of(owner).region->at(offset)).sharers.fetch_sub(1, std::memory_order_release);
 }
 
 void SharedMemoryTransport::clear_block(std::byte* block) {

@@ -24,7 +24,7 @@ struct LocalPeer {
   std::shared_ptr<Region> region;
 };
 
-/// A part of the rank's own region.
+/// A part of the rank's own region, behind an AreaHead.
 struct StagingArea {
   std::byte* begin = nullptr;
   Bytes bytes = 0;
@@ -38,14 +38,21 @@ class SharedMemoryTransport : public Transport {
 
   bool send(const Outgoing& message) override;
   bool progress(Inbox& inbox) override;
+  /// Whether a message waits to be taken; any thread, without the engine's lock.
+  bool has_arrived();
 
   /// Staging taken so far, in bytes; areas that were given back are used again and not counted twice.
   Bytes staging_taken() const { return staging_used_ - staging_begin_; }
-  /// An area for one communicator: `wanted` bytes or less (its fair share of what is left), but at least
-  /// `least`; nothing where memory is short.
-  std::optional<StagingArea> take_area(Bytes wanted, Bytes least);
-  /// Gives an area back; it is used again when the receivers have released all of its `busy` blocks.
-  void return_area(StagingArea area, std::vector<std::byte*> busy);
+  /// An area for one communicator with `sharers` members on this host: `wanted` bytes or less (its fair share
+  /// of what is left), but at least `least`; nothing where memory is short.
+  std::optional<StagingArea> take_area(Bytes wanted, Bytes least, std::uint32_t sharers);
+  /// Gives an area back; it is used again when all its sharers, the owner too, have left it.
+  void return_area(StagingArea area);
+  /// Gives back one that nobody was told about.
+  void return_unused_area(StagingArea area);
+  /// This rank will not read the area at `offset` of `owner`'s region any more.
+  void leave_area(Rank owner, Bytes offset);
+  Bytes offset_of(StagingArea area) const { return own_.offset_of(area.begin); }
 
   static void clear_block(std::byte* block);
   static bool block_is_free(const std::byte* block);
@@ -63,13 +70,11 @@ class SharedMemoryTransport : public Transport {
     SharedMemoryTransport* transport;  // the owner of this record, for View::release
     Rank rank;
     std::shared_ptr<Region> region;
-    std::uint32_t put = 0, taken = 0;  // entries put into its mailbox from us / taken from ours
+    std::uint32_t put = 0;    // entries put into its mailbox from us
+    std::uint32_t gone = 0;   // of those, taken by it when we last looked
+    std::uint32_t taken = 0;  // entries taken from ours
   };
-  struct Area : StagingArea {
-    std::vector<std::byte*> busy;
-  };
-
-  std::vector<Area>::iterator best_returned(Bytes wanted);
+  std::vector<StagingArea>::iterator best_returned(Bytes wanted);
   static void ring(Region& region);
   static void release(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
@@ -84,7 +89,7 @@ class SharedMemoryTransport : public Transport {
   int me_;
   Region& own_;
   Bytes staging_begin_, staging_end_, staging_used_;
-  std::vector<Area> returned_;
+  std::vector<StagingArea> returned_;
 };
 
 }  // namespace ddl

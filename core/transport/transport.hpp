@@ -26,14 +26,14 @@ struct Header {
       fingerprint;  // kind, count, type and op of the call: a mismatch is a program error, reported as such
   Rank from;        // in the communicator
   std::uint32_t bytes;  // of payload
-  std::uint32_t reserved;
+  std::uint32_t turn;   // used by mailboxes, 0 on the wire
 };
 static_assert(sizeof(Header) == 40);
 
 /// A received payload, lent. Whoever holds it calls release() once; until then the bytes stay where they are.
 class View {
  public:
-  static constexpr std::size_t kInline = 64;
+  static constexpr std::size_t kInline = 88;  // fills two cache lines of a mailbox, see region.hpp
   using Release = void (*)(void* owner, void* token);
 
   View() = default;
@@ -65,6 +65,10 @@ class View {
   alignas(16) std::array<std::byte, kInline> inline_;
 };
 
+/// When a staging block may be written again: when all its readers have said so, or when the sender knows it
+/// from the order of its messages and nobody needs to count.
+enum class Reuse : std::uint8_t { when_released, by_agreement };
+
 /// Where a message goes and what its sender must know.
 struct Outgoing {
   Header header;
@@ -72,6 +76,7 @@ struct Outgoing {
   std::span<const Rank> to;  // ranks in the job; several receivers share one staged copy where the fabric can
   std::uint32_t rail = 0;    // between hosts
   std::byte* block = nullptr;           // within a host: staging block of this send, see shared_memory.hpp
+  Reuse reuse = Reuse::when_released;   // of that block
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 
@@ -85,7 +90,7 @@ struct Early {
 class Inbox {
  public:
   virtual ~Inbox() = default;
-  virtual void deliver(const Header& header, View view) = 0;
+  virtual void deliver(const Header& header, const View& view) = 0;
   virtual void peer_failed(Rank peer, const std::string& why) = 0;
 };
 

@@ -35,10 +35,7 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
                         [&] { return DDL_NEXT(MPI_Allreduce)(in, out, count, type, op, comm); });
   const ddl_engine_api* api = state().api;
   route.call.collective = "MPI_Allreduce";
-  ddl_work* work = api->all_reduce(route.comm->engine, &route.call, 0);
-  if (!work) return report_failure(comm);
-  api->wait(work);
-  return api->finish(work) ? MPI_SUCCESS : report_failure(comm);
+  return api->run(route.comm->engine, &route.call) ? MPI_SUCCESS : report_failure(comm);
 }
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
@@ -50,7 +47,7 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
     return pass_through("MPI_Iallreduce", route.reason, count, type,
                         [&] { return DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request); });
   route.call.collective = "MPI_Iallreduce";
-  ddl_work* work = state().api->all_reduce(route.comm->engine, &route.call, 1);
+  ddl_work* work = state().api->start(route.comm->engine, &route.call);
   return work ? make_request(work, route.comm, request) : report_failure(comm);
 }
 

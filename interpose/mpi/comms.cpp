@@ -28,36 +28,19 @@ std::vector<int> members_of(MPI_Comm comm) {
   return members;
 }
 
-struct Proposal {
-  std::uint64_t id;       // only member 0's counts
-  std::uint64_t staging;  // what this rank can offer
-};
-
-std::uint64_t fresh_id() {
-  static std::atomic<std::uint32_t> counter{0};
-  int rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return (static_cast<std::uint64_t>(rank) + 1) << 32 | ++counter;
-}
-
 // All members are in this call, so they can agree here; never later, in a collective that may be nonblocking.
 void agree(MPI_Comm comm, const std::vector<int>& members, CommState& created) {
   State& s = state();
   int me = 0;
   PMPI_Comm_rank(comm, &me);
-  Proposal mine{fresh_id(), 0};
-  ddl_comm* prepared = s.api->comm_prepare(s.job, created.size, members.data(), me, &mine.staging);
-  std::vector<Proposal> all(members.size(), mine);
+  ddl_offer mine;
+  ddl_comm* prepared = s.api->comm_prepare(s.job, created.size, members.data(), me, &mine);
+  std::vector<ddl_offer> all(members.size(), mine);
   if (created.size > 1) PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
-  std::uint64_t least = mine.staging;
-  for (const Proposal& one : all) least = std::min(least, one.staging);
-  if (least == 0) {
+  if (prepared && s.api->comm_start(prepared, all.data()))
+    created.engine = prepared;
+  else
     created.reason = "staging memory is used up (DDL_STAGING_BYTES)";
-    if (prepared) s.api->comm_free(prepared);
-    return;
-  }
-  s.api->comm_start(prepared, all[0].id, least);
-  created.engine = prepared;
 }
 
 int adopted(int result, MPI_Comm* created) {

@@ -3,6 +3,7 @@
 // (each).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <thread>
@@ -23,6 +24,9 @@ class VirtualJob {
   /// From now on the wire copies a payload only when its sender makes progress again, as a full socket would.
   void make_wire_read_late() {
     for (PerRank& rank : ranks_) rank.wire->read_late = true;
+  }
+  Bytes offset_of(Rank rank, StagingArea area) const {
+    return ranks_[static_cast<std::size_t>(rank)].local->offset_of(area);
   }
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
@@ -102,12 +106,20 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
 
 inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
                                                      PlanLimits limits) {
+  CommunicatorSpec spec{id, members, 0, {}, limits, {}, {}};
+  for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
+  std::vector<StagingArea> own;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    auto sharers =
+        static_cast<std::uint32_t>(std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[i]));
+    own.push_back(engine(members[i]).reserve(limits.staging, limits.staging, sharers).value());
+    spec.areas.push_back(offset_of(members[i], own.back()));
+  }
   std::vector<Communicator*> communicators;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    CommunicatorSpec spec{id, members, static_cast<Rank>(i), {}, limits, {}};
-    spec.area = engine(members[i]).reserve(limits.staging, limits.staging).value();
-    for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
-    communicators.push_back(&engine(members[i]).create(std::move(spec)));
+    spec.me = static_cast<Rank>(i);
+    spec.area = own[i];
+    communicators.push_back(&engine(members[i]).create(spec));
   }
   return communicators;
 }

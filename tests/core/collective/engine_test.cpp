@@ -163,8 +163,9 @@ TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   VirtualJob job({0, 0});
   std::vector<float> in0 = shares(0, 5000, 1), in1 = shares(1, 5000, 1), out0(5000), out1(5000);
   auto make = [&](Rank me) -> Communicator& {
-    StagingArea area = job.engine(me).reserve(Bytes{1} << 20, Bytes{1} << 20).value();
-    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}, area});
+    StagingArea area = job.engine(me).reserve(Bytes{1} << 20, Bytes{1} << 20, 2).value();
+    std::vector<Bytes> areas(2, job.offset_of(me, area));  // alike on both, which take their first
+    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}, area, areas});
   };
   Communicator& first = make(0);
   Operation* a = job.engine(0).start(first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});

@@ -10,8 +10,8 @@ using nlohmann::json;
 
 TEST(Counters, CallsAreCountedByCollectiveRouteAndReason) {
   Counters counters;
-  counters.count_engine("MPI_Allreduce", 100, 2'000'000'000);
-  counters.count_engine("MPI_Allreduce", 50, 0);
+  counters.collect("MPI_Allreduce", 128, "plan", {1, 100, 2'000'000'000});
+  counters.collect("MPI_Allreduce", 64, "other plan", {1, 50, 0});
   counters.count_original("MPI_Allreduce", "datatype", 8, 0);
   counters.count_original("MPI_Iallreduce", "operation", 4, 0);
   json report = counters.to_json();
@@ -27,7 +27,7 @@ TEST(Counters, PartsOfAllRanksAddUp) {
   json total = {{"collectives", json::array()}, {"rails", json::array()}};
   for (int rank = 0; rank < 3; ++rank) {
     Counters counters;
-    counters.count_engine("MPI_Allreduce", 100, 1'000'000'000);
+    counters.collect("MPI_Allreduce", 128, "plan", {1, 100, 1'000'000'000});
     counters.count_original("MPI_Allreduce", rank == 2 ? "operation" : "datatype", 8, 0);
     json part = counters.to_json();
     part["rails"] = {{{"name", "10.0.0.0/24"}, {"bytes_sent", 10}, {"bytes_predicted", 9}}};
@@ -43,8 +43,11 @@ TEST(Counters, PartsOfAllRanksAddUp) {
 
 TEST(Counters, PlansAreCountedPerSizeClass) {
   Counters counters;
-  counters.count_plan("MPI_Allreduce", 64, "2 local exchange");
-  counters.count_plan("MPI_Allreduce", 64, "2 local exchange");
+  counters.collect("MPI_Allreduce", 64, "2 local exchange", {1, 4, 0});
+  Counters gone;
+  gone.collect("MPI_Allreduce", 64, "2 local exchange", {1, 4, 0});
+  counters.take(gone);
+  EXPECT_TRUE(gone.to_json()["algorithms"].empty());
   json report = counters.to_json();
   EXPECT_EQ(report["algorithms"][0]["calls"], 2);
   EXPECT_EQ(report["algorithms"][0]["plan"], "2 local exchange");

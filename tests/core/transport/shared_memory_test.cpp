@@ -17,7 +17,7 @@ constexpr Bytes kStaging = Bytes{1} << 20;
 // Keeps what arrives, without releasing it.
 struct Kept : Inbox {
   std::vector<std::pair<Header, View>> messages;
-  void deliver(const Header& header, View view) override { messages.emplace_back(header, view); }
+  void deliver(const Header& header, const View& view) override { messages.emplace_back(header, view); }
   void peer_failed(Rank, const std::string&) override {}
 };
 
@@ -47,7 +47,7 @@ TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
   Pair pair;
   std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1};
-  std::byte* block = pair.a->take_area(4096, 4096)->begin;
+  std::byte* block = pair.a->take_area(4096, 4096, 2)->begin;
   SharedMemoryTransport::clear_block(block);
   EXPECT_TRUE(pair.a->send(message_of(payload, to, block)));
   EXPECT_FALSE(pair.a->send(message_of(payload, to, block))) << "the first payload would be overwritten";
@@ -96,27 +96,40 @@ TEST(SharedMemory, ASleeperIsWokenByAMessage) {
   EXPECT_LT(slept, 30'000'000'000) << "it slept until its time was over";
 }
 
-TEST(SharedMemory, AreasAreUsedAgainOnlyWhenTheirBlocksAreFree) {
+TEST(SharedMemory, AnAreaIsUsedAgainOnlyWhenAllItsSharersHaveLeftIt) {
   Pair pair;
-  StagingArea first = *pair.a->take_area(4096, 4096);
-  std::byte* block = first.begin;
-  SharedMemoryTransport::clear_block(block);
-  std::vector<std::byte> payload(100);
+  StagingArea first = *pair.a->take_area(4096, 4096, 2);
+  Bytes offset = pair.a->offset_of(first);
+  pair.a->leave_area(0, offset);
+  pair.a->return_area(first);
+  EXPECT_NE(pair.a->take_area(4096, 4096, 2)->begin, first.begin) << "rank 1 may still read it";
+  pair.b->leave_area(0, offset);
+  EXPECT_EQ(pair.a->take_area(4096, 4096, 2)->begin, first.begin);
+}
+
+TEST(SharedMemory, ABlockWhoseReadersNobodyCountsIsNotWaitedFor) {
+  Pair pair;
+  std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1};
-  ASSERT_TRUE(pair.a->send(message_of(payload, to, block)));
-  pair.a->return_area(first, {block});
-  EXPECT_NE(pair.a->take_area(4096, 4096)->begin, first.begin);
+  Outgoing message = message_of(payload, to, pair.a->take_area(4096, 4096, 2)->begin);
+  message.reuse = Reuse::by_agreement;
+  EXPECT_TRUE(pair.a->send(message));
+  EXPECT_TRUE(pair.a->send(message));
+  EXPECT_TRUE(pair.b->has_arrived());
   Kept inbox;
   pair.b->progress(inbox);
-  inbox.messages[0].second.release();
-  EXPECT_EQ(pair.a->take_area(4096, 4096)->begin, first.begin);
+  EXPECT_FALSE(pair.b->has_arrived());
+  ASSERT_EQ(inbox.messages.size(), 2u);
+  EXPECT_EQ(std::memcmp(inbox.messages[1].second.data(), payload.data(), payload.size()), 0);
+  inbox.messages[1].second.release();
+  EXPECT_TRUE(pair.a->send(message));
 }
 
 TEST(SharedMemory, StagingIsSharedOutUntilNoneIsLeft) {
   Pair pair;
   int areas = 0;
   Bytes total = 0;
-  while (auto area = pair.a->take_area(kStaging, 4096)) {
+  while (auto area = pair.a->take_area(kStaging, 4096, 2)) {
     total += area->bytes;
     ++areas;
   }
