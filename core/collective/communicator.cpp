@@ -160,6 +160,8 @@ PreparedPlan& Communicator::plan_for(Bytes bytes) {
   prepared->is_one_shot = is_one_shot(prepared->plan, size()) &&
                           size_class(bytes) <= prepared->plan.segment &&
                           SharedMemoryTransport::block_bytes(size_class(bytes)) <= one_shot_bytes_;
+  prepared->has_wire = std::any_of(prepared->plan.steps.begin(), prepared->plan.steps.end(),
+                                   [](const Step& step) { return step.fabric == Fabric::wire; });
   return *prepared;
 }
 
@@ -178,27 +180,54 @@ bool Communicator::use_layout_of(const PreparedPlan& prepared) {
   return true;
 }
 
-bool Communicator::send(const Step& step, Header header, std::span<const std::byte> payload,
-                        std::uint32_t& unfinished) {
-  const PreparedPlan& prepared = queue_.front()->prepared();
+Outgoing Communicator::addressed(const Step& step, const Header& header) {
+  const Plan& plan = queue_.front()->prepared().plan;
   to_.clear();
   for (std::uint32_t i = 0; i < step.peers; ++i)
-    to_.push_back(spec_.members[static_cast<std::size_t>(prepared.plan.peers[step.peer + i])]);
-  Outgoing message{header, payload, to_};
+    to_.push_back(spec_.members[static_cast<std::size_t>(plan.peers[step.peer + i])]);
+  Outgoing message{header, {}, to_};
   message.rail = step.lane;
-  message.unfinished = &unfinished;
-  if (step.fabric == Fabric::wire) return fabrics_.wire->send(message);
-  if (payload.size() > View::kInline && prepared.is_one_shot) {
+  return message;
+}
+
+// Where the payload of a local send is staged; false when it cannot be told yet.
+bool Communicator::choose_block(Outgoing& message, const Step& step) {
+  const PreparedPlan& prepared = queue_.front()->prepared();
+  if (prepared.is_one_shot) {
     // Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in
     // it, so everybody had finished the one before that, and has read what the block held.
     message.block = one_shot_block();
     message.reuse = Reuse::by_agreement;
-  } else if (payload.size() > View::kInline) {
-    if (!use_layout_of(prepared)) return false;
-    std::size_t slot = header.segment % static_cast<std::uint32_t>(prepared.plan.window);
-    message.block = blocks_[slot * prepared.block_offset.size() + step.expected];
+    return true;
   }
+  if (!use_layout_of(prepared)) return false;
+  std::size_t slot = message.header.segment % static_cast<std::uint32_t>(prepared.plan.window);
+  message.block = blocks_[slot * prepared.block_offset.size() + step.expected];
+  return true;
+}
+
+bool Communicator::send(const Step& step, const Header& header, std::span<const std::byte> payload,
+                        std::uint32_t& unfinished) {
+  Outgoing message = addressed(step, header);
+  message.payload = payload;
+  message.unfinished = &unfinished;
+  if (step.fabric == Fabric::wire) return fabrics_.wire->send(message);
+  if (payload.size() > View::kInline && !choose_block(message, step)) return false;
   return fabrics_.local->send(message);
+}
+
+std::byte* Communicator::claim(const Step& step, const Header& header, Bytes bytes) {
+  Outgoing message = addressed(step, header);
+  if (!choose_block(message, step)) return nullptr;
+  message.payload = {SharedMemoryTransport::payload_of(message.block), bytes};
+  return fabrics_.local->claim(message) ? SharedMemoryTransport::payload_of(message.block) : nullptr;
+}
+
+void Communicator::post(const Step& step, const Header& header, Bytes bytes) {
+  Outgoing message = addressed(step, header);
+  choose_block(message, step);
+  message.payload = {SharedMemoryTransport::payload_of(message.block), bytes};
+  fabrics_.local->post(message);
 }
 
 }  // namespace ddl

@@ -67,12 +67,16 @@ class Communicator : public Outlet {
   /// hand to the wire to `wire`, by lane.
   void collect(Counters& into, std::vector<Bytes>& wire);
 
-  bool send(const Step& step, Header header, std::span<const std::byte> payload,
+  bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
             std::uint32_t& unfinished) override;
+  std::byte* claim(const Step& step, const Header& header, Bytes bytes) override;
+  void post(const Step& step, const Header& header, Bytes bytes) override;
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:
+  Outgoing addressed(const Step& step, const Header& header);
   bool use_layout_of(const PreparedPlan& prepared);
+  bool choose_block(Outgoing& message, const Step& step);
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
   std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
   void take_early();

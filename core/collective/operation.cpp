@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-
-#include "core/reduce/reduce.hpp"
 
 namespace ddl {
+
+namespace {
+
+// Twice what a core's second-level cache holds today: the program will not find such a result there anyway.
+// On the wire the result is read again at once, by the next send.
+constexpr Bytes kStreamedFrom = 2 << 20;
+
+}  // namespace
 
 Fingerprint fingerprint_of(const Call& call) {
   std::uint64_t x =
@@ -39,6 +44,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   const Plan& plan = prepared.plan;
   prepared_ = &prepared;
   call_ = call;
+  store_ = !prepared.has_wire && call.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
   comm_ = comm;
   seq_ = seq;
   me_ = me;
@@ -86,52 +92,75 @@ bool Operation::advance(Run& run, Outlet& outlet) {
     const Flow& flow = plan.flows[f];
     std::uint32_t& counter = run.counter[f];
     if (counter == flow.count) continue;
-    while (counter < flow.count && run_step(run, plan.steps[flow.first + counter], outlet)) {
-      ++counter;
+    while (std::uint32_t done =
+               run_steps(run, &plan.steps[flow.first + counter], flow.count - counter, outlet)) {
+      counter += done;
       moved = true;
+      if (counter == flow.count) break;
     }
     if (counter == flow.count) --run.flows_left;
   }
   return moved;
 }
 
-// True when the step is done. An empty slice needs no message: both ends know that it is empty.
-bool Operation::run_step(Run& run, const Step& step, Outlet& outlet) {
-  Range range = table(run)[step.slice];
-  if (range.count == 0) return true;
-  Bytes offset = (run.segment * segment_elements_ + range.first) * element_;
-  Bytes bytes = range.count * element_;
-  if (step.verb == Verb::send) {
-    const auto* from =
-        static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out) + offset;
-    Header header{comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes),
-                  0};
-    sent_on_wire_ |= step.fabric == Fabric::wire;
-    return outlet.send(step, header, {from, bytes}, unfinished_);
-  }
-  if (!all_arrived(run, step) || (step.after_sends && unfinished_ > 0)) return false;
-  if (step.verb == Verb::reduce) {
-    reduce_step(run, step, {run.segment * segment_elements_ + range.first, range.count});
-  } else {
-    std::memcpy(static_cast<std::byte*>(call_.out) + offset, run.views[step.expected].data(), bytes);
-  }
-  for (std::uint32_t i = 0; i < step.peers; ++i) run.views[step.expected + i].release();
-  return true;
+// Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An
+// empty slice needs no message: both ends know that it is empty.
+std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet) {
+  if (range_of(run, *step).count == 0) return 1;
+  if (step->verb == Verb::send) return send_step(run, *step, outlet) ? 1 : 0;
+  if (!all_arrived(run, *step) || (step->after_sends && unfinished_ > 0)) return 0;
+  const Step* next = left > 1 ? step + 1 : nullptr;
+  std::byte* forward = claim_forward(run, *step, next, outlet);
+  land_step(run, *step, forward);
+  for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
+  if (!forward) return 1;
+  outlet.post(*next, header_of(run, *next), range_of(run, *next).count * element_);
+  return 2;
 }
 
-void Operation::reduce_step(Run& run, const Step& step, Range range) {
+bool Operation::send_step(const Run& run, const Step& step, Outlet& outlet) {
+  Range range = range_of(run, step);
+  const auto* from = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out);
+  sent_on_wire_ |= step.fabric == Fabric::wire;
+  return outlet.send(step, header_of(run, step), {from + range.first * element_, range.count * element_},
+                     unfinished_);
+}
+
+// A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
+// otherwise be written to the output and copied from there.
+std::byte* Operation::claim_forward(const Run& run, const Step& landed, const Step* next, Outlet& outlet) {
+  if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice)
+    return nullptr;
+  Bytes bytes = range_of(run, *next).count * element_;
+  return bytes > View::kInline ? outlet.claim(*next, header_of(run, *next), bytes) : nullptr;
+}
+
+void Operation::land_step(const Run& run, const Step& step, std::byte* forward) {
   constexpr std::size_t kFew = 64;  // more sources than that pay an allocation
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
-  std::size_t sources = step.peers + 1;
-  if (sources > kFew) many.resize(sources);
-  const void** source = sources > kFew ? many.data() : few.data();
-  const auto* own = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out);
+  bool reduces = step.verb == Verb::reduce;
+  std::size_t n_sources = step.peers + (reduces ? 1 : 0);
+  if (n_sources > kFew) many.resize(n_sources);
+  std::span<const void*> sources(n_sources > kFew ? many.data() : few.data(), n_sources);
+  Range range = range_of(run, step);
   for (std::uint32_t i = 0; i < step.peers; ++i)
-    source[i < step.own_rank ? i : i + 1] = run.views[step.expected + i].data();
-  source[step.own_rank] = own + range.first * element_;
-  reduce(call_.type, call_.op, static_cast<std::byte*>(call_.out) + range.first * element_, {source, sources},
-         range.count);
+    sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
+  const void* own = step.own == Source::input ? call_.in : call_.out;
+  if (reduces) sources[step.own_rank] = static_cast<const std::byte*>(own) + range.first * element_;
+  auto* out = static_cast<std::byte*>(call_.out) + range.first * element_;
+  land({call_.type, call_.op, sources, out, forward, range.count, store_});
+}
+
+Header Operation::header_of(const Run& run, const Step& step) const {
+  Bytes bytes = range_of(run, step).count * element_;
+  return {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0};
+}
+
+// Relative to the buffer.
+Range Operation::range_of(const Run& run, const Step& step) const {
+  Range range = table(run)[step.slice];
+  return {run.segment * segment_elements_ + range.first, range.count};
 }
 
 bool Operation::all_arrived(const Run& run, const Step& step) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/collective/call.hpp"
+#include "core/collective/landing.hpp"
 #include "core/plan/plan.hpp"
 #include "core/trace/counters.hpp"
 #include "core/transport/transport.hpp"
@@ -25,8 +26,12 @@ class Outlet {
  public:
   virtual ~Outlet() = default;
   /// Sends the payload as message `step` of a segment. False: no room now.
-  virtual bool send(const Step& step, Header header, std::span<const std::byte> payload,
+  virtual bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
                     std::uint32_t& unfinished) = 0;
+  /// The same in two halves, for a local send whose payload is made in place: where to write `bytes` of it,
+  /// null when there is no room now; then post() with the same step and header.
+  virtual std::byte* claim(const Step& step, const Header& header, Bytes bytes) = 0;
+  virtual void post(const Step& step, const Header& header, Bytes bytes) = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.
   virtual void flush(std::uint32_t& unfinished) = 0;
@@ -40,6 +45,7 @@ struct PreparedPlan {
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::one_shot_block.
   bool is_one_shot = false;
+  bool has_wire = false;
   std::vector<std::pair<const char*, Tally>> uses;  // by collective
 };
 
@@ -79,8 +85,12 @@ class Operation {
 
   void open(Run& run, std::uint32_t segment);
   bool advance(Run& run, Outlet& outlet);
-  bool run_step(Run& run, const Step& step, Outlet& outlet);
-  void reduce_step(Run& run, const Step& step, Range range);
+  std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
+  bool send_step(const Run& run, const Step& step, Outlet& outlet);
+  void land_step(const Run& run, const Step& step, std::byte* forward);
+  std::byte* claim_forward(const Run& run, const Step& landed, const Step* next, Outlet& outlet);
+  Header header_of(const Run& run, const Step& step) const;
+  Range range_of(const Run& run, const Step& step) const;
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
@@ -96,6 +106,7 @@ class Operation {
   Elements segment_elements_ = 0;
   std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
   bool sent_on_wire_ = false;  // since the last flush
+  Store store_ = Store::cached;
   SliceTable full_, tail_;
   std::vector<Run> runs_;
 };

@@ -23,6 +23,7 @@ struct Table {
   void (*float_to_half)(void* to, const float* from, Elements count);
   void (*bfloat16_to_float)(float* to, const void* from, Elements count);
   void (*float_to_bfloat16)(void* to, const float* from, Elements count);
+  void (*stream)(void* to, const void* from, std::size_t bytes);  // the contract of ddl::stream
 };
 
 namespace baseline {

@@ -5,7 +5,7 @@
 //
 // All kernels load what they need of a block before they store it, so dst may be one of the sources. Sums of
 // two NaNs are a NaN, but which of the two payloads survives is the compiler's choice.
-#if defined(__F16C__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -236,6 +236,41 @@ void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elemen
   }
 }
 
+// ---- copying past the cache
+// ----------------------------------------------------------------------------------------
+
+#if defined(__SSE2__)
+#if defined(__AVX512F__)
+using Line = __m512i;
+Line load(const Line* from) { return _mm512_loadu_si512(from); }
+void store_past_cache(Line* to, Line value) { _mm512_stream_si512(to, value); }
+#elif defined(__AVX2__)
+using Line = __m256i;
+Line load(const Line* from) { return _mm256_loadu_si256(from); }
+void store_past_cache(Line* to, Line value) { _mm256_stream_si256(to, value); }
+#else
+using Line = __m128i;
+Line load(const Line* from) { return _mm_loadu_si128(from); }
+void store_past_cache(Line* to, Line value) { _mm_stream_si128(to, value); }
+#endif
+
+void stream(void* to, const void* from, std::size_t bytes) {
+  auto* dst = static_cast<char*>(to);
+  auto* src = static_cast<const char*>(from);
+  std::size_t head =
+      -reinterpret_cast<std::size_t>(dst) % 64;  // whole cache lines, or they are read after all
+  if (head > bytes) head = bytes;
+  __builtin_memcpy(dst, src, head);
+  dst += head, src += head, bytes -= head;
+  for (; bytes >= 64; bytes -= 64, dst += 64, src += 64)
+    for (std::size_t at = 0; at < 64; at += sizeof(Line))
+      store_past_cache(reinterpret_cast<Line*>(dst + at), load(reinterpret_cast<const Line*>(src + at)));
+  __builtin_memcpy(dst, src, bytes);
+}
+#else
+void stream(void* to, const void* from, std::size_t bytes) { __builtin_memcpy(to, from, bytes); }
+#endif
+
 // ---- the table
 // --------------------------------------------------------------------------------------------------
 
@@ -267,7 +302,8 @@ struct Sixteen {
 #define DDL_TEXT(name) DDL_TEXT_OF(name)
 
 constexpr Table make_table() {
-  Table table{DDL_TEXT(DDL_KERNELS), {}, expand_half, round_to_half, expand_bfloat16, round_to_bfloat16};
+  Table table{DDL_TEXT(DDL_KERNELS), {},    expand_half, round_to_half, expand_bfloat16,
+              round_to_bfloat16,     stream};
   auto& rows = table.fold;
   set_integer_row<std::int8_t>(rows[static_cast<int>(DType::int8)]);
   set_integer_row<std::int16_t>(rows[static_cast<int>(DType::int16)]);

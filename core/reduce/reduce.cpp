@@ -1,6 +1,9 @@
 #include "core/reduce/reduce.hpp"
 
 #include <string>
+#if defined(DDL_X86_KERNELS)
+#include <immintrin.h>
+#endif
 
 #include "core/base/error.hpp"
 #include "core/reduce/kernel_table.hpp"
@@ -53,6 +56,14 @@ void reduce(DType type, Op op, void* dst, std::span<const void* const> sources, 
                     std::string(name_of(type)) + " with " + std::string(name_of(op)),
                 "the operation must be defined on the type and have a source");
   if (count > 0) fold(dst, sources.data(), sources.size(), count);
+}
+
+void stream(void* to, const void* from, std::size_t bytes) { best().stream(to, from, bytes); }
+
+void stream_end() {
+#if defined(DDL_X86_KERNELS)
+  _mm_sfence();
+#endif
 }
 
 const char* reduce_kernel_name() { return best().name; }

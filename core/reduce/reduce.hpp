@@ -19,6 +19,12 @@ namespace ddl {
 /// is_reducible(type, op).
 void reduce(DType type, Op op, void* dst, std::span<const void* const> sources, Elements count);
 
+/// Copies past the cache: for results that would not stay in it, and would only push out what should. Costs
+/// two thirds of a plain copy's traffic to memory, since the destination is not read first. No overlap. These
+/// stores are not ordered with others: call stream_end() before you tell anybody that they are done.
+void stream(void* to, const void* from, std::size_t bytes);
+void stream_end();
+
 /// Name of the instruction set in use: "baseline", "avx2", "avx512".
 const char* reduce_kernel_name();
 

@@ -43,17 +43,27 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
-  if (!has_room(message.to)) return false;
   if (message.payload.size() > View::kInline) {
-    if (message.reuse == Reuse::when_released) {
-      if (!block_is_free(message.block)) return false;
-      head_of(message.block)
-          .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
-    }
-    std::memcpy(message.block + sizeof(BlockHead), message.payload.data(), message.payload.size());
+    if (!claim(message)) return false;
+    std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
+  } else if (!has_room(message.to)) {
+    return false;
   }
-  for (Rank to : message.to) put(peer_of(to), message);
+  post(message);
   return true;
+}
+
+bool SharedMemoryTransport::claim(const Outgoing& message) {
+  if (!has_room(message.to)) return false;
+  if (message.reuse == Reuse::by_agreement) return true;
+  if (!block_is_free(message.block)) return false;
+  head_of(message.block)
+      .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
+  return true;
+}
+
+void SharedMemoryTransport::post(const Outgoing& message) {
+  for (Rank to : message.to) put(peer_of(to), message);
 }
 
 // The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date.

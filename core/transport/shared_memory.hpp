@@ -37,6 +37,11 @@ class SharedMemoryTransport : public Transport {
   SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging);
 
   bool send(const Outgoing& message) override;
+  /// send() in two halves, for who writes the payload straight into the block (at payload_of): claim it,
+  /// which is refused like send(), then post. Only for payloads of more than View::kInline bytes.
+  bool claim(const Outgoing& message);
+  void post(const Outgoing& message);
+  static std::byte* payload_of(std::byte* block) { return block + sizeof(BlockHead); }
   bool progress(Inbox& inbox) override;
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();

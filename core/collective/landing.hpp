@@ -1,0 +1,27 @@
+// Landing: what has arrived becomes part of the result, in one pass over the memory.
+#pragma once
+
+#include <span>
+
+#include "core/base/types.hpp"
+#include "core/reduce/types.hpp"
+
+namespace ddl {
+
+enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
+
+struct Landing {
+  DType type;
+  Op op;
+  std::span<const void*> sources;  // folded in this order; one: copied. Used up by land().
+  std::byte* out;                  // may be one of the sources
+  std::byte* forward;              // a second place for the result, or null: a block that peers read
+  Elements count;
+  Store store;  // how `out` is written; `forward` is always cached, it is read at once
+};
+
+/// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is
+/// written), streamed 1, forward 1 more, which comes from the first-level cache.
+void land(const Landing& landing);
+
+}  // namespace ddl

@@ -1,0 +1,76 @@
+#include "core/collective/landing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "core/reduce/reduce.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Elements kCounts[] = {0, 1, 15, 16, 1000, 2048, 4096, 10'001};
+
+// Buffers that start at an odd element, so that no line of them is aligned.
+struct Bench {
+  std::vector<std::int32_t> a, b, out, forward;
+  Elements count;
+  explicit Bench(Elements n) : a(n + 1), b(n + 1), out(n + 2, -1), forward(n + 2, -1), count(n) {
+    for (Elements i = 0; i <= n; ++i)
+      a[i] = static_cast<std::int32_t>(i), b[i] = static_cast<std::int32_t>(7 * i);
+  }
+  std::byte* at(std::vector<std::int32_t>& v) { return reinterpret_cast<std::byte*>(v.data() + 1); }
+  void expect(const std::vector<std::int32_t>& result, std::int32_t factor) const {
+    for (Elements i = 1; i <= count; ++i)
+      ASSERT_EQ(result[i], factor * static_cast<std::int32_t>(i)) << count;
+    EXPECT_EQ(result[0], -1);
+    EXPECT_EQ(result[count + 1], -1);
+  }
+};
+
+}  // namespace
+
+TEST(Landing, BringsTheSumOrTheCopyToTheOutputAndOnward) {
+  for (Elements count : kCounts)
+    for (Store store : {Store::cached, Store::streamed})
+      for (std::size_t n_sources : {1u, 2u})
+        for (bool onward : {false, true}) {
+          Bench x(count);
+          const void* sources[] = {x.a.data() + 1, x.b.data() + 1};
+          land({DType::int32,
+                Op::sum,
+                {sources, n_sources},
+                x.at(x.out),
+                onward ? x.at(x.forward) : nullptr,
+                count,
+                store});
+          x.expect(x.out, n_sources == 1 ? 1 : 8);
+          if (onward) x.expect(x.forward, n_sources == 1 ? 1 : 8);
+        }
+}
+
+TEST(Landing, TheOutputMayBeOneOfTheSources) {
+  for (Store store : {Store::cached, Store::streamed}) {
+    Bench x(10'001);
+    std::memcpy(x.at(x.out), x.a.data() + 1, x.count * 4);
+    const void* sources[] = {x.at(x.out), x.b.data() + 1};
+    land({DType::int32, Op::sum, sources, x.at(x.out), x.at(x.forward), x.count, store});
+    x.expect(x.out, 8);
+    x.expect(x.forward, 8);
+  }
+}
+
+TEST(Stream, CopiesAnyNumberOfBytesFromAndToAnyAddress) {
+  std::vector<unsigned char> from(400), to;
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i * 7 + 1);
+  for (std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 200u, 256u})
+    for (std::size_t offset = 0; offset < 70; offset += 3) {
+      to.assign(400, 0);
+      stream(to.data() + offset, from.data() + 5, bytes);
+      EXPECT_EQ(std::memcmp(to.data() + offset, from.data() + 5, bytes), 0);
+      EXPECT_EQ(to[offset + bytes], 0);
+    }
+}
+
+}  // namespace ddl
