@@ -1,0 +1,116 @@
+// ddl-simulate: all-reduce on clusters nobody has at hand, in virtual time: our plans, the peers' algorithms
+// and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See --help.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/error.hpp"
+#include "methods.hpp"
+#include "papers.hpp"
+
+namespace ddl::simulation {
+namespace {
+
+struct Options {
+  std::vector<std::string> clusters{"64x4", "48x4", "64x8"};
+  std::vector<Bytes> sizes{4096, 1 << 20, 102'400'000, 244'000'000};
+  Bytes staging = 16 << 20;
+  bool papers = false;
+};
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return fmt::format("{:.2f} ms", seconds * 1e3);
+}
+
+std::string size_text(Bytes bytes) {
+  if (bytes >= 10'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+  return bytes % (1 << 20) == 0 ? fmt::format("{} MiB", bytes >> 20)
+                                : fmt::format("{:.3g} KiB", static_cast<double>(bytes) / 1024);
+}
+
+void print_size(const Cluster& cluster, Bytes bytes, Bytes staging) {
+  std::string row = fmt::format("{:>10}", size_text(bytes)), plan;
+  double ours = NAN, best = INFINITY, limit = bandwidth_limit(cluster, bytes);
+  for (Method method : kMethods) {
+    std::optional<Outcome> outcome = simulate(cluster, method, bytes, staging);
+    row += fmt::format(" {:>12}", outcome ? seconds_text(outcome->seconds) : "failed");
+    if (!outcome) continue;
+    if (method == Method::ours) {
+      ours = outcome->seconds;
+      plan = fmt::format("{}, {} messages, busiest link {}", outcome->plan, outcome->messages,
+                         seconds_text(outcome->busiest_link_seconds));
+    } else {
+      best = std::min(best, outcome->seconds);
+    }
+  }
+  fmt::print("{} {:>12} {:>10.2f} {:>10.2f}   {}\n", row, seconds_text(limit), ours / limit, best / ours,
+             plan);
+  std::fflush(stdout);
+}
+
+void print_cluster(const Cluster& cluster, const Options& options) {
+  fmt::print(
+      "\n{} hosts x {} GPUs: {:g} GB/s per GPU link, {} x {:g} GB/s out, {:g} / {:g} us, {:g} us per "
+      "message\n",
+      cluster.hosts, cluster.gpus, cluster.gpu_rate / 1e9, cluster.rails, cluster.rail_rate / 1e9,
+      cluster.local_latency * 1e6, cluster.wire_latency * 1e6, cluster.message_cost * 1e6);
+  fmt::print("{:>10}", "size");
+  for (Method method : kMethods) fmt::print(" {:>12}", name_of(method));
+  fmt::print(" {:>12} {:>10} {:>10}   {}\n", "limit", "ours/limit", "best/ours", "our plan");
+  for (Bytes bytes : options.sizes) print_size(cluster, bytes, options.staging);
+}
+
+void print_papers(Bytes staging) {
+  fmt::print(
+      "\nScaling efficiency: compute / (compute + all-reduce), and compute / max of both when they overlap "
+      "fully\n");
+  fmt::print("{:<44} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10}\n", "work", "compute", "method", "comm",
+             "serial", "overlap", "published");
+  for (const Workload& work : workloads()) {
+    for (Method method : kMethods) {
+      std::optional<Outcome> outcome = simulate(work.cluster, method, work.bytes, staging);
+      double comm = outcome ? outcome->seconds : NAN;
+      fmt::print("{:<44} {:>10} {:>12} {:>10} {:>9.1f}% {:>9.1f}% {:>10}\n", work.name,
+                 seconds_text(work.compute), name_of(method), seconds_text(comm),
+                 100 * work.compute / (work.compute + comm),
+                 100 * work.compute / std::max(work.compute, comm), work.published);
+      std::fflush(stdout);
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{
+      "ddl-simulate prints what an all-reduce takes on modelled clusters: ours, the peers', the limit."};
+  app.add_option("--cluster", options.clusters, "hosts x GPUs: 64x4, 48x4, 64x8, 8x8 or 10x16")
+      ->capture_default_str();
+  app.add_option("--size", options.sizes, "bytes; 64k, 1m are powers of 1024")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--staging", options.staging, "staging memory per rank, as DDL_STAGING_BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_flag("--papers", options.papers, "print the scaling efficiencies of the papers as well");
+  CLI11_PARSE(app, argc, argv);
+  std::vector<Cluster> clusters;
+  for (const std::string& name : options.clusters) clusters.push_back(find_cluster(name));
+  for (const Cluster& cluster : clusters) print_cluster(cluster, options);
+  if (options.papers) print_papers(options.staging);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ddl::simulation
+
+int main(int argc, char** argv) {
+  try {
+    return ddl::simulation::run(argc, argv);
+  } catch (const ddl::UsageError& error) {
+    fmt::print(stderr, "ddl-simulate: error: {}\n", error.what());
+    return 2;
+  }
+}

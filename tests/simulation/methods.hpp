@@ -1,0 +1,34 @@
+// One cell of the table: a cluster, a way to all-reduce, a size.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster.hpp"
+#include "core/plan/plan.hpp"
+
+namespace ddl::simulation {
+
+enum class Method : std::uint8_t { ours, flat_ring, double_tree, open_mpi, mvapich2 };
+inline constexpr Method kMethods[] = {Method::ours, Method::flat_ring, Method::double_tree, Method::open_mpi,
+                                      Method::mvapich2};
+const char* name_of(Method method);
+
+struct Outcome {
+  double seconds = 0;
+  double wire_bytes = 0;            // handed from host to host; 0 where it was not counted
+  double busiest_link_seconds = 0;  // what the most loaded link needs for its bytes alone; 0: not counted
+  std::uint64_t messages = 0;
+  char plan[160] = "";  // ours: its name
+};
+
+/// The plans of all ranks as the engine would choose them with that much staging memory per rank.
+std::vector<Plan> our_plans(const Cluster& cluster, Bytes bytes, Bytes staging);
+
+/// nullopt when the simulation failed; why is then on stderr. Runs in a process of its own.
+std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging);
+/// The same for given plans.
+std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes);
+
+}  // namespace ddl::simulation

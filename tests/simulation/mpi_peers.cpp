@@ -1,0 +1,101 @@
+#include "mpi_peers.hpp"
+
+#include <fmt/format.h>
+#include <smpi/smpi.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "platform.hpp"
+
+// SMPI reads its selector from a command line that only its own main program parses. The function behind it
+// is exported by the library without a header; the configure step has tried whether it links.
+namespace simgrid::smpi::colls {
+#if DDL_SMPI_SELECTS
+void set_allreduce(const std::string& name);
+#else
+void set_allreduce(const std::string&) {
+  throw ddl::Error("this SimGrid does not let a program select its MPI");
+}
+#endif
+}  // namespace simgrid::smpi::colls
+
+namespace ddl::simulation {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+// Below this much real buffers are cheap, and MVAPICH2's two-level algorithm needs them: it frees what the
+// mode without buffers never allocated.
+constexpr Bytes kRealBuffers = 64 << 10;
+
+std::vector<s4u::Host*> make_hosts(const Cluster& cluster) {
+  s4u::NetZone* zone = s4u::create_star_zone("cluster");
+  std::vector<s4u::Host*> hosts;
+  double rate = cluster.rails * cluster.rail_rate;
+  for (HostIndex h = 0; h < cluster.hosts; ++h) {
+    s4u::Host* host = zone->create_host(fmt::format("host{}", h), 1e9);
+    auto link = [&](const char* name, double bandwidth, double latency) {
+      return zone->create_link(fmt::format("{}{}", name, h), bandwidth)->set_latency(latency);
+    };
+    s4u::Link* out = link("out", rate, cluster.wire_latency)->seal();
+    s4u::Link* in = link("in", rate, 0)->seal();
+    s4u::Link* inside = link("inside", cluster.gpu_rate, cluster.local_latency)
+                            ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
+                            ->seal();
+    auto* point = host->get_netpoint();
+    zone->add_route(point, nullptr, nullptr, nullptr, {s4u::LinkInRoute(out)}, false);
+    zone->add_route(nullptr, point, nullptr, nullptr, {s4u::LinkInRoute(in)}, false);
+    zone->add_route(point, point, nullptr, nullptr, {s4u::LinkInRoute(inside)}, false);
+    hosts.push_back(host);
+  }
+  zone->seal();
+  return hosts;
+}
+
+// All ranks share one buffer that no byte is ever put into.
+void* reserve(Bytes bytes) {
+  void* at = mmap(nullptr, std::max<Bytes>(bytes, 4096), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw Error("no address space for the simulated buffers");
+  return at;
+}
+
+}  // namespace
+
+double simulate_mpi(const Cluster& cluster, Bytes bytes, const std::string& selector) {
+  std::unique_ptr<s4u::Engine> engine = make_engine();
+  SMPI_init();
+  simgrid::smpi::colls::set_allreduce(selector);
+  s4u::Engine::set_config("smpi/simulate-computation:no");
+  s4u::Engine::set_config(fmt::format("smpi/os:0:{}:0", cluster.message_cost));
+  std::vector<s4u::Host*> hosts = make_hosts(cluster);
+  constexpr const char* kJob = "job";
+  SMPI_app_instance_register(kJob, nullptr, cluster.ranks());
+  void *in = reserve(bytes), *out = reserve(bytes);
+  double start = 0, end = 0;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    s4u::ActorPtr actor =
+        s4u::Actor::init(fmt::format("rank{}", rank), hosts[static_cast<std::size_t>(cluster.host_of(rank))]);
+    actor->set_property("instance_id", kJob);
+    actor->set_property("rank", std::to_string(rank));
+    actor->start([&, rank] {
+      if (bytes <= kRealBuffers)
+        MPI_Init(nullptr, nullptr);
+      else
+        smpi_replay_init(kJob, rank, 0);
+      MPI_Barrier(MPI_COMM_WORLD);
+      // Counted from the last arrival, because the barrier lets go of its ranks one after the other.
+      start = std::max(start, s4u::Engine::get_clock());
+      MPI_Allreduce(in, out, static_cast<int>(bytes / 4), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      end = std::max(end, s4u::Engine::get_clock());
+      MPI_Finalize();
+    });
+  }
+  engine->run();
+  if (end <= start) throw Error(selector + " did not come to an end", "the simulation of this row is void");
+  return end - start;
+}
+
+}  // namespace ddl::simulation
