@@ -27,6 +27,10 @@ struct Cluster {
   double local_latency, wire_latency;  // seconds from one GPU to another, in a host and between hosts
   double message_cost;                 // seconds of its sender's time that a message takes, whatever its size
 
+  // Bytes under way on one connection before the next message waits: hides the latency of the wire at its
+  // rate.
+  double connection_window = 128 << 10;
+
   Rank ranks() const { return hosts * gpus; }
   HostIndex host_of(Rank rank) const { return rank / gpus; }
   Rank gpu_of(Rank rank) const { return rank % gpus; }

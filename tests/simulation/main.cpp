@@ -17,7 +17,9 @@ struct Options {
   std::vector<std::string> clusters{"64x4", "48x4", "64x8"};
   std::vector<Bytes> sizes{4096, 1 << 20, 102'400'000, 244'000'000};
   Bytes staging = 16 << 20;
-  bool papers = false;
+  Rank hosts = 0;
+  Bytes window = 128 << 10;
+  bool papers = false, candidates = false;
 };
 
 std::string seconds_text(double seconds) {
@@ -63,6 +65,22 @@ void print_cluster(const Cluster& cluster, const Options& options) {
   for (Bytes bytes : options.sizes) print_size(cluster, bytes, options.staging);
 }
 
+// What the cost model says of each choice, and what the replay makes of it.
+void print_candidates(const Cluster& cluster, const Options& options) {
+  fmt::print("\n{} hosts x {} GPUs, the choices\n{:>10} {:>12} {:>12}\n", cluster.hosts, cluster.gpus, "size",
+             "predicted", "simulated");
+  for (Bytes bytes : options.sizes)
+    for (const Candidate& candidate : our_candidates(cluster, bytes, options.staging)) {
+      std::vector<Plan> plans = our_plans(cluster, candidate.choice);
+      std::optional<Outcome> outcome = simulate(cluster, plans, bytes);
+      fmt::print("{:>10} {:>12} {:>12}   {}, segment {}\n", size_text(bytes),
+                 seconds_text(candidate.predicted.seconds),
+                 outcome ? seconds_text(outcome->seconds) : "failed", plans[0].name,
+                 candidate.choice.segment);
+      std::fflush(stdout);
+    }
+}
+
 void print_papers(Bytes staging) {
   fmt::print(
       "\nScaling efficiency: compute / (compute + all-reduce), and compute / max of both when they overlap "
@@ -94,11 +112,22 @@ int run(int argc, char** argv) {
   app.add_option("--staging", options.staging, "staging memory per rank, as DDL_STAGING_BYTES")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--hosts", options.hosts, "so many hosts instead of the cluster's own")
+      ->check(CLI::Range(2, 4096));
+  app.add_option("--window", options.window, "bytes under way on a connection before the next message waits")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_flag("--candidates", options.candidates, "print all our choices, predicted and simulated, instead");
   app.add_flag("--papers", options.papers, "print the scaling efficiencies of the papers as well");
   CLI11_PARSE(app, argc, argv);
   std::vector<Cluster> clusters;
-  for (const std::string& name : options.clusters) clusters.push_back(find_cluster(name));
-  for (const Cluster& cluster : clusters) print_cluster(cluster, options);
+  for (const std::string& name : options.clusters) {
+    clusters.push_back(find_cluster(name));
+    clusters.back().connection_window = static_cast<double>(options.window);
+    if (options.hosts > 0) clusters.back() = with_hosts(clusters.back(), options.hosts);
+  }
+  for (const Cluster& cluster : clusters)
+    options.candidates ? print_candidates(cluster, options) : print_cluster(cluster, options);
   if (options.papers) print_papers(options.staging);
   return 0;
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "core/plan/planner.hpp"
 #include "isolated.hpp"
 #include "mpi_peers.hpp"
 #include "peers.hpp"
@@ -26,7 +25,7 @@ Outcome replay(const Cluster& cluster, const std::vector<Plan>& plans, Bytes byt
 Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes staging) {
   switch (method) {
     case Method::ours:
-      return replay(cluster, our_plans(cluster, bytes, staging), bytes);
+      return replay(cluster, our_plans(cluster, our_candidates(cluster, bytes, staging)[0].choice), bytes);
     case Method::flat_ring:
       return replay(cluster, flat_ring_plans(cluster, bytes), bytes);
     case Method::double_tree:
@@ -39,6 +38,18 @@ Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes sta
   return {.seconds = simulate_mpi(cluster, bytes, "mvapich2")};
 }
 
+// Host by host; where the GPUs of a host are paired, pairs and halves are dimensions of their own.
+Grid grid_of(const Cluster& cluster) {
+  std::vector<HostIndex> host_of_rank;
+  std::vector<std::int32_t> pair_of_rank;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    host_of_rank.push_back(cluster.host_of(rank));
+    pair_of_rank.push_back(rank / 2);
+  }
+  if (cluster.interior != Interior::paired) return Grid::from_hosts(host_of_rank);
+  return Grid::from_levels(host_of_rank, {{"pair", pair_of_rank}, {"host", host_of_rank}});
+}
+
 }  // namespace
 
 const char* name_of(Method method) {
@@ -46,14 +57,19 @@ const char* name_of(Method method) {
   return kNames[static_cast<int>(method)];
 }
 
-std::vector<Plan> our_plans(const Cluster& cluster, Bytes bytes, Bytes staging) {
-  std::vector<HostIndex> host_of_rank;
-  for (Rank rank = 0; rank < cluster.ranks(); ++rank) host_of_rank.push_back(cluster.host_of(rank));
-  Grid grid = Grid::from_hosts(host_of_rank);
+std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging) {
   PlanLimits limits;
   limits.rails = static_cast<LaneId>(cluster.rails);
   limits.staging = staging;
-  PlanChoice choice = choose(grid, bytes, limits);
+  limits.machine.local = {cluster.local_latency, cluster.message_cost, 1 / cluster.gpu_rate};
+  limits.machine.wire = {cluster.wire_latency, cluster.message_cost, 1 / cluster.rail_rate};
+  limits.machine.gamma = limits.machine.wire_copy = 0;  // as the replay has it
+  limits.machine.rail_rate.assign(static_cast<std::size_t>(cluster.rails), cluster.rail_rate);
+  return candidates(grid_of(cluster), size_class(bytes), limits);
+}
+
+std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice) {
+  Grid grid = grid_of(cluster);
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < cluster.ranks(); ++rank) plans.push_back(make_plan(grid, rank, choice));
   return plans;

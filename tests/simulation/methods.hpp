@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cluster.hpp"
-#include "core/plan/plan.hpp"
+#include "core/plan/planner.hpp"
 
 namespace ddl::simulation {
 
@@ -23,8 +23,11 @@ struct Outcome {
   char plan[160] = "";  // ours: its name
 };
 
-/// The plans of all ranks as the engine would choose them with that much staging memory per rank.
-std::vector<Plan> our_plans(const Cluster& cluster, Bytes bytes, Bytes staging);
+/// What the engine would choose from on that cluster, with that much staging memory per rank; the cost model
+/// knows the numbers of the cluster. The first one is what it would take.
+std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging);
+/// The plans of all ranks for a choice.
+std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice);
 
 /// nullopt when the simulation failed; why is then on stderr. Runs in a process of its own.
 std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging);

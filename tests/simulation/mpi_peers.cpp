@@ -81,10 +81,13 @@ double simulate_mpi(const Cluster& cluster, Bytes bytes, const std::string& sele
     actor->set_property("instance_id", kJob);
     actor->set_property("rank", std::to_string(rank));
     actor->start([&, rank] {
-      if (bytes <= kRealBuffers)
+      if (bytes <= kRealBuffers) {
         MPI_Init(nullptr, nullptr);
-      else
+        // The first call of a two-level algorithm makes its communicators.
+        MPI_Allreduce(in, out, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      } else {
         smpi_replay_init(kJob, rank, 0);
+      }
       MPI_Barrier(MPI_COMM_WORLD);
       // Counted from the last arrival, because the barrier lets go of its ranks one after the other.
       start = std::max(start, s4u::Engine::get_clock());

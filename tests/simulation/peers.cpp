@@ -23,7 +23,7 @@ class Writer {
   }
 
   SliceId slice(SliceId parent, std::uint32_t index, std::uint32_t parts) {
-    plan_.slices.push_back({parent, index, parts});
+    plan_.slices.push_back({parent, index, index + 1, parts});
     return static_cast<SliceId>(plan_.slices.size() - 1);
   }
 

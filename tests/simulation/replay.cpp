@@ -43,6 +43,8 @@ double Replay::run() {
     if (at == under_way_.end()) return;
     Message message = at->second;
     under_way_.erase(at);
+    message.connection->under_way -= message.bytes;
+    start(*message.connection);
     arrive(message);
     intrusive_ptr_release(const_cast<s4u::Activity*>(&activity));
   });
@@ -112,22 +114,37 @@ void Replay::send(Rank rank, const Run& run, const Step& step, double bytes) {
     Rank peer = plan(rank).peers[step.peer + i];
     int expected = plan(peer).find_expected(step.tag, rank);
     if (expected < 0) throw Error(fmt::format("rank {} does not expect a message of rank {}", peer, rank));
-    Message message{rank, peer, run.segment, static_cast<std::uint32_t>(expected)};
-    Way way = platform_.way(rank, peer, step.fabric, step.lane);
-    platform_.count(way, bytes);
+    Connection& way = connection(rank, peer, step.fabric, step.lane);
+    Message message{peer, run.segment, static_cast<std::uint32_t>(expected), bytes, &way};
+    platform_.count(way.way, bytes);
     ++messages_;
     me.busy_until = std::max(me.busy_until, s4u::Engine::get_clock()) + platform_.cluster().message_cost;
-    simgrid::kernel::timer::Timer::set(me.busy_until,
-                                       [this, message, way, bytes] { start(message, way, bytes); });
+    simgrid::kernel::timer::Timer::set(me.busy_until, [this, message] {
+      message.connection->waiting.push_back(message);
+      start(*message.connection);
+    });
   }
 }
 
-void Replay::start(const Message& message, const Way& way, double bytes) {
-  s4u::CommPtr comm = s4u::Comm::sendto_init(way.from, way.to);
-  comm->set_payload_size(static_cast<std::uint64_t>(bytes));
-  under_way_.emplace(comm.get(), message);
-  intrusive_ptr_add_ref(comm.get());  // until it has arrived
-  comm->vetoable_start();
+Replay::Connection& Replay::connection(Rank from, Rank to, Fabric fabric, LaneId lane) {
+  std::uint64_t way = fabric == Fabric::wire ? lane + 1u : 0u;
+  auto key = (static_cast<std::uint64_t>(from) << 24 | static_cast<std::uint64_t>(to)) << 16 | way;
+  auto [at, fresh] = connections_.try_emplace(key);
+  if (fresh) at->second.way = platform_.way(from, to, fabric, lane);
+  return at->second;
+}
+
+void Replay::start(Connection& connection) {
+  while (!connection.waiting.empty() && connection.under_way < platform_.cluster().connection_window) {
+    const Message& message = connection.waiting.front();
+    s4u::CommPtr comm = s4u::Comm::sendto_init(connection.way.from, connection.way.to);
+    comm->set_payload_size(static_cast<std::uint64_t>(message.bytes));
+    connection.under_way += message.bytes;
+    under_way_.emplace(comm.get(), message);
+    intrusive_ptr_add_ref(comm.get());  // until it has arrived
+    comm->vetoable_start();
+    connection.waiting.pop_front();
+  }
 }
 
 void Replay::arrive(const Message& message) {

@@ -2,11 +2,17 @@
 // with the engine's rules (core/collective/operation.hpp): flows are independent, the steps of a flow are
 // done in order, `window` segments are open at once, an empty slice needs no message.
 //
+// From one rank to another over one way messages follow each other as on a connection: the next one starts
+// when less than Cluster::connection_window bytes are on their way. Connections share the links they meet on
+// equally.
+//
 // What is left out: reducing and copying take no time, and a rank's buffers for early messages never fill up.
 // Nothing here is an actor: SimGrid tells when a message has arrived, and the flow that waited for it goes
 // on.
 #pragma once
 
+#include <deque>
+#include <unordered_map>
 #include <vector>
 
 #include "core/plan/plan.hpp"
@@ -33,10 +39,18 @@ class Replay {
     std::vector<std::uint32_t> counter;  // per flow: steps done
     std::vector<bool> arrived;           // per expected message
   };
+  struct Connection;
   struct Message {
-    Rank from, to;
+    Rank to;
     std::uint32_t segment;
     std::uint32_t expected;  // position in the receiver's Plan::expected
+    double bytes;
+    Connection* connection;
+  };
+  struct Connection {
+    Way way;
+    double under_way = 0;  // bytes
+    std::deque<Message> waiting;
   };
   struct RankState {
     SliceTable full, tail;
@@ -53,7 +67,8 @@ class Replay {
   void close(Rank rank, Run& run);
   bool run_step(Rank rank, Run& run, const Step& step);
   void send(Rank rank, const Run& run, const Step& step, double bytes);
-  void start(const Message& message, const Way& way, double bytes);
+  void start(Connection& connection);
+  Connection& connection(Rank from, Rank to, Fabric fabric, LaneId lane);
   void arrive(const Message& message);
   RankState& state(Rank rank) { return states_[static_cast<std::size_t>(rank)]; }
   const Plan& plan(Rank rank) const { return plans_[static_cast<std::size_t>(rank)]; }
@@ -65,6 +80,7 @@ class Replay {
   std::vector<Rank> finished_;
   double end_ = 0;
   std::uint64_t messages_ = 0;
+  std::unordered_map<std::uint64_t, Connection> connections_;
   std::unordered_map<const simgrid::s4u::Activity*, Message> under_way_;
 };
 
