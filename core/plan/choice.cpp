@@ -6,24 +6,159 @@
 namespace ddl {
 namespace {
 
-// Below this many bytes a message costs its latency, whoever carries it: one step beats few bytes.
-constexpr Bytes kExchangeLocal = 16 << 10;
-constexpr Bytes kExchangeHosts = 8 << 10;
 // A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in
 // flight.
 constexpr Bytes kWireBlock = 64 << 10;
-// A segment within a host. The blocks of a window should just not fit the second-level caches: what lies in the
-// shared cache is read twice as fast as what a neighbour's core still holds (16 MiB of two ranks: 128 KiB
+// A segment within a host. The blocks of a window should just not fit the second-level caches: what lies in
+// the shared cache is read twice as fast as what a neighbour's core still holds (16 MiB of two ranks: 128 KiB
 // 2.9 ms, 512 KiB 2.4 ms, 1 MiB 2.05 ms, 4 MiB 1.95 ms).
 constexpr Bytes kLocalSegment = 1 << 20;
 constexpr Bytes kLeastSegment = 2 << 10;
-// Head and slack of one staging block.
-constexpr Bytes kBlockOverhead = 256;
-constexpr int kWindow = 4;
+// A second rail costs messages: not for less than this on each.
+constexpr Bytes kLeastLane = 4 << 10;
+// Beyond this a funnel's one owner has more to do than it saves in messages.
+constexpr Bytes kMostFunnel = 16 << 10;
+// Algorithms that overwrite what they send wait for the wire to have read it; beyond this that costs more
+// than the steps they save.
+constexpr Bytes kMostFinal = 128 << 10;
+// A smaller segment has more messages than there is to overlap.
+constexpr Bytes kLeastCut = 16 << 10;
+constexpr std::size_t kHandful = 6;
 
-Bytes staging_overhead(const Grid& grid, LaneId rails) {
-  return kWindow * kBlockOverhead * static_cast<Bytes>(grid.fanout(0)) * rails;
+// Between two all ways are one.
+Algorithm plainest(Algorithm algorithm, Rank fanout) {
+  if (fanout != 2) return algorithm;
+  if (algorithm == Algorithm::doubling) return Algorithm::exchange;
+  return algorithm == Algorithm::ring || algorithm == Algorithm::halving ? Algorithm::direct : algorithm;
 }
+
+// All combinations that can be worth a thought. Local dimensions are done alike, and so are those on the wire
+// but for the last one: they differ in how many take part, which the same algorithms suit.
+class Proposals {
+ public:
+  Proposals(const Grid& grid, Bytes bytes, const PlanLimits& limits)
+      : grid_(grid), bytes_(bytes), limits_(limits) {
+    for (int d = 0; d < grid.dimensions(); ++d) {
+      if (grid.fanout(d) == 1) continue;
+      last_ = d;
+      (grid.dimension(d).fabric == Fabric::wire ? wire_ : local_) = true;
+    }
+  }
+
+  std::vector<Candidate> ranked() {
+    for (Algorithm local : {Algorithm::direct, Algorithm::funnel, Algorithm::halving}) {
+      if (!local_ && local != Algorithm::direct) continue;
+      if (local == Algorithm::funnel && bytes_ > kMostFunnel) continue;
+      for (Algorithm inner : {Algorithm::ring, Algorithm::halving, Algorithm::direct})
+        for (int last = 0; last < kAlgorithms; ++last) propose(local, inner, static_cast<Algorithm>(last));
+    }
+    std::stable_sort(all_.begin(), all_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.predicted.seconds < b.predicted.seconds;
+    });
+    return distinct();
+  }
+
+ private:
+  void propose(Algorithm local, Algorithm inner, Algorithm last) {
+    PlanChoice choice = plain_choice(grid_, 1);
+    for (int d = 0; d < grid_.dimensions(); ++d) {
+      Algorithm& algorithm = choice.algorithm[static_cast<std::size_t>(d)];
+      bool wire = grid_.dimension(d).fabric == Fabric::wire;
+      if (grid_.fanout(d) > 1)
+        algorithm = plainest(d == last_ ? last : wire ? inner : local, grid_.fanout(d));
+    }
+    // A funnel as the last dimension is an exchange with a detour.
+    if (last == Algorithm::funnel || !is_new(choice)) return;
+    if (wire_ && is_final(last) && bytes_ > kMostFinal) return;
+    for (LaneId rails : {LaneId{1}, limits_.rails}) {
+      choice.share = lanes_over(rails);
+      choice.rail.clear();
+      if (rails == 1) choice.rail = {fastest_rail()};
+      for (Bytes segment : segments(choice.share.size())) propose(choice, segment);
+      if (!wire_ || limits_.rails == 1 || bytes_ < kLeastLane * limits_.rails) break;
+    }
+  }
+
+  // Grids of few dimensions make the same choice in several ways.
+  bool is_new(const PlanChoice& choice) {
+    if (std::find(done_.begin(), done_.end(), choice.algorithm) != done_.end()) return false;
+    done_.push_back(choice.algorithm);
+    return true;
+  }
+
+  void propose(PlanChoice& choice, Bytes segment) {
+    choice.segment = segment;
+    if (Bytes need = staging_need(grid_, choice); need > limits_.staging) {
+      choice.segment = 0;
+      Bytes blocks = staging_need(grid_, choice);
+      if (blocks >= limits_.staging) return;
+      double fits = static_cast<double>(limits_.staging - blocks) / static_cast<double>(need - blocks);
+      choice.segment = static_cast<Bytes>(fits * static_cast<double>(segment)) / 64 * 64;
+      if (choice.segment < std::min(kLeastSegment, segment)) return;
+    }
+    all_.push_back({choice, predict(grid_, choice, bytes_, limits_.machine)});
+  }
+
+  std::vector<std::uint32_t> lanes_over(LaneId rails) const {
+    if (rails == 1) return {1};
+    std::vector<double> rates = limits_.machine.rail_rate;
+    rates.resize(rails, 1 / limits_.machine.wire.beta);
+    return shares_of(rates);
+  }
+
+  LaneId fastest_rail() const {
+    const std::vector<double>& rates = limits_.machine.rail_rate;
+    auto end =
+        rates.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rates.size(), limits_.rails));
+    return static_cast<LaneId>(std::max_element(rates.begin(), end) - rates.begin());
+  }
+
+  // The size that suits caches and messages; on the wire also smaller ones, so that the dimensions of a
+  // middling buffer overlap. Never more than the buffer.
+  std::vector<Bytes> segments(std::size_t lanes) const {
+    Bytes whole = std::max(kLeastSegment, (bytes_ + 63) / 64 * 64);
+    if (limits_.segment) return {std::clamp(limits_.segment / 64 * 64, kLeastSegment, whole)};
+    if (!wire_) return {std::min(kLocalSegment, whole)};
+    Bytes base = kWireBlock * lanes;
+    for (int d = 0; d < grid_.dimensions(); ++d) base *= static_cast<Bytes>(grid_.fanout(d));
+    std::vector<Bytes> sizes;
+    for (Bytes cut : {1, 2, 4, 8}) {
+      Bytes size = std::max(kLeastSegment, std::min(base, whole) / cut / 64 * 64);
+      if (sizes.empty() || (sizes.back() != size && size >= kLeastCut)) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  // The best of each combination, a handful.
+  std::vector<Candidate> distinct() {
+    std::vector<Candidate> few;
+    for (Candidate& candidate : all_) {
+      auto same = [&](const Candidate& other) {
+        return other.choice.algorithm == candidate.choice.algorithm &&
+               other.choice.share == candidate.choice.share;
+      };
+      if (few.size() < kHandful && std::none_of(few.begin(), few.end(), same))
+        few.push_back(std::move(candidate));
+    }
+    if (few.empty()) few.push_back(fallback());
+    return few;
+  }
+
+  // What always works, however little staging there is.
+  Candidate fallback() const {
+    PlanChoice choice = plain_choice(grid_, 1);
+    choice.segment = kLeastSegment;
+    return {choice, predict(grid_, choice, bytes_, limits_.machine)};
+  }
+
+  const Grid& grid_;
+  Bytes bytes_;
+  const PlanLimits& limits_;
+  int last_ = -1;  // the last dimension that joins anything
+  bool wire_ = false, local_ = false;
+  std::vector<std::vector<Algorithm>> done_;
+  std::vector<Candidate> all_;
+};
 
 }  // namespace
 
@@ -35,44 +170,21 @@ const char* algorithm_name(Algorithm algorithm) {
 
 Bytes size_class(Bytes bytes) { return std::max<Bytes>(64, std::bit_ceil(bytes)); }
 
-PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+PlanChoice plain_choice(const Grid& grid, LaneId lanes) {
   PlanChoice choice;
-  bool wire = grid.dimensions() > 1;
-  bytes = size_class(bytes);
-  choice.window = kWindow;
-  choice.algorithm.push_back(!wire && bytes * static_cast<Bytes>(grid.ranks() - 1) <= kExchangeLocal
-                                 ? Algorithm::exchange
-                                 : Algorithm::direct);
-  bool small = bytes <= kExchangeHosts;
-  choice.algorithm.resize(static_cast<std::size_t>(grid.dimensions()),
-                          small ? Algorithm::exchange : Algorithm::ring);
-  choice.share.assign(wire && !small ? limits.rails : LaneId{1}, 1);
-
-  Bytes segment = kLocalSegment;
-  if (wire) {
-    Bytes blocks = static_cast<Bytes>(grid.fanout(0)) * choice.share.size();
-    for (int d = 1; d < grid.dimensions(); ++d) blocks *= static_cast<Bytes>(grid.fanout(d));
-    segment = blocks * kWireBlock;
-  }
-  if (limits.segment) segment = limits.segment;
-  Bytes overhead = staging_overhead(grid, limits.rails);
-  Bytes room = limits.staging > overhead ? (limits.staging - overhead) / kWindow : 0;
-  segment = std::clamp(segment, kLeastSegment, std::max(kLeastSegment, room));
-  choice.segment = segment / 64 * 64;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    choice.algorithm.push_back(grid.dimension(d).fabric == Fabric::local ? Algorithm::direct
+                                                                         : Algorithm::ring);
+  choice.share.assign(lanes, 1);
   return choice;
 }
 
-Bytes wanted_staging(const Grid& grid, const PlanLimits& limits) {
-  PlanLimits free = limits;
-  free.staging = ~Bytes{0} >> 1;
-  Bytes largest = 0;
-  for (Bytes bytes = 64; bytes <= Bytes{1} << 30; bytes *= 2)
-    largest = std::max(largest, choose(grid, bytes, free).segment);
-  return std::min(limits.staging, largest * kWindow + staging_overhead(grid, limits.rails));
+std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  return Proposals(grid, bytes, limits).ranked();
 }
 
-Bytes least_staging(const Grid& grid, LaneId rails) {
-  return kWindow * kLeastSegment + staging_overhead(grid, rails);
+PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  return candidates(grid, size_class(bytes), limits)[0].choice;
 }
 
 }  // namespace ddl

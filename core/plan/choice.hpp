@@ -1,8 +1,12 @@
 // PlanChoice: everything a plan depends on besides grid and rank; and how it is chosen for a size.
+//
+// Candidates are made from the grid, and ranked by the cost model. All of it is pure and takes the same
+// arguments on all ranks, so that all choose alike.
 #pragma once
 
 #include <vector>
 
+#include "core/plan/cost.hpp"
 #include "core/plan/grid.hpp"
 #include "core/plan/plan.hpp"
 
@@ -41,16 +45,32 @@ struct PlanChoice {
 /// What is known about the machine when a plan is chosen; equal on all ranks.
 struct PlanLimits {
   LaneId rails = 1;
-  Bytes staging = 0;  // shared memory of the communicator: window × segment stays below it
+  Bytes staging = 0;  // shared memory of the communicator: what a choice needs of it stays below
   Bytes segment = 0;  // asked for by the user, 0: free choice
+  Machine machine{};
+};
+
+struct Candidate {
+  PlanChoice choice;
+  Prediction predicted;
 };
 
 /// Largest buffer of the class that `bytes` falls in: plans are made and kept per class.
 Bytes size_class(Bytes bytes);
 
-/// The choice for a buffer of that many bytes. Equal on all ranks because the arguments are.
+/// Direct within hosts, rings between them: works everywhere, the yardstick for everything else. Its segment
+/// is for the caller to set.
+PlanChoice plain_choice(const Grid& grid, LaneId lanes);
+
+/// A handful of choices for a buffer of that many bytes, the one predicted to be the fastest first; no two
+/// differ in their segment alone. Never empty.
+std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits);
+
+/// The first candidate for the size class.
 PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 
+/// Staging that the plan of any rank takes at most: a block for each of its sends within the host.
+Bytes staging_need(const Grid& grid, const PlanChoice& choice);
 /// Staging that a communicator of this grid can use, and needs at the very least.
 Bytes wanted_staging(const Grid& grid, const PlanLimits& limits);
 Bytes least_staging(const Grid& grid, LaneId rails);

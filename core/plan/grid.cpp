@@ -30,7 +30,10 @@ Grid Grid::regular(std::vector<Dimension> dimensions) {
   Grid grid;
   grid.ranks_ = static_cast<Rank>(product);
   grid.dimensions_ = std::move(dimensions);
-  for (Dimension& dimension : grid.dimensions_) dimension.stride = std::max<Rank>(1, dimension.stride);
+  for (Dimension& dimension : grid.dimensions_) {
+    dimension.stride = std::max<Rank>(1, dimension.stride);
+    dimension.smallest = dimension.extent;
+  }
   return grid;
 }
 

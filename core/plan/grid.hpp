@@ -31,6 +31,8 @@ struct Dimension {
   Rank extent = 1;                // size of its largest group
   Rank stride = 1;                // regular grids: distance between neighbours in rank numbers; 0 in a tree
   Fabric fabric = Fabric::local;  // local: all its groups lie within hosts
+  Rank smallest = 0;              // size of its smallest group; 0: like the largest
+  bool mixed = false;             // wire, and yet some members of a group share a host
 };
 
 /// One level of nodes above the ranks, for Grid::from_levels.

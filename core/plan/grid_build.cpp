@@ -68,11 +68,16 @@ class Grid::Builder {
   }
 
   void add(const std::string& joins, TreeLevel level, std::vector<NodeId> above) {
-    std::size_t extent = 0;
-    for (const auto& group : level.children) extent = std::max(extent, group.size());
+    std::size_t extent = 0, smallest = order_.size();
+    for (const auto& group : level.children) {
+      extent = std::max(extent, group.size());
+      smallest = std::min(smallest, group.size());
+    }
     // A level of single children joins nothing, and its nodes are numbered as the children are.
     if (extent == 1 && !grid_.levels_.empty()) return;
-    Dimension dimension{joins, static_cast<Rank>(extent), 0, fabric_below(above)};
+    Dimension dimension{joins, static_cast<Rank>(extent), 0, fabric_below(above),
+                        static_cast<Rank>(smallest)};
+    dimension.mixed = dimension.fabric == Fabric::wire && !hosts_stay_whole(above);
     nodes_ = static_cast<Rank>(level.children.size());
     node_of_ = std::move(above);
     grid_.levels_.push_back(std::move(level));
@@ -84,6 +89,14 @@ class Grid::Builder {
     for (std::size_t r = 0; r < above.size(); ++r)
       if (host.try_emplace(above[r], host_of_[r]).first->second != host_of_[r]) return Fabric::wire;
     return Fabric::local;
+  }
+
+  // True when no host lies in two children of a node.
+  bool hosts_stay_whole(const std::vector<NodeId>& above) const {
+    std::map<std::pair<NodeId, HostIndex>, NodeId> child;
+    for (std::size_t r = 0; r < above.size(); ++r)
+      if (child.try_emplace({above[r], host_of_[r]}, node_of_[r]).first->second != node_of_[r]) return false;
+    return true;
   }
 
   // The rank at the left edge below a node.
@@ -102,9 +115,15 @@ class Grid::Builder {
       const std::vector<NodeId>& group = children[0];
       grid_.dimensions_[d].stride = extent == 1 ? 1 : first_rank(group[1], d) - first_rank(group[0], d);
     }
-    bool regular = numbers_the_ranks() && places_lie_on_strides() && hosts_follow_dimensions();
+    bool regular =
+        none_is_mixed() && numbers_the_ranks() && places_lie_on_strides() && hosts_follow_dimensions();
     for (Dimension& dimension : grid_.dimensions_) dimension.stride = regular ? dimension.stride : 0;
     return regular;
+  }
+
+  bool none_is_mixed() const {
+    return std::none_of(grid_.dimensions_.begin(), grid_.dimensions_.end(),
+                        [](const Dimension& dimension) { return dimension.mixed; });
   }
 
   bool numbers_the_ranks() const {

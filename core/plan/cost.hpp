@@ -1,0 +1,78 @@
+// The cost model: what a choice would take on a machine. Pure, microseconds, the same on all ranks.
+//
+// A segment goes through its stages one after the other: down the dimensions with a reduce-scatter each, up
+// again with an all-gather each. A stage of dimension d, whose groups have p members and whose pieces have n
+// bytes, costs for instance as a ring
+//
+//   (p-1) (alpha + s o)  +  s n (p-1)/p beta  +  n (p-1)/p gamma
+//
+// where s is the number of ranks of a host that use the fabric at the same time: the groups of a host share
+// its NICs. Several segments are under way at once and keep wire and cores busy together, so that for S
+// segments
+//
+//   T = t + (S - 1) max(wire time, core time, t / window)        t: all stages of one segment
+//
+// which is the sum of all stages for one segment and the busiest fabric for many. Messages are those of one
+// rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+class Grid;
+struct PlanChoice;
+enum class Algorithm : std::uint8_t;
+
+struct FabricCost {
+  double alpha;     // seconds a step takes however short it is
+  double overhead;  // seconds per message of a step, sent and received
+  double beta;      // seconds per byte
+};
+
+/// A machine in numbers. The defaults are of a host of a few cores and Ethernet of 1 Gbit/s, which is where
+/// choosing wrongly costs most; what is known better replaces them.
+struct Machine {
+  // Through staging memory that stays in the shared cache: one copy in, read by all. From 2 ranks: a step is
+  // a message and its discovery, exchange beats cutting up to 16 KiB, 16 MiB take 2.05 ms.
+  FabricCost local = {0.8e-6, 0.1e-6, 0.072e-9};
+  // UCX over TCP: the step includes two passes through the kernel; 119.5 MB/s of payload. Exchange beats a
+  // ring of 4 hosts up to 8 KiB, which fixes alpha.
+  FabricCost wire = {18e-6, 2e-6, 8.37e-9};
+  double gamma = 0.1e-9;      // seconds per byte read and added
+  double wire_copy = 0.3e-9;  // seconds of a core per byte sent between hosts and received
+  // What algorithms lose on the wire against a ring, whose streams never stop: many senders to one receiver
+  // at once, and partners that change from step to step.
+  double incast = 1.06, turnover = 1.03;
+  double cores = 0;               // of a host; 0: one for each rank
+  double memory_ranks = 0;        // ranks of a host that can copy at full speed at once; 0: all
+  std::vector<double> rail_rate;  // bytes per second of each rail; empty: 1 / wire.beta
+};
+
+/// One verb on one dimension, all lanes together.
+struct StageCost {
+  std::string verb;  // "reduce-scatter", "all-gather", "all-reduce", "reduce", "broadcast"
+  int dimension = 0;
+  Algorithm algorithm{};
+  double messages = 0;  // that a rank sends, over all segments
+  Bytes bytes = 0;      // that a rank sends
+  double seconds = 0;   // if it ran by itself; stages overlap
+};
+
+struct Prediction {
+  double seconds = 0;
+  double segments = 1;
+  std::vector<StageCost> stages;  // in the order of the first lane
+};
+
+Prediction predict(const Grid& grid, const PlanChoice& choice, Bytes bytes, const Machine& machine);
+
+/// Whole weights for lanes in proportion to these rates, of 16 to 32 parts in all: fine enough for rails to
+/// finish within a few percent of each other, coarse enough for cuts to stay at cache lines.
+std::vector<std::uint32_t> shares_of(const std::vector<double>& rates);
+
+}  // namespace ddl

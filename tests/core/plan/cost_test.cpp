@@ -1,0 +1,123 @@
+#include "core/plan/cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/plan/check.hpp"
+#include "tests/core/plan/plans.hpp"
+
+namespace ddl {
+namespace {
+
+using test::choice_for;
+using test::hosts_of;
+using test::plans_of;
+
+constexpr Bytes kMiB = 1 << 20;
+
+Grid hosts(int number, int ranks) {
+  return Grid::from_hosts(hosts_of(std::vector<int>(static_cast<std::size_t>(number), ranks)));
+}
+
+PlanChoice in_segments(PlanChoice choice, Bytes segment) {
+  choice.segment = segment;
+  return choice;
+}
+
+}  // namespace
+
+TEST(Cost, ManySegmentsOfARingTakeWhatTheWireTakesHoweverManyRanksShareIt) {
+  Machine machine;
+  for (int ranks : {1, 2, 4}) {
+    Grid grid = hosts(4, ranks);
+    PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB / 2);
+    double limit = 2 * 0.75 * 16 * kMiB * machine.wire.beta;
+    double predicted = predict(grid, choice, 16 * kMiB, machine).seconds;
+    EXPECT_GT(predicted, limit);
+    EXPECT_LT(predicted, limit * 1.03) << ranks;
+  }
+}
+
+TEST(Cost, RailsOfUnequalSpeedFinishTogether) {
+  Machine machine;
+  machine.rail_rate = {120e6, 60e6};
+  EXPECT_EQ(shares_of(machine.rail_rate), (std::vector<std::uint32_t>{2, 1}));
+  Grid grid = hosts(4, 2);
+  auto seconds = [&](std::vector<std::uint32_t> share) {
+    return predict(grid,
+                   in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring, std::move(share)), kMiB),
+                   16 * kMiB, machine)
+        .seconds;
+  };
+  double limit = 2 * 0.75 * 16 * kMiB / 180e6;
+  EXPECT_LT(seconds({2, 1}), limit * 1.03);
+  EXPECT_GT(seconds({1, 1}), limit * 1.3);
+  EXPECT_GT(seconds({1}), limit * 1.4);
+}
+
+TEST(Cost, SharesFollowTheRatesWithinAFewPercent) {
+  EXPECT_EQ(shares_of({5, 5, 5}), (std::vector<std::uint32_t>{1, 1, 1}));
+  EXPECT_EQ(shares_of({7}), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(shares_of({3, 0}), (std::vector<std::uint32_t>{1, 0}));
+  for (std::vector<double> rates : {std::vector<double>{119, 58}, {1000, 940, 310}, {25, 12.5, 100}}) {
+    std::vector<std::uint32_t> shares = shares_of(rates);
+    double rate = 0, weight = 0;
+    for (std::size_t i = 0; i < rates.size(); ++i) rate += rates[i], weight += shares[i];
+    for (std::size_t i = 0; i < rates.size(); ++i) EXPECT_LT(shares[i] / weight * rate / rates[i], 1.05);
+  }
+}
+
+TEST(Cost, OneSegmentIsTheSumOfItsStages) {
+  Grid grid = test::blocks({2, 3, 4}, 1);
+  PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::halving), kMiB);
+  Prediction prediction = predict(grid, choice, kMiB, {});
+  double sum = 0;
+  for (const StageCost& stage : prediction.stages) sum += stage.seconds;
+  ASSERT_EQ(prediction.stages.size(), 6u);
+  EXPECT_EQ(prediction.stages[0].verb, "reduce-scatter");
+  EXPECT_EQ(prediction.stages[5].verb, "all-gather");
+  EXPECT_EQ(prediction.stages[5].dimension, 0);
+  EXPECT_NEAR(prediction.seconds, sum, 1e-12);
+}
+
+TEST(Cost, BytesAndMessagesOnTheWireAreThoseOfThePlan) {
+  for (Algorithm algorithm :
+       {Algorithm::direct, Algorithm::ring, Algorithm::exchange, Algorithm::doubling, Algorithm::halving})
+    for (int number : {2, 4, 8}) {
+      Grid grid = hosts(number, 2);
+      PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, algorithm), kMiB);
+      double messages = 0;
+      Bytes bytes = 0;
+      for (const StageCost& stage : predict(grid, choice, kMiB, {}).stages) {
+        if (grid.dimension(stage.dimension).fabric == Fabric::local) continue;
+        messages += stage.messages;
+        bytes += stage.bytes;
+      }
+      std::vector<Plan> plans = plans_of(grid, choice);
+      double sends = 0;
+      for (const Step& step : plans[0].steps)
+        if (step.verb == Verb::send && step.fabric == Fabric::wire) sends += step.peers;
+      EXPECT_EQ(messages, sends) << plans[0].name;
+      EXPECT_EQ(bytes, check_plans(plans, kMiB / 4, 4).wire_sent[0] * 4) << plans[0].name;
+    }
+}
+
+TEST(Cost, RanksThatShareACoreTakeLonger) {
+  Grid grid = hosts(1, 4);
+  PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB / 4);
+  Machine two_cores;
+  two_cores.cores = 2;
+  EXPECT_NEAR(predict(grid, choice, 16 * kMiB, two_cores).seconds,
+              2 * predict(grid, choice, 16 * kMiB, {}).seconds, 1e-4);
+}
+
+TEST(Cost, NothingTakesNoTimeButItsSteps) {
+  Grid grid = hosts(2, 1);
+  PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), 4096);
+  double seconds = predict(grid, choice, 0, {}).seconds;
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, 1e-4);
+}
+
+}  // namespace ddl

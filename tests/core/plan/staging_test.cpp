@@ -1,0 +1,57 @@
+// The bound on staging memory against the blocks that plans really send.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/transport/shared_memory.hpp"
+#include "tests/core/plan/plans.hpp"
+
+namespace ddl {
+namespace {
+
+// As the communicator lays its blocks out: one for each local send, with slack for other cuts.
+Bytes blocks_of(const Plan& plan) {
+  constexpr Bytes kSlack = 128;
+  SliceTable table;
+  table.compute(plan, plan.segment, 1);
+  Bytes bytes = 0;
+  for (const Step& step : plan.steps)
+    if (step.verb == Verb::send && step.fabric == Fabric::local)
+      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
+  return bytes * static_cast<Bytes>(plan.window);
+}
+
+void expect_room(const Grid& grid, const PlanChoice& choice) {
+  Bytes most = 0;
+  for (const Plan& plan : test::plans_of(grid, choice)) most = std::max(most, blocks_of(plan));
+  EXPECT_LE(most, staging_need(grid, choice)) << describe(grid, choice);
+}
+
+}  // namespace
+
+TEST(Staging, NoRankOfNoPlanNeedsMoreThanIsReserved) {
+  std::vector<Grid> grids = {Grid::from_hosts(test::hosts_of({7})),
+                             Grid::from_hosts(test::hosts_of({2, 1, 3})),
+                             Grid::from_hosts(test::hosts_of({1, 5, 5, 8})),
+                             Grid::from_hosts(test::round_robin(4, 8)),
+                             Grid::from_dims(test::hosts_of({2, 2, 2, 2}), std::vector<Rank>{4, 2}),
+                             Grid::from_dims(test::hosts_of({8, 8}), std::vector<Rank>{2, 4, 2})};
+  for (const Grid& grid : grids)
+    for (Algorithm first : {Algorithm::direct, Algorithm::ring, Algorithm::halving, Algorithm::funnel})
+      for (int rest = 0; rest < kAlgorithms; ++rest)
+        for (Bytes segment : {Bytes{2048}, Bytes{1} << 20})
+          for (std::vector<std::uint32_t> share : {std::vector<std::uint32_t>{1}, {2, 1}}) {
+            if (grid.dimensions() > 2 && is_final(static_cast<Algorithm>(rest))) continue;
+            PlanChoice choice = test::choice_for(grid, first, static_cast<Algorithm>(rest), share);
+            if (grid.dimensions() == 1) choice.algorithm = {static_cast<Algorithm>(rest)};
+            choice.segment = segment;
+            expect_room(grid, choice);
+          }
+}
+
+TEST(Staging, NothingIsStagedWhereNoHostHasTwoRanks) {
+  Grid grid = Grid::from_hosts(test::hosts_of({1, 1, 1}));
+  EXPECT_EQ(wanted_staging(grid, {2, Bytes{16} << 20}), 0u);
+}
+
+}  // namespace ddl
