@@ -28,6 +28,7 @@ Which ranks, where
 Looking before and after
   --dry-run                print what would be done and mpirun's command line, start nothing
   --topology[=FILE]        draw the machines as text, or into FILE.svg or FILE.json; needs no program
+  --explain                print the plans for a few sizes with their predicted times; needs no program
   --compare                run under plain mpirun, then under the engine; print times and ratio
   --report FILE            a JSON report: calls and bytes by engine and by original, and why
   -v, --verbose            print mpirun's command line before starting

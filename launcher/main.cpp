@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <thread>
 
 #include "core/base/env.hpp"
 #include "launcher/compare.hpp"
+#include "launcher/explain.hpp"
 #include "launcher/help.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/program.hpp"
@@ -90,6 +92,10 @@ int run(const Words& args) {
   Surroundings world = real_surroundings();
   check_variables(options, world);
   Allocation allocation = resolve_allocation(options, world);
+  if (options.explain) {
+    print_out(explain(options, allocation, world, std::thread::hardware_concurrency()));
+    return 0;
+  }
   MpirunInfo mpirun = find_mpirun();
   if (options.verbose && mpirun.command != "mpirun")
     print_note(fmt::format("the mpirun on PATH is not Open MPI's, {} is used", mpirun.command));

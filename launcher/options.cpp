@@ -91,7 +91,7 @@ const std::vector<OwnOption>& own_options() {
       {{"compare"}, Takes::nothing, [](O o, V) { o.compare = true; }},
       {{"report"}, Takes::a_value, [](O o, V v) { o.report_file = v; }},
       {{"topology"}, Takes::perhaps, set_topology},
-      {{"explain"}, Takes::nothing, [](O, V) { not_in_this_version("explain"); }},
+      {{"explain"}, Takes::nothing, [](O o, V) { o.explain = true; }},
       {{"timeline"}, Takes::a_value, [](O, V) { not_in_this_version("timeline"); }},
       {{"m", "mode"}, Takes::a_value, set_mode},
       {{"ddlarg", "ddloption"}, Takes::a_value, [](O o, V v) { o.ddl_args.push_back(v); }},
@@ -169,7 +169,7 @@ class Parser {
   bool read_program() {
     AppContext& app = options_.apps.back();
     if (at_ == words_.size()) {
-      if (options_.topology && options_.apps.size() == 1) return false;
+      if ((options_.topology || options_.explain) && options_.apps.size() == 1) return false;
       throw UsageError("no program is given", "there is nothing to start",
                        "write ddlrun [options] program [args]");
     }

@@ -26,7 +26,7 @@ struct PassedOption {
 /// One program of the job with its own options.
 struct AppContext {
   std::vector<PassedOption> options;
-  std::string program;  // "" when none was given (allowed with --topology)
+  std::string program;  // "" when none was given (allowed with --topology and --explain)
   Words args;
 };
 
@@ -41,7 +41,7 @@ struct Options {
   bool no_ddl_options = false;
   std::optional<std::uint64_t> aisles, racks, nodes, accelerators;
   bool tcp = false, verbose = false, skip_checks = false, dry_run = false, compare = false;
-  bool topology = false;
+  bool topology = false, explain = false;
   std::string topology_file;  // "" text on the terminal
   std::string report_file;
 

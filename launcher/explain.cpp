@@ -1,0 +1,171 @@
+#include "launcher/explain.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/env.hpp"
+#include "core/base/error.hpp"
+#include "core/base/partition.hpp"
+#include "core/plan/planner.hpp"
+#include "launcher/mpirun_options.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Bytes kSizes[] = {Bytes{4} << 10, Bytes{64} << 10, Bytes{1} << 20, Bytes{16} << 20,
+                            Bytes{256} << 20};
+
+std::string size_text(Bytes bytes) {
+  if (bytes >= 1 << 20) return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20));
+  if (bytes >= 1 << 10) return fmt::format("{:.4g} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{} B", bytes);
+}
+
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+// Ranks over all programs; nothing when one of them does not say.
+std::uint64_t ranks_asked(const Options& options) {
+  std::uint64_t ranks = 0;
+  for (const AppContext& app : options.apps) {
+    std::uint64_t own = 0;
+    for (const PassedOption& option : app.options)
+      if (is_rank_count(option.name)) own = parse_number(option.values[0]);
+    if (own == 0) return 0;
+    ranks += own;
+  }
+  return ranks;
+}
+
+bool mapped_by_node(const Options& options) {
+  for (const AppContext& app : options.apps)
+    for (const PassedOption& option : app.options)
+      if (option.name == "bynode" || (option.name == "map-by" && option.values[0].rfind("node", 0) == 0))
+        return true;
+  return false;
+}
+
+// The variables as the ranks will see them.
+Env variables_of_ranks(const Options& options, const Surroundings& world) {
+  Words entries = world.entries;
+  for (const std::string& entry : options.values_of([](std::string_view name) { return name == "x"; }))
+    entries.push_back(entry);
+  return parse_env(entries);
+}
+
+std::vector<HostIndex> fake_hosts(const std::vector<int>& sizes, std::size_t ranks) {
+  std::vector<HostIndex> hosts;
+  for (std::size_t h = 0; h < sizes.size(); ++h)
+    hosts.insert(hosts.end(), static_cast<std::size_t>(std::max(0, sizes[h])), static_cast<HostIndex>(h));
+  if (hosts.size() != ranks) hosts.assign(ranks, 0);  // the engine refuses it with a message of its own
+  return hosts;
+}
+
+Grid grid_of(const Options& options, const std::vector<HostIndex>& hosts) {
+  std::size_t colon = options.mode.find(':');
+  if (colon == std::string::npos) return Grid::from_hosts(hosts);
+  std::vector<Rank> dims;
+  for (const std::string& extent : split(options.mode.substr(colon + 1), 'x'))
+    dims.push_back(static_cast<Rank>(std::min<std::uint64_t>(parse_number(extent), 1u << 30)));
+  return Grid::from_dims(hosts, dims);
+}
+
+// Staging as a communicator of all ranks would get it.
+PlanLimits limits_of(const Env& env, const Grid& grid) {
+  PlanLimits limits;
+  limits.rails = static_cast<LaneId>(std::max<std::size_t>(1, split(env.rails, ',').size()));
+  limits.staging = env.staging_bytes;
+  limits.segment = env.segment_bytes;
+  Bytes wanted = round_up(wanted_staging(grid, limits), 4096);
+  if (wanted > 0) limits.staging = std::min(limits.staging, wanted);
+  return limits;
+}
+
+std::string stage_lines(const Grid& grid, const Prediction& predicted) {
+  std::string text;
+  for (const StageCost& stage : predicted.stages)
+    text += fmt::format("            {:<15}{:<8}{:<10}{:>7.0f} messages {:>10}  {}\n", stage.verb,
+                        grid.dimension(stage.dimension).name, algorithm_name(stage.algorithm), stage.messages,
+                        size_text(stage.bytes), time_text(stage.seconds));
+  return text;
+}
+
+std::string explain_size(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  std::vector<Candidate> all = candidates(grid, size_class(bytes), limits);
+  const Candidate& chosen = all[0];
+  auto segments = static_cast<std::uint64_t>(chosen.predicted.segments);
+  std::string text = fmt::format("{:>8}  {}: {}{}\n", size_text(bytes), describe(grid, chosen.choice),
+                                 time_text(chosen.predicted.seconds),
+                                 segments > 1 ? fmt::format(", {} segments of {}, whose stages overlap",
+                                                            segments, size_text(chosen.choice.segment))
+                                              : std::string());
+  text += stage_lines(grid, chosen.predicted);
+  if (all.size() > 1)
+    text +=
+        fmt::format("            instead of {}: {}, {:.2f} times as long\n", describe(grid, all[1].choice),
+                    time_text(all[1].predicted.seconds), all[1].predicted.seconds / chosen.predicted.seconds);
+  return text;
+}
+
+std::string assumptions(const Grid& grid, const PlanLimits& limits) {
+  const Machine& machine = limits.machine;
+  std::string text =
+      fmt::format("assumed   in a host {} a step, {:.3g} GB/s copied, {:.3g} GB/s added\n",
+                  time_text(machine.local.alpha), 1e-9 / machine.local.beta, 1e-9 / machine.gamma);
+  for (int d = 0; d < grid.dimensions(); ++d)
+    if (grid.dimension(d).fabric == Fabric::wire && grid.fanout(d) > 1)
+      return text + fmt::format("          between hosts {} a step, {:.4g} MB/s on each of {} rail{}\n",
+                                time_text(machine.wire.alpha), 1e-6 / machine.wire.beta, limits.rails,
+                                limits.rails > 1 ? "s"
+                                                 : ""
+                                                   " (DDL_RAILS names more)");
+  return text;
+}
+
+}  // namespace
+
+std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
+                                      const Surroundings& world, std::uint64_t cores) {
+  bool here = allocation.source == AllocationSource::this_machine;
+  std::vector<std::uint64_t> slots;
+  for (const HostSlots& host : allocation.hosts)
+    slots.push_back(host.slots ? host.slots : here ? std::max<std::uint64_t>(1, cores) : 1);
+  std::uint64_t ranks = ranks_asked(options);
+  if (ranks == 0) ranks = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0});
+  std::vector<HostIndex> hosts;
+  bool by_node = mapped_by_node(options);
+  // More ranks than slots go round again, as under --oversubscribe.
+  for (std::vector<std::uint64_t> left; hosts.size() < ranks;) {
+    if (std::all_of(left.begin(), left.end(), [](std::uint64_t slot) { return slot == 0; })) left = slots;
+    for (std::size_t h = 0; h < left.size() && hosts.size() < ranks; ++h)
+      for (std::uint64_t take = by_node ? std::min<std::uint64_t>(1, left[h]) : left[h];
+           take > 0 && hosts.size() < ranks; --take, --left[h])
+        hosts.push_back(static_cast<HostIndex>(h));
+  }
+  std::vector<int> fake = variables_of_ranks(options, world).fake_hosts;
+  return here && !fake.empty() ? fake_hosts(fake, hosts.size()) : hosts;
+}
+
+std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
+                    std::uint64_t cores) {
+  std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
+  Grid grid = grid_of(options, hosts);
+  PlanLimits limits = limits_of(variables_of_ranks(options, world), grid);
+  std::string extents;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    extents += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
+  std::string text = fmt::format("ranks     {} from {}, as {}{}\n", hosts.size(), name_of(allocation.source),
+                                 extents, grid.is_regular() ? "" : " at most (groups are unequal)");
+  text += assumptions(grid, limits);
+  if (grid.ranks() == 1) return text + "one rank has nothing to reduce\n";
+  text += "\n";
+  for (Bytes bytes : kSizes) text += explain_size(grid, bytes, limits) + "\n";
+  return text;
+}
+
+}  // namespace ddl

@@ -1,0 +1,24 @@
+// --explain: the plans the engine would use, with their predicted times and the runners-up they beat, for a
+// few sizes. The numbers come from the functions that the engine chooses with. Pure; nothing is started, so
+// what only the hosts know (their rails, their speed) is assumed and said to be.
+#pragma once
+
+#include <vector>
+
+#include "core/base/types.hpp"
+#include "launcher/allocation.hpp"
+#include "launcher/options.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace ddl {
+
+/// The host of each rank as mpirun would map them: by slot, or by node when asked; from -np, the allocation
+/// and DDL_FAKE_HOSTS. `cores`: slots of a host that has no number, as mpirun counts them on this machine.
+std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
+                                      const Surroundings& world, std::uint64_t cores);
+
+/// What --explain prints. UsageError when the dimensions of -m do not fit the ranks.
+std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
+                    std::uint64_t cores);
+
+}  // namespace ddl

@@ -1,0 +1,86 @@
+#include "launcher/explain.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "core/base/error.hpp"
+#include "core/plan/planner.hpp"
+#include "tests/launcher/fake_surroundings.hpp"
+
+namespace ddl {
+namespace {
+
+struct Case {
+  explicit Case(Words words)
+      : options(parse_options(words)), allocation(resolve_allocation(options, view())) {}
+  Surroundings view() const { return world.view(); }
+  std::vector<HostIndex> hosts() const { return expected_hosts(options, allocation, view(), 2); }
+  std::string text() const { return explain(options, allocation, view(), 2); }
+
+  FakeWorld world;
+  Options options;
+  Allocation allocation;
+};
+
+using Hosts = std::vector<HostIndex>;
+
+}  // namespace
+
+TEST(Explain, RanksAreExpectedWhereMpirunPutsThem) {
+  EXPECT_EQ(Case({"--explain", "-H", "a:2,b:1"}).hosts(), (Hosts{0, 0, 1}));
+  EXPECT_EQ(Case({"--explain", "-np", "3", "-H", "a:2,b:2"}).hosts(), (Hosts{0, 0, 1}));
+  EXPECT_EQ(Case({"--explain", "--map-by", "node", "-H", "a:3,b:1"}).hosts(), (Hosts{0, 1, 0, 0}));
+  EXPECT_EQ(Case({"--explain", "-np", "5", "-H", "a:2,b:2"}).hosts(), (Hosts{0, 0, 1, 1, 0}));
+  EXPECT_EQ(Case({"--explain"}).hosts(), (Hosts{0, 0}));
+  EXPECT_EQ(Case({"--explain", "-np", "2", "a", ":", "-np", "1", "b"}).hosts(), (Hosts{0, 0, 0}));
+}
+
+TEST(Explain, PretendedHostsCount) {
+  Case pretended({"--explain", "-np", "6", "-x", "DDL_FAKE_HOSTS=2,1,3"});
+  EXPECT_EQ(pretended.hosts(), (Hosts{0, 0, 1, 2, 2, 2}));
+  EXPECT_NE(pretended.text().find("3 local x 3 hosts at most"), std::string::npos) << pretended.text();
+}
+
+TEST(Explain, TheChoiceAndItsTimeAreTheEngines) {
+  Case four({"--explain", "-H", "a:2,b:2,c:2,d:2"});
+  std::string text = four.text();
+  Grid grid = Grid::from_hosts(four.hosts());
+  PlanLimits limits = {1, Bytes{16} << 20};
+  for (Bytes bytes : {Bytes{4} << 10, Bytes{16} << 20}) {
+    Candidate chosen = candidates(grid, bytes, limits)[0];
+    std::string line =
+        fmt::format("{}: {:.3g} {}", describe(grid, chosen.choice),
+                    chosen.predicted.seconds * (bytes > 1 << 20 ? 1e3 : 1e6), bytes > 1 << 20 ? "ms" : "us");
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+  EXPECT_NE(text.find("256 MiB  2 local direct x 4 hosts ring"), std::string::npos) << text;
+  EXPECT_NE(text.find("instead of"), std::string::npos);
+  EXPECT_NE(text.find("reduce-scatter hosts   ring"), std::string::npos) << text;
+}
+
+TEST(Explain, RailsAndSegmentsFollowTheVariables) {
+  std::string text =
+      Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_RAILS=e0,e1", "-x", "DDL_SEGMENT_BYTES=256k"}).text();
+  EXPECT_NE(text.find("each of 2 rails"), std::string::npos) << text;
+  EXPECT_NE(text.find("segments of 256 KiB"), std::string::npos) << text;
+  EXPECT_NE(text.find(", 2 lanes"), std::string::npos) << text;
+}
+
+TEST(Explain, DimensionsThatDoNotFitAreRefused) {
+  Case wrong({"--explain", "-H", "a:4,b:4", "-m", "b:4x3"});
+  try {
+    wrong.text();
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("invalid dim size=12 usr_size=8 dim[0]=4 dim[1]=3", 0), 0u);
+  }
+  EXPECT_NE(Case({"--explain", "-H", "a:4,b:4", "-m", "b:2x2x2"}).text().find("2 local x 2 local x 2 hosts"),
+            std::string::npos);
+}
+
+TEST(Explain, OneRankHasNothingToReduce) {
+  EXPECT_NE(Case({"--explain", "-np", "1"}).text().find("nothing to reduce"), std::string::npos);
+}
+
+}  // namespace ddl
