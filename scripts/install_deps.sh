@@ -10,6 +10,8 @@ packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   # run: hwloc finds PCI devices with a plugin; mpirun reaches other hosts with ssh
   openmpi-bin libhwloc-plugins openssh-client
+  # simulated clusters
+  libsimgrid-dev
   # tests on virtual hosts
   iproute2 util-linux python3
   # mpi4py's tests and the training example: PyTorch on a data set that scikit-learn carries
