@@ -97,7 +97,8 @@ class Tracer {
     return weight;
   }
 
-  // What the rank holds after the first `end` of its steps on the element.
+  // What the rank holds after the first `end` of its steps on the element. Where the next step is the first
+  // one on a dimension, all below it is done and the closed form holds.
   std::uint64_t held(Rank rank, std::size_t end) {
     if (auto known = held_.find({rank, end}); known != held_.end()) return known->second;
     const std::vector<Touch>& steps = steps_of(rank);
@@ -105,18 +106,26 @@ class Tracer {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < end; ++i)
       if (int d = dimension_of(rank, steps[i]); d > last) last = d, begin = i;
-    std::uint64_t weight = base(rank, std::max(last, 0));
-    if (last > 0 && budget_[last] > 0) {
-      --budget_[last];
+    int next = end < steps.size() ? dimension_of(rank, steps[end]) : -1;
+    if (next <= last) return held_[{rank, end}] = walked(rank, begin, end);
+    if (last >= 0 && budget_[next] > 0) {
+      --budget_[next];
       ++followed_;
-      if (held(rank, begin) != weight) problem = fmt::format("rank {} before dimension {}", rank, last);
+      if (walked(rank, begin, end) != base(rank, next))
+        problem = fmt::format("rank {} before dimension {}", rank, next);
     }
+    return held_[{rank, end}] = base(rank, next);
+  }
+
+  std::uint64_t walked(Rank rank, std::size_t begin, std::size_t end) {
+    const std::vector<Touch>& steps = steps_of(rank);
+    std::uint64_t weight = held(rank, begin);
     for (std::size_t i = begin; i < end; ++i) {
       if (steps[i].verb == Verb::send) continue;
       if (steps[i].verb == Verb::copy) weight = 0;
       for (Rank peer : steps[i].peers) weight += sent(peer, steps[i].tag, rank);
     }
-    return held_[{rank, end}] = weight;
+    return weight;
   }
 
   std::uint64_t sent(Rank from, Tag tag, Rank to) {
@@ -137,7 +146,7 @@ class Tracer {
   std::vector<std::uint64_t> sum_;
   std::map<Rank, std::vector<Touch>> steps_;
   std::map<std::pair<Rank, std::size_t>, std::uint64_t> held_;
-  std::map<int, int> budget_ = {{1, 30}, {2, 8}, {3, 4}};  // how many ranks to follow down, per dimension
+  std::map<int, int> budget_ = {{1, 40}, {2, 20}, {3, 10}};  // how many ranks to follow down, per dimension
   int followed_ = 0;
 };
 
