@@ -10,11 +10,14 @@ namespace s4u = simgrid::s4u;
 
 std::unique_ptr<s4u::Engine> make_engine() {
   // SimGrid's defaults correct rates and latencies for TCP over Ethernet; here a link is what it says.
+  // Ends of messages within 0.2 us of each other are one event: five times faster, but a time moves by up to
+  // 7 %.
   static std::vector<std::string> words{"simulate",
                                         "--cfg=network/model:CM02",
                                         "--cfg=network/crosstraffic:0",
                                         "--cfg=network/TCP-gamma:0",
                                         "--cfg=network/weight-S:0",
+                                        "--cfg=surf/precision:2e-7",
                                         "--cfg=network/latency-factor:1",
                                         "--cfg=network/bandwidth-factor:1",
                                         "--log=root.thresh:warning",
