@@ -104,7 +104,7 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app{
       "ddl-simulate prints what an all-reduce takes on modelled clusters: ours, the peers', the limit."};
-  app.add_option("--cluster", options.clusters, "hosts x GPUs: 64x4, 48x4, 64x8, 8x8 or 10x16")
+  app.add_option("--cluster", options.clusters, "hosts x GPUs: 64x4, 48x4, 64x8 or 8x8")
       ->capture_default_str();
   app.add_option("--size", options.sizes, "bytes; 64k, 1m are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
