@@ -41,8 +41,7 @@ Cluster one_nic_box(std::string name, Rank hosts, Rank gpus) {
 
 const std::vector<Cluster>& known_clusters() {
   static const std::vector<Cluster> clusters{s822lc("64x4", 64), s822lc("48x4", 48),
-                                             one_nic_box("64x8", 64, 8),
-                                             one_nic_box("8x8", 8, 8) one_nic_box("10x16", 10, 16)};
+                                             one_nic_box("64x8", 64, 8), one_nic_box("8x8", 8, 8)};
   return clusters;
 }
 
