@@ -30,6 +30,7 @@ struct ddl_comm {
   ddl_job* job;
   ddl::CommunicatorSpec spec;
   ddl::Communicator* communicator = nullptr;
+  std::unique_ptr<ddl::Selection> selection;
 };
 
 struct ddl_work {
@@ -74,10 +75,6 @@ ddl_job* announce(int progress_hook) {
     auto job = std::make_unique<ddl_job>();
     job->job = std::make_unique<ddl::Job>(std::move(bootstrap), env, trouble, progress_hook != 0);
     for (const std::string& warning : env.warnings) warn_once(job.get(), warning);
-    if (!env.options.empty())
-      warn_once(job.get(),
-                fmt::format("DDL_OPTIONS=\"{}\" has no effect in this version: the plan is chosen by size",
-                            env.options));
     return job.release();
   });
 }
@@ -123,7 +120,7 @@ ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t 
     auto spec = job->job->prepare({members, members + n}, me);
     if (!spec) return nullptr;
     *offer = {job->job->fresh_id(), spec->limits.staging, job->job->offset_of(spec->area)};
-    return new ddl_comm{job, std::move(*spec)};
+    return new ddl_comm{job, std::move(*spec), nullptr, nullptr};
   });
 }
 
@@ -143,6 +140,7 @@ int comm_start(ddl_comm* comm, const ddl_offer* offers) {
     comm->spec.id = offers[0].id;
     comm->spec.limits.staging = least;
     comm->communicator = &comm->job->job->engine().create(comm->spec);
+    comm->selection = comm->job->job->make_selection(*comm->communicator);
     return 1;
   });
 }
@@ -181,27 +179,48 @@ ddl::Call call_of(const ddl_all_reduce_call& call) {
           ddl::now()};
 }
 
-int run(ddl_comm* comm, const ddl_all_reduce_call* asked) {
-  return guarded(comm->job, 0, [&]() -> int {
+// What the front is told of a call that is left to the original.
+int leave(const ddl::Way& way, const char** why) {
+  *why = way.original;
+  return way.how == ddl::Way::Original::as_called ? DDL_ORIGINAL : DDL_ORIGINAL_IN_TWO_STEPS;
+}
+
+int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
+  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
     ddl::Job& job = *comm->job->job;
-    if (job.engine().failed()) return 0;
+    if (job.engine().failed()) return DDL_FAILED;
+    ddl::Call wanted = call_of(*asked);
+    ddl::Way way = comm->selection->blocking(wanted);
+    if (!way.plan) return leave(way, why);
     ddl::JobCall call;
-    if (!job.start(call, *comm->communicator, call_of(*asked)))
+    if (!job.start(call, *comm->communicator, wanted, *way.plan))
       throw ddl::Error("cannot copy a device buffer to the host");
     job.engine().wait(*call.communicator, call.operation);
-    return job.finish(call);
+    if (!job.engine().failed()) comm->selection->finished(wanted, ddl::now() - wanted.began, call.operation);
+    return job.finish(call) ? DDL_DONE : DDL_FAILED;
   });
 }
 
-ddl_work* start(ddl_comm* comm, const ddl_all_reduce_call* call) {
-  return guarded(comm->job, static_cast<ddl_work*>(nullptr), [&]() -> ddl_work* {
+void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) {
+  guarded(comm->job, 0, [&] {
+    if (!comm->job->job->engine().failed()) comm->selection->finished(call_of(*call), ns, nullptr);
+    return 0;
+  });
+}
+
+int start(ddl_comm* comm, const ddl_all_reduce_call* asked, ddl_work** started, const char** why) {
+  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
     ddl::Job& job = *comm->job->job;
-    if (job.engine().failed()) return nullptr;
+    if (job.engine().failed()) return DDL_FAILED;
+    ddl::Call wanted = call_of(*asked);
+    ddl::Way way = comm->selection->nonblocking(wanted);
+    if (!way.plan) return leave(way, why);
     ddl_work* work = take_work(comm->job);
-    if (!job.start(work->call, *comm->communicator, call_of(*call)))
+    if (!job.start(work->call, *comm->communicator, wanted, *way.plan))
       throw ddl::Error("cannot copy a device buffer to the host");
     job.run_in_background(work->call);
-    return work;
+    *started = work;
+    return DDL_DONE;
   });
 }
 
@@ -261,10 +280,24 @@ void close_job(ddl_job* job) {
   });
 }
 
-constexpr ddl_engine_api kApi = {
-    DDL_ENGINE_VERSION, announce,      connect,     nonblocking,  comm_prepare, comm_start,
-    comm_free,          run,           start,       test,         finish,       failure,
-    count_original,     report_wanted, report_part, write_report, close_job};
+constexpr ddl_engine_api kApi = {DDL_ENGINE_VERSION,
+                                 announce,
+                                 connect,
+                                 nonblocking,
+                                 comm_prepare,
+                                 comm_start,
+                                 comm_free,
+                                 run,
+                                 original_done,
+                                 start,
+                                 test,
+                                 finish,
+                                 failure,
+                                 count_original,
+                                 report_wanted,
+                                 report_part,
+                                 write_report,
+                                 close_job};
 
 }  // namespace
 

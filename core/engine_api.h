@@ -35,6 +35,10 @@ typedef struct ddl_offer {
   uint64_t area;    /* where in this rank's shared memory */
 } ddl_offer;
 
+/* What became of a call. DDL_FAILED: see failure(). The last two leave it to the original library, as it was
+ * called or as a reduce-scatter and an all-gather. */
+enum { DDL_FAILED = 0, DDL_DONE = 1, DDL_ORIGINAL = 2, DDL_ORIGINAL_IN_TWO_STEPS = 3 };
+
 enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
 
 typedef struct ddl_engine_api {
@@ -52,10 +56,12 @@ typedef struct ddl_engine_api {
    * left; then it is freed. */
   int (*comm_start)(ddl_comm* comm, const ddl_offer* offers);
   void (*comm_free)(ddl_comm* comm);
-  /* A blocking call, from beginning to end; 1 when the result is right. */
-  int (*run)(ddl_comm* comm, const ddl_all_reduce_call* call);
-  /* Starts a call that moves while the program computes. NULL: failed, see failure(). */
-  ddl_work* (*start)(ddl_comm* comm, const ddl_all_reduce_call* call);
+  /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
+   * *why, and the caller says how long it took with original_done(). */
+  int (*run)(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why);
+  void (*original_done)(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns);
+  /* Starts a call that moves while the program computes; DDL_DONE: *work is under way. */
+  int (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, ddl_work** work, const char** why);
   int (*test)(ddl_work* work);
   int (*finish)(ddl_work* work);        /* after test said done; 1 when the result is right */
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */

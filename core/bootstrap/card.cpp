@@ -40,6 +40,9 @@ Card card_from(const json& j) {
   card.staging = j.at("staging");
   card.segment = j.at("segment");
   card.report = j.at("report");
+  card.options = j.at("options");
+  card.tuning = j.at("tuning");
+  card.deterministic = j.at("deterministic");
   for (const json& rail : j.at("rails"))
     card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address"))});
   return card;
@@ -142,7 +145,10 @@ std::vector<std::byte> pack(const Card& card) {
             {"progress_hook", card.progress_hook},
             {"staging", card.staging},
             {"segment", card.segment},
-            {"report", card.report}};
+            {"report", card.report},
+            {"options", card.options},
+            {"tuning", card.tuning},
+            {"deterministic", card.deterministic}};
   std::vector<std::uint8_t> packed = json::to_cbor(j);
   const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
   return {begin, begin + packed.size()};
@@ -179,6 +185,9 @@ Census take_census(const std::vector<std::optional<Card>>& maybe) {
   for (const Card& card : cards) census.staging = std::min(census.staging, card.staging);
   census.segment = cards[0].segment ? std::clamp(cards[0].segment, kLeastSegment, kLargestSegment) : 0;
   census.report = cards[0].report;
+  census.options = cards[0].options;
+  census.tuning = cards[0].tuning;
+  census.deterministic = cards[0].deterministic;
   census.trouble = find_hosts(cards, census);
   if (census.trouble.empty()) census.trouble = find_lanes(cards, census);
   return census;

@@ -29,6 +29,8 @@ struct Card {
   bool progress_hook = false;  // the MPI library can call us from its own waits: needed for nonblocking calls
   Bytes staging = 0, segment = 0;  // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
   bool report = false;             // DDL_REPORT is set; rank 0's counts
+  std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
+  bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
 };
 
 std::vector<std::byte> pack(const Card& card);
@@ -44,6 +46,8 @@ struct Census {
   bool nonblocking = false;                            // every rank has the progress hook
   Bytes staging = 0, segment = 0;
   bool report = false;  // all ranks take part in the report
+  std::string options, tuning;
+  bool deterministic = false;
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -22,10 +23,12 @@ bool is_one_shot(const Plan& plan, Rank size) {
          plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others;
 }
 
+std::size_t class_index(Bytes bytes) { return static_cast<std::size_t>(std::countr_zero(size_class(bytes))); }
+
 }  // namespace
 
 Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
-    : spec_(std::move(spec)), grid_(Grid::from_hosts(spec_.hosts)), fabrics_(fabrics) {
+    : spec_(std::move(spec)), fabrics_(fabrics) {
   // A small part of the area, the same on all members.
   if (spec_.area.begin) one_shot_bytes_ = std::min(kOneShotBlock, spec_.limits.staging / 8 / 64 * 64);
   spec_.limits.staging -= 2 * one_shot_bytes_;
@@ -40,7 +43,7 @@ Communicator::~Communicator() {
   fabrics_.local->return_area(spec_.area);
 }
 
-Operation* Communicator::start(const Call& call) {
+Operation* Communicator::start(const Call& call, PreparedPlan& plan) {
   if (idle_.empty()) {
     operations_.push_back(std::make_unique<Operation>());
     idle_.push_back(operations_.back().get());
@@ -48,7 +51,7 @@ Operation* Communicator::start(const Call& call) {
   Operation* operation = idle_.back();
   idle_.pop_back();
   if (size() == 1 && call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
-  operation->bind(plan_for(call.bytes()), call, spec_.id, next_seq_++, spec_.me);
+  operation->bind(plan, call, spec_.id, next_seq_++, spec_.me);
   queue_.push_back(operation);
   if (queue_.size() == 1) take_early();
   return operation;
@@ -56,20 +59,20 @@ Operation* Communicator::start(const Call& call) {
 
 void Communicator::retire(Operation* operation) {
   idle_.push_back(operation);
-  const char* collective = operation->call().collective;
+  const char* collective = operation->call().collective;  // "": one of our own, which nobody wants to count
   auto& uses = operation->prepared().uses;
   auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
   if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
   use->second.add(operation->call().bytes(), now() - operation->call().began);
-  if (grid_.dimensions() == 1) return;
+  if (spec_.grid.dimensions() == 1) return;
   wire_.resize(spec_.limits.rails);
   for (LaneId lane = 0; lane < wire_.size(); ++lane) wire_[lane] += operation->wire_bytes(lane);
 }
 
 void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
-  for (auto& [size, prepared] : plans_) {
+  for (auto& prepared : plans_) {
     for (const auto& [collective, tally] : prepared->uses)
-      into.collect(collective, size, prepared->plan.name, tally);
+      if (*collective) into.collect(collective, prepared->size_class, prepared->plan.name, tally);
     prepared->uses.clear();
   }
   wire.resize(std::max(wire.size(), wire_.size()));
@@ -143,10 +146,26 @@ void Communicator::drop() {
 }
 
 PreparedPlan& Communicator::plan_for(Bytes bytes) {
-  std::unique_ptr<PreparedPlan>& prepared = plans_[size_class(bytes)];
-  if (prepared) return *prepared;
-  prepared = std::make_unique<PreparedPlan>();
-  prepared->plan = make_plan(grid_, spec_.me, choose(grid_, bytes, spec_.limits));
+  ClassPlan& of_class = plan_of_class_[class_index(bytes)];
+  if (!of_class.plan) of_class.plan = &prepare(choose(spec_.grid, bytes, spec_.limits), bytes);
+  return *of_class.plan;
+}
+
+void Communicator::settle(PreparedPlan& plan) {
+  plan_of_class_[class_index(plan.size_class)] = {&plan, true};
+}
+
+void Communicator::learn(const Machine& machine) {
+  spec_.limits.machine = machine;
+  for (ClassPlan& of_class : plan_of_class_)
+    if (!of_class.is_settled) of_class.plan = nullptr;
+}
+
+PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
+  plans_.push_back(std::make_unique<PreparedPlan>());
+  PreparedPlan* prepared = plans_.back().get();
+  prepared->size_class = size_class(bytes);
+  prepared->plan = make_plan(spec_.grid, spec_.me, choice);
   // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
   // some slack for cuts that fall elsewhere when the segment is shorter.
   constexpr Bytes kSlack = 128;
@@ -159,7 +178,7 @@ PreparedPlan& Communicator::plan_for(Bytes bytes) {
   }
   prepared->is_one_shot = is_one_shot(prepared->plan, size()) &&
                           size_class(bytes) <= prepared->plan.segment &&
-                          SharedMemoryTransport::block_bytes(size_class(bytes)) <= one_shot_bytes_;
+                          SharedMemoryTransport::block_bytes(prepared->size_class) <= one_shot_bytes_;
   prepared->has_wire = std::any_of(prepared->plan.steps.begin(), prepared->plan.steps.end(),
                                    [](const Step& step) { return step.fabric == Fabric::wire; });
   return *prepared;

@@ -6,8 +6,8 @@
 // any order. Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <array>
 #include <deque>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -24,6 +24,7 @@ struct CommunicatorSpec {
   Rank me = 0;                   // index in members
   std::vector<HostIndex> hosts;  // of each member
   PlanLimits limits;
+  Grid grid;         // of hosts, or of the dimensions the user gave
   StagingArea area;  // of this rank, at least limits.staging bytes; empty where no host has two members
   std::vector<Bytes> areas;  // offset of every member's area in its own region; empty as above
 };
@@ -42,11 +43,12 @@ class Communicator : public Outlet {
   Communicator& operator=(const Communicator&) = delete;
 
   const CommunicatorSpec& spec() const { return spec_; }
-  const Grid& grid() const { return grid_; }
+  const Grid& grid() const { return spec_.grid; }
   Rank size() const { return static_cast<Rank>(spec_.members.size()); }
 
-  /// Queues a call; advance() works on it. The operation belongs to the communicator until retire().
-  Operation* start(const Call& call);
+  /// Queues a call, to be done by that plan; advance() works on it. The operation belongs to the communicator
+  /// until retire().
+  Operation* start(const Call& call, PreparedPlan& plan);
   /// Counts the operation and takes it back.
   void retire(Operation* operation);
   bool advance();
@@ -61,8 +63,16 @@ class Communicator : public Outlet {
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
 
-  /// The plan for a call of that many bytes, made at its first use.
+  /// The plan for calls of that many bytes: the one settled on, else by the cost model, made at its first
+  /// use.
   PreparedPlan& plan_for(Bytes bytes);
+  /// Another one for the size class of `bytes`; it lives as long as the communicator.
+  PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
+  /// From now on plan_for() gives this one for its size class.
+  void settle(PreparedPlan& plan);
+  /// What the planner knows of the machine; a change makes it choose anew where nothing is settled.
+  const PlanLimits& limits() const { return spec_.limits; }
+  void learn(const Machine& machine);
   /// Moves the counts since the last time to `into`, and the bytes of payload that the plans of these calls
   /// hand to the wire to `wire`, by lane.
   void collect(Counters& into, std::vector<Bytes>& wire);
@@ -83,14 +93,18 @@ class Communicator : public Outlet {
   std::string mismatch(const Header& header, const Operation& operation) const;
 
   CommunicatorSpec spec_;
-  Grid grid_;
   Fabrics fabrics_;
   Bytes one_shot_bytes_ = 0;              // of one of the two blocks at the begin of the area
   std::uint64_t one_shot_turn_ = 0;       // operations that used one
   std::vector<Bytes> wire_;               // by lane, see collect()
   const PreparedPlan* layout_ = nullptr;  // whose blocks the area holds
   std::vector<std::byte*> blocks_;        // of that layout: [slot][local send]
-  std::map<Bytes, std::unique_ptr<PreparedPlan>> plans_;
+  struct ClassPlan {
+    PreparedPlan* plan = nullptr;
+    bool is_settled = false;
+  };
+  std::vector<std::unique_ptr<PreparedPlan>> plans_;    // all ever made: operations under way point to them
+  std::array<ClassPlan, 64> plan_of_class_;             // by logarithm
   std::vector<std::unique_ptr<Operation>> operations_;  // all ever made
   std::vector<Operation*> idle_;
   std::deque<Operation*> queue_;

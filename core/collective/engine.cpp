@@ -79,10 +79,30 @@ void Engine::destroy(Communicator& communicator) {
   communicators_.erase(found);
 }
 
-Operation* Engine::start(Communicator& communicator, const Call& call) {
+PreparedPlan& Engine::plan_for(Communicator& communicator, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  return communicator.plan_for(bytes);
+}
+
+PreparedPlan& Engine::prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  return communicator.prepare(choice, bytes);
+}
+
+void Engine::settle(Communicator& communicator, PreparedPlan& plan) {
+  std::lock_guard lock(mutex_);
+  communicator.settle(plan);
+}
+
+void Engine::learn(Communicator& communicator, const Machine& machine) {
+  std::lock_guard lock(mutex_);
+  communicator.learn(machine);
+}
+
+Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
   std::lock_guard lock(mutex_);
   bool was_idle = communicator.idle();
-  Operation* operation = communicator.start(call);
+  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call.bytes()));
   if (was_idle) active_.push_back(&communicator);
   communicator.advance();
   return operation;

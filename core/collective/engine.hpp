@@ -48,8 +48,15 @@ class Engine : private Inbox {
   /// Moves what was counted since the last time to the arguments, see Communicator::collect.
   void collect(Counters& into, std::vector<Bytes>& wire);
 
-  /// Starts a call; never blocks. The operation is given back with finish() after it is done.
-  Operation* start(Communicator& communicator, const Call& call);
+  /// See Communicator.
+  PreparedPlan& plan_for(Communicator& communicator, Bytes bytes);
+  PreparedPlan& prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes);
+  void settle(Communicator& communicator, PreparedPlan& plan);
+  void learn(Communicator& communicator, const Machine& machine);
+
+  /// Starts a call; never blocks. The operation is given back with finish() after it is done. Without a plan
+  /// it is done by plan_for() its size.
+  Operation* start(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
   /// Advances everything once; true when the operation is done (or the engine has failed).
   bool test(Operation* operation);
   /// Waits until it is done.

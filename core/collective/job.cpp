@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -46,6 +47,12 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
+// "" when there is no such file.
+std::string text_of(const std::string& file_name) {
+  std::ifstream file(file_name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 }  // namespace
 
 Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook)
@@ -54,6 +61,7 @@ Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string
 }
 
 Job::~Job() {
+  if (memory_ && rank() == 0) save_tuning();
   if (wire_) wire_->close();  // before the engine: what UCX still sends belongs to its operations
 }
 
@@ -68,6 +76,9 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   card.staging = env_.staging_bytes;
   card.segment = env_.segment_bytes;
   card.report = !env_.report.empty();
+  card.options = env_.options;
+  card.deterministic = env_.deterministic;
+  if (bootstrap_->rank() == 0) card.tuning = text_of(env_.tune_cache);
   card.trouble = env_.enable ? trouble : "DDL_ENABLE=0";
   if (!card.trouble.empty()) return card;
   try {
@@ -113,6 +124,7 @@ std::string Job::connect(std::function<void()> guest) {
 
   if (std::string trouble = attach_local(cards); !trouble.empty()) return trouble;
   if (census_.hosts() > 1) connect_wire(cards);
+  set_up_tuning(cards);
   Waiting waiting;
   waiting.guest = std::move(guest);
   waiting.stall_warning = static_cast<Nanoseconds>(env_.stall_warn_s * 1e9);
@@ -158,17 +170,66 @@ void Job::connect_wire(const std::vector<Card>& cards) {
   wire_->set_lanes(census_.rail_of_lane[static_cast<std::size_t>(rank())], std::move(addresses));
 }
 
+// What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.
+void Job::set_up_tuning(const std::vector<Card>& cards) {
+  auto warn = [&](const std::string& text) {
+    if (rank() == 0) log_warning(text);
+  };
+  tune_.deterministic = census_.deterministic;
+  try {
+    tune_.options = parse_ddl_options(census_.options, size());
+    if (!tune_.options.dims.empty()) Grid::from_dims(census_.host_of_rank, tune_.options.dims);
+  } catch (const UsageError& error) {
+    warn(fmt::format("{}; the plan is chosen from the machine", error.what()));
+    tune_.options = {};
+  }
+  for (const std::string& word : tune_.options.ignored) warn(fmt::format("{} has no effect here", word));
+  std::string machine = fmt::format("{} cores;", cards[0].cpus.size());
+  for (int h = 0; h < census_.hosts(); ++h)
+    machine += fmt::format(" {}", std::count(census_.host_of_rank.begin(), census_.host_of_rank.end(), h));
+  for (const std::string& lane : census_.lanes) machine += "; " + lane;
+  memory_ = std::make_unique<TuneMemory>(machine);
+  if (census_.tuning.empty()) return;
+  if (std::string wrong = memory_->read(census_.tuning); !wrong.empty())
+    warn(fmt::format("the tuning cache {} is ignored ({}); it is written anew", env_.tune_cache, wrong));
+}
+
+// Written beside and renamed, so that a job that starts meanwhile reads the old or the new one.
+void Job::save_tuning() const {
+  if (env_.tune_cache.empty() || !memory_->has_news()) return;
+  std::string beside = fmt::format("{}.{}", env_.tune_cache, ::getpid());
+  std::ofstream file(beside);
+  file << memory_->write(text_of(env_.tune_cache));
+  file.close();
+  if (!file || std::rename(beside.c_str(), env_.tune_cache.c_str()) != 0) {
+    log_warning(fmt::format("cannot write the tuning cache {}", env_.tune_cache));
+    std::remove(beside.c_str());
+  }
+}
+
+// The user's dimensions are those of the communicators that have as many members.
+Grid Job::grid_of(const std::vector<HostIndex>& hosts) const {
+  Rank product = 1;
+  for (Rank extent : tune_.options.dims) product *= extent;
+  if (!tune_.options.dims.empty() && product == static_cast<Rank>(hosts.size()))
+    return Grid::from_dims(hosts, tune_.options.dims);
+  return Grid::from_hosts(hosts);
+}
+
 PlanLimits Job::limits() const {
   return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging,
           census_.segment};
 }
 
 std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
-  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}};
+  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}, {}};
   for (Rank member : spec.members)
     spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
-  Grid grid = Grid::from_hosts(spec.hosts);
-  if (grid.fanout(0) == 1) return spec;  // no host has two members: nothing is staged
+  const Grid& grid = spec.grid = grid_of(spec.hosts);
+  auto sorted = spec.hosts;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end())
+    return spec;  // no host has two members: nothing is staged
   Bytes wanted = round_up(wanted_staging(grid, spec.limits), 4096);
   auto sharers = static_cast<std::uint32_t>(
       std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[static_cast<std::size_t>(me)]));
@@ -180,7 +241,7 @@ std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me)
   return spec;
 }
 
-bool Job::start(JobCall& call, Communicator& communicator, const Call& asked) {
+bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan) {
   call.communicator = &communicator;
   call.asked = asked;
   call.holds_helper = false;
@@ -190,7 +251,7 @@ bool Job::start(JobCall& call, Communicator& communicator, const Call& asked) {
     if (!copy_device_memory(call.staged.data(), asked.in, asked.bytes())) return false;
     work.in = work.out = call.staged.data();
   }
-  call.operation = engine_->start(communicator, work);
+  call.operation = engine_->start(communicator, work, &plan);
   return true;
 }
 

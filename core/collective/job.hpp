@@ -18,6 +18,7 @@
 #include "core/collective/engine.hpp"
 #include "core/trace/counters.hpp"
 #include "core/transport/ucx.hpp"
+#include "core/tune/selection.hpp"
 
 namespace ddl {
 
@@ -55,11 +56,15 @@ class Job {
   std::optional<CommunicatorSpec> prepare(std::vector<Rank> members, Rank me);
   /// Where the area is in this rank's region; 0 where there is none.
   Bytes offset_of(const StagingArea& area) const { return area.begin ? local_->offset_of(area) : 0; }
+  /// Which way its calls take.
+  std::unique_ptr<Selection> make_selection(Communicator& communicator) {
+    return std::make_unique<Selection>(*engine_, communicator, tune_, *memory_);
+  }
   /// An identity no other communicator of the job has.
   CommId fresh_id() { return (static_cast<CommId>(rank()) + 1) << 32 | ++created_; }
 
-  /// Starts a call. False when a device copy fails.
-  bool start(JobCall& call, Communicator& communicator, const Call& asked);
+  /// Starts a call, to be done by that plan. False when a device copy fails.
+  bool start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan);
   /// From now on it is advanced while the program computes.
   void run_in_background(JobCall& call);
   /// After the operation is done: brings results back to the device, counts, gives the operation back.
@@ -75,6 +80,9 @@ class Job {
   std::string attach_local(const std::vector<Card>& cards);
   void connect_wire(const std::vector<Card>& cards);
   PlanLimits limits() const;
+  void set_up_tuning(const std::vector<Card>& cards);
+  void save_tuning() const;
+  Grid grid_of(const std::vector<HostIndex>& hosts) const;
 
   std::unique_ptr<Bootstrap> bootstrap_;
   Env env_;
@@ -83,6 +91,8 @@ class Job {
   std::unique_ptr<SharedMemoryTransport> local_;
   std::unique_ptr<Engine> engine_;
   Census census_;
+  TuneSettings tune_;
+  std::unique_ptr<TuneMemory> memory_;
   Counters counters_;
   std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
   std::atomic<std::uint32_t> created_{0};

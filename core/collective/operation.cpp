@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/clock.hpp"
+
 namespace ddl {
 
 namespace {
@@ -51,6 +53,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   fingerprint_ = fingerprint_of(call);
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
+  rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
   runs_.resize(static_cast<std::size_t>(plan.window));
   for (Run& run : runs_) {
     run.open = false;
@@ -98,9 +101,18 @@ bool Operation::advance(Run& run, Outlet& outlet) {
       moved = true;
       if (counter == flow.count) break;
     }
-    if (counter == flow.count) --run.flows_left;
+    if (counter < flow.count) continue;
+    --run.flows_left;
+    if (!rail_times_.empty() && run.segment < static_cast<std::uint32_t>(plan.window)) note_rail_time(flow);
   }
   return moved;
+}
+
+void Operation::note_rail_time(const Flow& flow) {
+  const Step* steps = &prepared_->plan.steps[flow.first];
+  const Step* end = steps + flow.count;
+  const Step* wire = std::find_if(steps, end, [](const Step& s) { return s.fabric == Fabric::wire; });
+  if (wire != end && wire->lane < rail_times_.size()) rail_times_[wire->lane] = now() - call_.began;
 }
 
 // Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An

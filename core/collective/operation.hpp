@@ -37,8 +37,9 @@ class Outlet {
   virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
-/// A plan, where its blocks are and what it was used for: made once per size class of a communicator.
+/// A plan for one size class of a communicator, where its blocks are and what it was used for.
 struct PreparedPlan {
+  Bytes size_class = 0;
   Plan plan;
   std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
   Bytes slot_bytes = 0;
@@ -68,6 +69,9 @@ class Operation {
   /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares
   /// with the rail.
   Bytes wire_bytes(LaneId lane) const;
+  /// How long each rail took for its part of the first window of segments, in which no rail waits for
+  /// another; of a plan with several lanes.
+  std::span<const Nanoseconds> rail_times() const { return rail_times_; }
   /// Releases what has arrived; after a failure.
   void drop();
   /// Whom it waits for: ranks of the communicator whose messages are missing.
@@ -91,6 +95,7 @@ class Operation {
   std::byte* claim_forward(const Run& run, const Step& landed, const Step* next, Outlet& outlet);
   Header header_of(const Run& run, const Step& step) const;
   Range range_of(const Run& run, const Step& step) const;
+  void note_rail_time(const Flow& flow);
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
@@ -106,6 +111,7 @@ class Operation {
   Elements segment_elements_ = 0;
   std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
   bool sent_on_wire_ = false;  // since the last flush
+  std::vector<Nanoseconds> rail_times_;
   Store store_ = Store::cached;
   SliceTable full_, tail_;
   std::vector<Run> runs_;

@@ -42,9 +42,7 @@ void Counters::collect(const char* collective, Bytes size_class, const std::stri
   std::lock_guard lock(mutex_);
   Collective& counted = at(collectives_, collective);
   counted.engine.add(tally);
-  auto& [name, calls] = counted.algorithm[size_class];
-  if (name.empty()) name = plan;
-  calls += tally.calls;
+  counted.algorithm[{size_class, plan}] += tally.calls;
 }
 
 void Counters::take(Counters& other) {
@@ -53,11 +51,7 @@ void Counters::take(Counters& other) {
     Collective& ours = collectives_[name];
     ours.engine.add(theirs.engine);
     for (auto& [reason, tally] : theirs.original) ours.original[reason].add(tally);
-    for (auto& [size_class, used] : theirs.algorithm) {
-      auto& [plan, calls] = ours.algorithm[size_class];
-      if (plan.empty()) plan = used.first;
-      calls += used.second;
-    }
+    for (auto& [plan, calls] : theirs.algorithm) ours.algorithm[plan] += calls;
   }
   other.collectives_.clear();
 }
@@ -81,9 +75,9 @@ json Counters::to_json() const {
         {{"name", name},
          {"engine", {{"calls", engine.calls}, {"bytes", engine.bytes}, {"seconds", seconds(engine)}}},
          {"original", original}});
-    for (const auto& [size_class, used] : collective.algorithm)
+    for (const auto& [plan, calls] : collective.algorithm)
       algorithms.push_back(
-          {{"collective", name}, {"bytes_up_to", size_class}, {"plan", used.first}, {"calls", used.second}});
+          {{"collective", name}, {"bytes_up_to", plan.first}, {"plan", plan.second}, {"calls", calls}});
   }
   return {{"collectives", collectives}, {"algorithms", algorithms}};
 }

@@ -34,7 +34,7 @@ class Counters {
   struct Collective {
     Tally engine;
     std::map<std::string, Tally, std::less<>> original;                // by reason
-    std::map<Bytes, std::pair<std::string, std::uint64_t>> algorithm;  // by size class: plan, calls
+    std::map<std::pair<Bytes, std::string>, std::uint64_t> algorithm;  // calls by size class and plan
   };
   mutable std::mutex mutex_;
   std::map<std::string, Collective, std::less<>> collectives_;

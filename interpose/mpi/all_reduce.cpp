@@ -2,6 +2,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/base/partition.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -14,41 +15,80 @@ int report_failure(MPI_Comm comm) {
   return MPI_ERR_OTHER;
 }
 
-// Runs the original and counts it with the reason.
+// Runs the original and counts it with the reason; returns how long it took.
 template <class Original>
-int pass_through(const char* collective, const char* reason, int count, MPI_Datatype type,
-                 Original original) {
+Nanoseconds pass_through(const char* collective, const char* reason, int count, MPI_Datatype type,
+                         int& result, Original original) {
   State& s = state();
-  if (!s.job) return original();
   Nanoseconds began = now();
-  int result = original();
-  s.api->count_original(s.job, collective, reason, bytes_of(count, type), now() - began);
-  return result;
+  result = original();
+  Nanoseconds time = now() - began;
+  if (s.job) s.api->count_original(s.job, collective, reason, bytes_of(count, type), time);
+  return time;
+}
+
+// The MPI library's own reduce-scatter and all-gather: IBM's mode m.
+int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm) {
+  int size = 0, me = 0, bytes = 0;
+  PMPI_Comm_size(comm, &size);
+  PMPI_Comm_rank(comm, &me);
+  PMPI_Type_size(type, &bytes);
+  std::vector<int> counts, offsets;
+  for (int r = 0; r < size; ++r) {
+    Range part = part_of({0, static_cast<Elements>(count)}, static_cast<std::uint64_t>(r),
+                         static_cast<std::uint64_t>(size));
+    counts.push_back(static_cast<int>(part.count));
+    offsets.push_back(static_cast<int>(part.first));
+  }
+  std::vector<char> mine(
+      static_cast<std::size_t>(counts[static_cast<std::size_t>(me)]) * static_cast<std::size_t>(bytes) + 1);
+  int result = PMPI_Reduce_scatter(in == MPI_IN_PLACE ? out : in, mine.data(), counts.data(), type, op, comm);
+  if (result != MPI_SUCCESS) return result;
+  return PMPI_Allgatherv(mine.data(), counts[static_cast<std::size_t>(me)], type, out, counts.data(),
+                         offsets.data(), type, comm);
 }
 
 }  // namespace
 
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  auto original = [&] { return DDL_NEXT(MPI_Allreduce)(in, out, count, type, op, comm); };
+  auto in_two_steps = [&] { return reduce_scatter_and_gather(in, out, count, type, op, comm); };
   Route route = route_all_reduce(in, out, count, type, op, comm);
-  if (route.reason)
-    return pass_through("MPI_Allreduce", route.reason, count, type,
-                        [&] { return DDL_NEXT(MPI_Allreduce)(in, out, count, type, op, comm); });
-  const ddl_engine_api* api = state().api;
   route.call.collective = "MPI_Allreduce";
-  return api->run(route.comm->engine, &route.call) ? MPI_SUCCESS : report_failure(comm);
+  const char* reason = route.reason;
+  int result = MPI_SUCCESS;
+  if (reason) {
+    pass_through("MPI_Allreduce", reason, count, type, result, original);
+    return result;
+  }
+  const ddl_engine_api* api = state().api;
+  int outcome = api->run(route.comm->engine, &route.call, &reason);
+  if (outcome == DDL_DONE) return MPI_SUCCESS;
+  if (outcome == DDL_FAILED) return report_failure(comm);
+  Nanoseconds time = outcome == DDL_ORIGINAL
+                         ? pass_through("MPI_Allreduce", reason, count, type, result, original)
+                         : pass_through("MPI_Allreduce", reason, count, type, result, in_two_steps);
+  if (result == MPI_SUCCESS) api->original_done(route.comm->engine, &route.call, time);
+  return result;
 }
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request) {
+  auto original = [&] { return DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request); };
   Route route = route_all_reduce(in, out, count, type, op, comm);
+  route.call.collective = "MPI_Iallreduce";
   if (!route.reason && !state().api->nonblocking(state().job))
     route.reason = "nonblocking without progress hook";
-  if (route.reason)
-    return pass_through("MPI_Iallreduce", route.reason, count, type,
-                        [&] { return DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request); });
-  route.call.collective = "MPI_Iallreduce";
-  ddl_work* work = state().api->start(route.comm->engine, &route.call);
-  return work ? make_request(work, route.comm, request) : report_failure(comm);
+  int result = MPI_SUCCESS;
+  if (!route.reason) {
+    ddl_work* work = nullptr;
+    int outcome = state().api->start(route.comm->engine, &route.call, &work, &route.reason);
+    if (outcome == DDL_DONE) return make_request(work, route.comm, request);
+    if (outcome == DDL_FAILED) return report_failure(comm);
+  }
+  pass_through("MPI_Iallreduce", route.reason, count, type, result, original);
+  return result;
 }
 
 }  // namespace ddl::mpi

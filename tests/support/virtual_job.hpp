@@ -106,8 +106,9 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
 
 inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
                                                      PlanLimits limits) {
-  CommunicatorSpec spec{id, members, 0, {}, limits, {}, {}};
+  CommunicatorSpec spec{id, members, 0, {}, limits, {}, {}, {}};
   for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
+  spec.grid = Grid::from_hosts(spec.hosts);
   std::vector<StagingArea> own;
   for (std::size_t i = 0; i < members.size(); ++i) {
     auto sharers =

@@ -165,7 +165,14 @@ TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   auto make = [&](Rank me) -> Communicator& {
     StagingArea area = job.engine(me).reserve(Bytes{1} << 20, Bytes{1} << 20, 2).value();
     std::vector<Bytes> areas(2, job.offset_of(me, area));  // alike on both, which take their first
-    return job.engine(me).create({77, {0, 1}, me, {0, 0}, {1, Bytes{1} << 20, 0}, area, areas});
+    return job.engine(me).create({77,
+                                  {0, 1},
+                                  me,
+                                  {0, 0},
+                                  {1, Bytes{1} << 20, 0},
+                                  Grid::from_hosts(std::vector<HostIndex>{0, 0}),
+                                  area,
+                                  areas});
   };
   Communicator& first = make(0);
   Operation* a = job.engine(0).start(first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});

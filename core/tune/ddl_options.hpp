@@ -1,0 +1,30 @@
+// DDL_OPTIONS: the option string of IBM's DDL, which ddlrun's -m/--mode writes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+enum class Mode : char {
+  pick = 'p',     // measure, then the best plan for each size, the original library among them
+  blue = 'b',     // the decomposed all-reduce, the algorithm of each dimension by the cost model
+  nccl = 'n',     // rings, through NCCL where it is underneath
+  ring = 'r',     // rings in every dimension
+  scatter = 'm',  // the MPI library's own reduce-scatter and all-gather
+};
+
+struct DdlOptions {
+  Mode mode = Mode::pick;
+  std::vector<Rank> dims;       // of `-mode x:4x2`; empty: from the machine
+  std::uint64_t dump_iter = 0;  // print what was done every so many calls; 0: never
+  std::uint64_t dbg_level = 0;
+  std::vector<std::string> ignored;  // words of IBM's that change nothing here
+};
+
+/// Throws UsageError. An empty string is the default; one that names no mode is IBM's flat ring.
+DdlOptions parse_ddl_options(const std::string& text, Rank ranks);
+
+}  // namespace ddl

@@ -1,0 +1,117 @@
+#include "core/tune/memory.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ddl {
+namespace {
+
+using nlohmann::json;
+constexpr int kVersion = 1;
+
+json to_json(const Lesson& lesson) {
+  json entry = {{"grid", lesson.grid},
+                {"bytes_up_to", lesson.size_class},
+                {"us", lesson.microseconds},
+                {"rails", lesson.rail_rates}};
+  if (lesson.original) {
+    entry["original"] = true;
+    return entry;
+  }
+  entry["algorithm"] = json::array();
+  for (Algorithm algorithm : lesson.choice.algorithm) entry["algorithm"].push_back(algorithm_name(algorithm));
+  entry["share"] = lesson.choice.share;
+  entry["rail"] = lesson.choice.rail;
+  entry["order"] = lesson.choice.order;
+  entry["segment"] = lesson.choice.segment;
+  entry["window"] = lesson.choice.window;
+  return entry;
+}
+
+Algorithm algorithm_of(const std::string& name) {
+  for (int a = 0; a < kAlgorithms; ++a)
+    if (name == algorithm_name(static_cast<Algorithm>(a))) return static_cast<Algorithm>(a);
+  throw json::other_error::create(501, "no algorithm " + name, nullptr);
+}
+
+// Throws json::exception.
+Lesson lesson_from(const json& entry) {
+  Lesson lesson;
+  entry.at("grid").get_to(lesson.grid);
+  entry.at("bytes_up_to").get_to(lesson.size_class);
+  entry.at("us").get_to(lesson.microseconds);
+  entry.at("rails").get_to(lesson.rail_rates);
+  lesson.original = entry.value("original", false);
+  if (lesson.original) return lesson;
+  for (const json& name : entry.at("algorithm"))
+    lesson.choice.algorithm.push_back(algorithm_of(name.get<std::string>()));
+  entry.at("share").get_to(lesson.choice.share);
+  entry.at("rail").get_to(lesson.choice.rail);
+  entry.at("order").get_to(lesson.choice.order);
+  entry.at("segment").get_to(lesson.choice.segment);
+  entry.at("window").get_to(lesson.choice.window);
+  return lesson;
+}
+
+json parse(const std::string& text) {
+  json file = json::parse(text, nullptr, false);
+  bool right = file.is_object() && file.value("ddl_tuning", json()) == kVersion &&
+               file.contains("machines") && file["machines"].is_object();
+  return right ? file : json();
+}
+
+}  // namespace
+
+std::string TuneMemory::read(const std::string& text) {
+  json file = parse(text);
+  if (file.is_null()) return "it is no tuning cache of this version";
+  std::vector<Lesson> lessons;
+  try {
+    for (const json& entry : file["machines"].value(machine_, json::array()))
+      lessons.push_back(lesson_from(entry));
+  } catch (const json::exception& error) {
+    return error.what();
+  }
+  std::lock_guard lock(mutex_);
+  lessons_ = std::move(lessons);
+  return {};
+}
+
+std::optional<Lesson> TuneMemory::find(const std::string& grid, Bytes size_class) const {
+  std::lock_guard lock(mutex_);
+  for (const Lesson& lesson : lessons_)
+    if (lesson.grid == grid && lesson.size_class == size_class) return lesson;
+  return std::nullopt;
+}
+
+std::vector<double> TuneMemory::rail_rates(const std::string& grid) const {
+  std::lock_guard lock(mutex_);
+  for (const Lesson& lesson : lessons_)
+    if (lesson.grid == grid && !lesson.rail_rates.empty()) return lesson.rail_rates;
+  return {};
+}
+
+void TuneMemory::learn(Lesson lesson) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(lessons_, [&](const Lesson& old) {
+    return old.grid == lesson.grid && old.size_class == lesson.size_class;
+  });
+  lessons_.push_back(std::move(lesson));
+  news_ = true;
+}
+
+bool TuneMemory::has_news() const {
+  std::lock_guard lock(mutex_);
+  return news_;
+}
+
+std::string TuneMemory::write(const std::string& text) const {
+  json file = parse(text);
+  if (file.is_null()) file = {{"ddl_tuning", kVersion}, {"machines", json::object()}};
+  std::lock_guard lock(mutex_);
+  json& entries = file["machines"][machine_] = json::array();
+  for (const Lesson& lesson : lessons_) entries.push_back(to_json(lesson));
+  return file.dump(1) + "\n";
+}
+
+}  // namespace ddl

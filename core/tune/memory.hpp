@@ -1,0 +1,50 @@
+// TuneMemory: what was found out by measuring, per machine, between jobs. The text of the cache file
+// (DDL_TUNE_CACHE) is read by rank 0 and reaches the others with its card; rank 0 writes the file at the end.
+//
+// File: {"ddl_tuning": 1, "machines": {NAME: [{"grid", "bytes_up_to", "original" | "algorithm", "share",
+// "segment", "window", "us", "rails"}]}}. NAME says all that a measurement depends on; other machines'
+// entries are kept. Thread safety: all members.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/choice.hpp"
+
+namespace ddl {
+
+/// The way that was settled on for one size class of communicators with that grid.
+struct Lesson {
+  std::string grid;
+  Bytes size_class = 0;
+  bool original = false;
+  PlanChoice choice;               // unless original
+  std::vector<double> rail_rates;  // bytes per second, where there are several
+  double microseconds = 0;
+};
+
+class TuneMemory {
+ public:
+  explicit TuneMemory(std::string machine) : machine_(std::move(machine)) {}
+
+  /// Takes the lessons for this machine from the text of a cache file. Returns what is wrong with it, "" when
+  /// nothing; then nothing was taken.
+  std::string read(const std::string& text);
+  std::optional<Lesson> find(const std::string& grid, Bytes size_class) const;
+  /// Of any lesson of that grid; empty when there is none.
+  std::vector<double> rail_rates(const std::string& grid) const;
+  void learn(Lesson lesson);
+  bool has_news() const;
+  /// The text of a cache file that held `text` until now.
+  std::string write(const std::string& text) const;
+
+ private:
+  std::string machine_;
+  mutable std::mutex mutex_;
+  std::vector<Lesson> lessons_;
+  bool news_ = false;
+};
+
+}  // namespace ddl

@@ -1,0 +1,222 @@
+#include "core/tune/selection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr const char* kMeasuring = "measured against the engine";
+constexpr const char* kFaster = "faster than the engine, by measurement";
+constexpr const char* kModeM = "mode m";
+
+// Rails are measured while they carry at least this much, so that neither the time of a message nor what a
+// shaped link lets pass at once counts.
+constexpr Bytes kMeasuresRails = 2 << 20;
+// Candidates that the cost model holds to be this much slower than the best are not worth a call.
+constexpr double kHopeless = 1.5;
+constexpr std::size_t kMostCandidates = 4;
+
+// Calls that count per candidate: short ones are noisy and cheap.
+int rounds_for(Bytes bytes) { return bytes <= 64 << 10 ? 9 : bytes <= 1 << 20 ? 5 : 3; }
+
+std::uint64_t hash_of(std::span<const HostIndex> hosts) {
+  std::uint64_t hash = 1469598103934665603ull;
+  for (HostIndex host : hosts) hash = (hash ^ static_cast<std::uint64_t>(host)) * 1099511628211ull;
+  return hash;
+}
+
+// What an operation's rail times are about.
+Bytes timed_bytes(const PreparedPlan& prepared) {
+  return std::min<Bytes>(prepared.size_class,
+                         prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
+}
+
+}  // namespace
+
+Selection::Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings,
+                     TuneMemory& memory)
+    : engine_(engine), communicator_(communicator), settings_(settings), memory_(memory) {
+  const Grid& grid = communicator.grid();
+  for (int d = 0; d < grid.dimensions(); ++d)
+    grid_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
+  // The same dimensions may be laid differently over the hosts.
+  grid_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(communicator.spec().hosts)));
+  bool wire = grid.dimension(grid.dimensions() - 1).fabric == Fabric::wire;
+  rails_known_ = !wire || communicator.limits().rails < 2 || settings.deterministic;
+  if (rails_known_) return;
+  Machine machine = communicator.limits().machine;
+  machine.rail_rate = memory.rail_rates(grid_);
+  rails_known_ = machine.rail_rate.size() == communicator.limits().rails;
+  if (rails_known_) engine.learn(communicator, machine);
+}
+
+Selection::SizeClass& Selection::class_of(const Call& call) {
+  SizeClass& of_class = classes_[static_cast<std::size_t>(std::countr_zero(size_class(call.bytes())))];
+  if (!of_class.ready) prepare(of_class, call.bytes());
+  return of_class;
+}
+
+void Selection::prepare(SizeClass& of_class, Bytes bytes) {
+  of_class.ready = true;
+  Mode mode = settings_.options.mode;
+  if (mode == Mode::scatter) {
+    of_class.settled = {nullptr, kModeM, Way::Original::in_two_steps};
+    return;
+  }
+  if (mode == Mode::ring || mode == Mode::nccl) {
+    of_class.settled.plan = &engine_.prepare(communicator_, ring_choice(bytes), bytes);
+    return;
+  }
+  of_class.settled.plan = &engine_.plan_for(communicator_, bytes);
+  if (settings_.deterministic || communicator_.size() == 1 || recall(of_class, bytes)) return;
+  bool picks = mode == Mode::pick;
+  std::vector<Candidate> found = candidates(communicator_.grid(), bytes, communicator_.limits());
+  std::size_t worth = 1;
+  while (picks && worth < std::min(found.size(), kMostCandidates) &&
+         found[worth].predicted.seconds < kHopeless * found[0].predicted.seconds)
+    ++worth;
+  of_class.plans.push_back(of_class.settled.plan);
+  of_class.choices.push_back(found[0].choice);
+  bool measures_rails = can_measure_rails(*of_class.settled.plan);
+  if (!picks && !measures_rails) return;
+  for (std::size_t i = 1; i < worth; ++i) {
+    of_class.plans.push_back(&engine_.prepare(communicator_, found[i].choice, bytes));
+    of_class.choices.push_back(found[i].choice);
+  }
+  of_class.tuner = std::make_unique<Tuner>(TunerPlan{measures_rails ? communicator_.limits().rails : 0,
+                                                     static_cast<int>(worth), rounds_for(bytes), picks});
+}
+
+bool Selection::can_measure_rails(const PreparedPlan& prepared) const {
+  return !rails_known_ && prepared.plan.lanes == communicator_.limits().rails &&
+         timed_bytes(prepared) >= kMeasuresRails;
+}
+
+PlanChoice Selection::ring_choice(Bytes bytes) const {
+  const Grid& grid = communicator_.grid();
+  PlanChoice choice = choose(grid, bytes, communicator_.limits());
+  std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);
+  choice.order.clear();
+  if (Bytes need = staging_need(grid, choice), room = communicator_.limits().staging; need > room)
+    choice.segment = std::max<Bytes>(2048, choice.segment * room / need / 2 / 64 * 64);
+  return choice;
+}
+
+bool Selection::recall(SizeClass& of_class, Bytes bytes) {
+  std::optional<Lesson> lesson = memory_.find(grid_, size_class(bytes));
+  if (!lesson) return false;
+  if (lesson->original) {
+    if (settings_.options.mode != Mode::pick) return false;
+    of_class.settled = {nullptr, kFaster};
+    return true;
+  }
+  try {
+    if (staging_need(communicator_.grid(), lesson->choice) > communicator_.limits().staging) return false;
+    of_class.settled.plan = &engine_.prepare(communicator_, lesson->choice, bytes);
+  } catch (const std::exception&) {
+    return false;  // of another version of the planner: measure anew
+  }
+  return true;
+}
+
+Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
+
+Way Selection::blocking(const Call& call) {
+  SizeClass& of_class = class_of(call);
+  if (!of_class.tuner) return of_class.settled;
+  Try attempt = of_class.tuner->next(fingerprint_of(call));
+  auto index = static_cast<std::size_t>(attempt.index);
+  switch (attempt.what) {
+    case Try::What::candidate:
+      return {of_class.plans[index]};
+    case Try::What::original:
+      return {nullptr, kMeasuring};
+    case Try::What::best:
+    case Try::What::rails:
+      break;
+  }
+  return of_class.settled;
+}
+
+void Selection::finished(const Call& call, Nanoseconds time, const Operation* operation) {
+  SizeClass& of_class = class_of(call);
+  if (of_class.tuner) {
+    of_class.tuner->record(time, operation ? operation->rail_times() : std::span<const Nanoseconds>());
+    if (of_class.tuner->must_agree()) agree(of_class, call);
+  }
+  if (settings_.options.dump_iter) dump(call, time);
+}
+
+void Selection::agree(SizeClass& of_class, const Call& call) {
+  Tuner& tuner = *of_class.tuner;
+  bool had_rails = !tuner.rail_times().empty();
+  reduce_minimum(tuner.times());
+  tuner.agreed();
+  if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class);
+  settle(of_class, call.bytes());
+  if (tuner.settled()) of_class.tuner.reset();
+}
+
+// Rails with equal shares that finish at different times tell how to share better; that holds for all sizes,
+// so that every class is prepared anew.
+void Selection::learn_rails(const SizeClass& of_class) {
+  Machine machine = communicator_.limits().machine;
+  const Grid& grid = communicator_.grid();
+  double hosts = 1;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    if (grid.dimension(d).fabric == Fabric::wire) hosts *= grid.fanout(d);
+  auto timed = static_cast<double>(timed_bytes(*of_class.settled.plan));
+  double on_each_rail = 2 * (hosts - 1) / hosts * timed / communicator_.limits().rails;
+  machine.rail_rate.clear();
+  for (std::int64_t time : of_class.tuner->rail_times())
+    machine.rail_rate.push_back(1e9 * on_each_rail / static_cast<double>(std::max<std::int64_t>(time, 1)));
+  if (settings_.options.dbg_level > 0 && communicator_.spec().me == 0)
+    for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
+  rails_known_ = true;
+  engine_.learn(communicator_, machine);
+  for (SizeClass& one : classes_) one = {};
+}
+
+void Selection::settle(SizeClass& of_class, Bytes bytes) {
+  const Tuner& tuner = *of_class.tuner;
+  auto best = static_cast<std::size_t>(tuner.best());
+  of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
+  engine_.settle(communicator_, *of_class.plans[best]);
+  memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.choices[best],
+                 communicator_.limits().machine.rail_rate, static_cast<double>(tuner.best_time()) * 1e-3});
+}
+
+void Selection::reduce_minimum(std::span<std::int64_t> numbers) {
+  Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, Op::min, "", now()};
+  Operation* operation = engine_.start(communicator_, call);
+  engine_.wait(communicator_, operation);
+  engine_.finish(communicator_, operation);
+}
+
+// Every so many calls rank 0 says which rank's times varied most, and what the calls took.
+void Selection::dump(const Call& call, Nanoseconds time) {
+  shortest_ = calls_ % settings_.options.dump_iter == 0 ? time : std::min(shortest_, time);
+  longest_ = calls_ % settings_.options.dump_iter == 0 ? time : std::max(longest_, time);
+  time_ += time;
+  if (++calls_ % settings_.options.dump_iter != 0) return;
+  // The largest jitter is the smallest negative number; the rank rides in the low bits.
+  constexpr std::int64_t kRanks = 1 << 20;
+  std::int64_t most[] = {-((longest_ - shortest_) * kRanks + communicator_.spec().me)};
+  reduce_minimum(most);
+  const SizeClass& of_class = class_of(call);
+  if (communicator_.spec().me == 0)
+    log_info(fmt::format(
+        "call {}: the last {} took {:.1f} us in all; most jitter: rank {} with {:.1f} us; {} bytes by {}",
+        calls_, settings_.options.dump_iter, static_cast<double>(time_) * 1e-3, -most[0] % kRanks,
+        static_cast<double>(-most[0] / kRanks) * 1e-3, call.bytes(),
+        of_class.settled.plan ? of_class.settled.plan->plan.name : "the original library"));
+  time_ = 0;
+}
+
+}  // namespace ddl

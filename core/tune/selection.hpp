@@ -1,0 +1,78 @@
+// Selection: which way a call of one communicator takes: a plan of ours or the original library. In mode `p`
+// it measures a few on the program's own blocking calls, agrees with the other ranks and settles; see Tuner.
+//
+// The rule that keeps the ranks together: what it does depends on the sequence of calls and on agreed times
+// alone. Changes happen in blocking calls only, where it may talk to the others.
+// Thread safety: one call at a time, as MPI demands of the calls of one communicator.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "core/collective/engine.hpp"
+#include "core/tune/ddl_options.hpp"
+#include "core/tune/memory.hpp"
+#include "core/tune/tuner.hpp"
+
+namespace ddl {
+
+/// A plan, or the original library and why.
+struct Way {
+  enum class Original : std::uint8_t {
+    as_called,
+    in_two_steps
+  };  // the latter: reduce-scatter and all-gather
+  PreparedPlan* plan = nullptr;
+  const char* original = nullptr;
+  Original how = Original::as_called;
+};
+
+struct TuneSettings {
+  DdlOptions options;
+  bool deterministic = false;  // nothing is measured
+};
+
+class Selection {
+ public:
+  /// All must outlive it.
+  Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings, TuneMemory& memory);
+
+  Way blocking(const Call& call);
+  Way nonblocking(const Call& call);
+  /// After every blocking call, with its operation if it was ours. May exchange a few numbers with the other
+  /// ranks.
+  void finished(const Call& call, Nanoseconds time, const Operation* operation);
+
+ private:
+  struct SizeClass {
+    bool ready = false;
+    std::unique_ptr<Tuner> tuner;  // null once settled
+    std::vector<PreparedPlan*> plans;
+    std::vector<PlanChoice> choices;  // of plans
+    Way settled;
+  };
+
+  SizeClass& class_of(const Call& call);
+  void prepare(SizeClass& of_class, Bytes bytes);
+  bool recall(SizeClass& of_class, Bytes bytes);
+  PlanChoice ring_choice(Bytes bytes) const;
+  void agree(SizeClass& of_class, const Call& call);
+  void settle(SizeClass& of_class, Bytes bytes);
+  bool can_measure_rails(const PreparedPlan& prepared) const;
+  void learn_rails(const SizeClass& of_class);
+  void reduce_minimum(std::span<std::int64_t> numbers);
+  void dump(const Call& call, Nanoseconds time);
+
+  Engine& engine_;
+  Communicator& communicator_;
+  const TuneSettings& settings_;
+  TuneMemory& memory_;
+  std::string grid_;  // its name in the memory
+  bool rails_known_ = false;
+  std::array<SizeClass, 64> classes_;
+  std::uint64_t calls_ = 0;  // blocking ones
+  Nanoseconds time_ = 0;     // of those since the last dump
+  Nanoseconds shortest_ = 0, longest_ = 0;
+};
+
+}  // namespace ddl

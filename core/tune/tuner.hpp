@@ -1,0 +1,79 @@
+// Tuner: finds out which of a few ways is the fastest for one size class of one communicator, by trying them
+// on the program's own calls. Pure: every rank makes the same calls in the same order and agrees on the
+// times, so every rank tries and decides alike; nothing else may enter.
+//
+// Calls that are compared must be alike. So one call, the subject, is followed; others of the class in
+// between are left alone. The first call after a change of ways does not count.
+//
+// Life: a first call → the rails, where there are several → our own ways → when the call has proved a habit,
+// the original library → settled. After each of these the ranks agree on the times.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+struct TunerPlan {
+  int rails = 0;          // whose speed is measured while the likely best way uses them all; 0: none
+  int candidates = 1;     // our own ways, the likely best first
+  int rounds = 1;         // calls of each that count
+  bool original = false;  // the original library is a candidate as well
+};
+
+/// How one call is to be made.
+struct Try {
+  enum class What : std::uint8_t { best, rails, candidate, original } what = What::best;
+  int index = 0;
+};
+
+class Tuner {
+ public:
+  explicit Tuner(TunerPlan plan) : plan_(plan) { next_phase(); }
+
+  /// How to make the next blocking call of this class.
+  Try next(Fingerprint call);
+  /// How long the last call took here, and each rail of it.
+  void record(Nanoseconds time, std::span<const Nanoseconds> rails = {});
+  /// All of a phase are measured: the ranks now reduce times() by minimum (that of the last to arrive, which
+  /// waited for nobody), then each calls agreed().
+  bool must_agree() const { return !settled() && done_ == tries_.size(); }
+  std::span<std::int64_t> times() { return times_; }
+  void agreed();
+
+  bool settled() const { return phase_ == Phase::settled; }
+  /// Among our own ways.
+  int best() const { return best_; }
+  bool original_wins() const { return original_wins_; }
+  /// Nanoseconds per rail, once agreed; all the same for rails that are equal; empty before.
+  const std::vector<std::int64_t>& rail_times() const { return rail_times_; }
+  /// Of the winner, once agreed; 0 before.
+  std::int64_t best_time() const { return best_time_; }
+
+ private:
+  enum class Phase : std::uint8_t { rails, candidates, original, settled };
+  void next_phase();
+  void begin(Try::What what, int ways, int rounds);
+  bool waits() const;
+  void compare_rails();
+  std::int64_t median_of(int way) const;
+
+  TunerPlan plan_;
+  Phase phase_ = Phase::settled;
+  bool started_ = false;
+  std::vector<Try> tries_;           // of this phase, in order
+  std::vector<std::int64_t> times_;  // of those that count: [way][round], of rails [round][rail]
+  int rounds_ = 0;                   // of this phase
+  std::size_t done_ = 0;
+  bool trying_ = false;  // the last call was tries_[done_]
+  Fingerprint subject_ = 0;
+  std::uint64_t calls_ = 0, strangers_ = 0;
+  int best_ = 0;
+  std::int64_t best_time_ = 0;
+  bool original_wins_ = false;
+  std::vector<std::int64_t> rail_times_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,41 @@
+#include "core/tune/ddl_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+
+TEST(DdlOptions, WithoutWordsTheModeIsToPick) {
+  EXPECT_EQ(parse_ddl_options("", 8).mode, Mode::pick);
+  EXPECT_EQ(parse_ddl_options("  ", 8).mode, Mode::pick);
+}
+
+TEST(DdlOptions, WithoutAModeItIsIbmsFlatRing) {
+  DdlOptions options = parse_ddl_options("-dump_iter 100", 8);
+  EXPECT_EQ(options.mode, Mode::ring);
+  EXPECT_EQ(options.dims, std::vector<Rank>{8});
+  EXPECT_EQ(options.dump_iter, 100u);
+}
+
+TEST(DdlOptions, ModeAndDimensionsAreRead) {
+  DdlOptions options = parse_ddl_options("-mode b:4x2x2 --dbg_level 1 -dev_sync 2", 16);
+  EXPECT_EQ(options.mode, Mode::blue);
+  EXPECT_EQ(options.dims, (std::vector<Rank>{4, 2, 2}));
+  EXPECT_EQ(options.dbg_level, 1u);
+  EXPECT_EQ(options.ignored, std::vector<std::string>{"-dev_sync"});
+}
+
+TEST(DdlOptions, GarbageIsRefusedInOneLine) {
+  for (const char* text : {"mode p", "-mode", "-mode q", "-mode b:4y2", "-mode b:0x2", "-mode p4",
+                           "-dump_iter x", "-what 1", "-"}) {
+    try {
+      parse_ddl_options(text, 8);
+      ADD_FAILURE() << text;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+}  // namespace ddl

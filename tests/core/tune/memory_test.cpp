@@ -1,0 +1,69 @@
+#include "core/tune/memory.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+Lesson lesson(Bytes size_class) {
+  Lesson one;
+  one.grid = "2 local x 4 hosts";
+  one.size_class = size_class;
+  one.choice.algorithm = {Algorithm::funnel, Algorithm::doubling};
+  one.choice.share = {2, 1};
+  one.choice.segment = 4096;
+  one.rail_rates = {2e8, 1e8};
+  one.microseconds = 12.5;
+  return one;
+}
+
+}  // namespace
+
+TEST(TuneMemory, WhatOneJobWroteTheNextOneFinds) {
+  TuneMemory first("machine");
+  first.learn(lesson(4096));
+  Lesson original = lesson(64);
+  original.original = true;
+  first.learn(original);
+  TuneMemory second("machine");
+  EXPECT_EQ(second.read(first.write("")), "");
+  EXPECT_FALSE(second.has_news());
+  auto found = second.find("2 local x 4 hosts", 4096);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->choice.algorithm, lesson(4096).choice.algorithm);
+  EXPECT_EQ(found->choice.share, lesson(4096).choice.share);
+  EXPECT_EQ(found->choice.segment, 4096u);
+  EXPECT_TRUE(second.find("2 local x 4 hosts", 64)->original);
+  EXPECT_EQ(second.rail_rates("2 local x 4 hosts"), (std::vector<double>{2e8, 1e8}));
+  EXPECT_FALSE(second.find("2 local x 4 hosts", 128));
+  EXPECT_FALSE(second.find("another grid", 4096));
+}
+
+TEST(TuneMemory, OtherMachinesAreKeptAndNotUsed) {
+  TuneMemory first("one"), second("two"), third("one");
+  first.learn(lesson(64));
+  std::string text = first.write("");
+  EXPECT_EQ(second.read(text), "");
+  EXPECT_FALSE(second.find("2 local x 4 hosts", 64));
+  second.learn(lesson(128));
+  EXPECT_EQ(third.read(second.write(text)), "");
+  EXPECT_TRUE(third.find("2 local x 4 hosts", 64));
+}
+
+TEST(TuneMemory, ACorruptOrOldFileIsRefusedWhole) {
+  TuneMemory good("machine");
+  good.learn(lesson(64));
+  good.learn(lesson(128));
+  std::string text = good.write("");
+  std::string unknown = text, old = text;
+  unknown.replace(unknown.rfind("doubling"), 8, "tripling");
+  old.replace(old.find("\"ddl_tuning\": 1"), 15, "\"ddl_tuning\": 9");
+  for (const std::string& bad :
+       {std::string("{"), std::string("[]"), text.substr(0, text.size() / 2), unknown, old}) {
+    TuneMemory memory("machine");
+    EXPECT_NE(memory.read(bad), "") << bad;
+    EXPECT_FALSE(memory.find("2 local x 4 hosts", 64));
+  }
+}
+
+}  // namespace ddl

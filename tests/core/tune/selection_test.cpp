@@ -1,0 +1,110 @@
+#include "core/tune/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/base/clock.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::VirtualJob;
+
+// Every rank makes `calls` equal blocking all-reduces the way a front does; returns how many each rank left
+// to the original.
+std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
+                     std::vector<std::unique_ptr<TuneMemory>>& memories, int calls, std::size_t count,
+                     PlanLimits limits = {1, Bytes{1} << 20, 0, {}}) {
+  std::vector<Rank> members;
+  for (Rank rank = 0; rank < job.size(); ++rank) members.push_back(rank);
+  auto world = job.create(1, members, limits);
+  std::vector<int> originals(world.size());
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Engine& engine = job.engine(rank);
+    Selection selection(engine, *world[me], settings, *memories[me]);
+    std::vector<std::int32_t> in(count, rank + 1), out(count);
+    for (int i = 0; i < calls; ++i) {
+      Call call{in.data(), out.data(), count, DType::int32, Op::sum, "x", now()};
+      Way way = selection.blocking(call);
+      if (way.plan) {
+        Operation* operation = engine.start(*world[me], call, way.plan);
+        engine.wait(*world[me], operation);
+        selection.finished(call, now() - call.began, operation);
+        engine.finish(*world[me], operation);
+        std::int32_t sum = job.size() * (job.size() + 1) / 2;
+        ASSERT_EQ(out, std::vector<std::int32_t>(count, sum));
+      } else {
+        ++originals[me];
+        selection.finished(call, now() - call.began, nullptr);
+      }
+      std::fill(out.begin(), out.end(), 0);
+    }
+  });
+  return originals;
+}
+
+std::vector<std::unique_ptr<TuneMemory>> memories_of(const VirtualJob& job) {
+  std::vector<std::unique_ptr<TuneMemory>> memories;
+  for (Rank rank = 0; rank < job.size(); ++rank) memories.push_back(std::make_unique<TuneMemory>("test"));
+  return memories;
+}
+
+}  // namespace
+
+TEST(Selection, RanksTryAndSettleAlikeWhateverTheirClocksSay) {
+  VirtualJob job({0, 0, 1, 1, 2});
+  auto memories = memories_of(job);
+  std::vector<int> originals = run(job, {}, memories, 80, 1000);
+  for (int one : originals) EXPECT_EQ(one, originals[0]);
+  EXPECT_GT(originals[0], 0);
+  std::string first = memories[0]->write("");
+  EXPECT_NE(first.find("\"bytes_up_to\": 4096"), std::string::npos);
+  for (const auto& memory : memories) EXPECT_EQ(memory->write(""), first);
+}
+
+TEST(Selection, WhatIsRememberedIsNotMeasuredAgain) {
+  VirtualJob job({0, 0});
+  auto memories = memories_of(job);
+  run(job, {}, memories, 80, 1000);
+  std::string text = memories[0]->write("");
+  memories = memories_of(job);
+  for (auto& memory : memories) EXPECT_EQ(memory->read(text), "");
+  VirtualJob again({0, 0});
+  std::vector<int> originals = run(again, {}, memories, 80, 1000);
+  EXPECT_TRUE(originals[0] == 0 || originals[0] == 80);
+  EXPECT_FALSE(memories[0]->has_news());
+}
+
+TEST(Selection, DeterministicMeansThatNothingIsMeasured) {
+  VirtualJob job({0, 1, 1});
+  auto memories = memories_of(job);
+  TuneSettings settings;
+  settings.deterministic = true;
+  EXPECT_EQ(run(job, settings, memories, 80, 1000), std::vector<int>(3, 0));
+  EXPECT_FALSE(memories[0]->has_news());
+}
+
+TEST(Selection, MeasuringRailsChangesNoResult) {
+  VirtualJob job({0, 0, 1, 1});
+  auto memories = memories_of(job);
+  run(job, {}, memories, 40, 1'000'000, {2, Bytes{1} << 20, 0, {}});
+  EXPECT_TRUE(memories[0]->has_news());
+}
+
+TEST(Selection, ModesWithoutPickingStayWithTheirPlan) {
+  for (const char* options : {"-mode r", "-mode b", "-mode r:4", "-mode n:2x2"}) {
+    VirtualJob job({0, 0, 1, 1});
+    auto memories = memories_of(job);
+    TuneSettings settings;
+    settings.options = parse_ddl_options(options, 4);
+    EXPECT_EQ(run(job, settings, memories, 50, 3000), std::vector<int>(4, 0)) << options;
+  }
+  VirtualJob job({0, 0, 1, 1});
+  auto memories = memories_of(job);
+  TuneSettings settings;
+  settings.options = parse_ddl_options("-mode m", 4);
+  EXPECT_EQ(run(job, settings, memories, 5, 3000), std::vector<int>(4, 5));
+}
+
+}  // namespace ddl

@@ -1,0 +1,106 @@
+#include "core/tune/tuner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace ddl {
+namespace {
+
+using What = Try::What;
+
+// Makes calls until the tuner has settled; what a try takes is given by the function.
+std::vector<Try> settle(Tuner& tuner, const std::function<Nanoseconds(Try)>& takes, int most = 200) {
+  std::vector<Try> tries;
+  while (!tuner.settled() && most-- > 0) {
+    tries.push_back(tuner.next(7));
+    tuner.record(takes(tries.back()));
+    if (tuner.must_agree()) tuner.agreed();
+  }
+  EXPECT_TRUE(tuner.settled());
+  return tries;
+}
+
+std::int64_t count(const std::vector<Try>& tries, What what) {
+  return std::count_if(tries.begin(), tries.end(), [&](const Try& one) { return one.what == what; });
+}
+
+}  // namespace
+
+TEST(Tuner, TheFastestOfOurWaysWins) {
+  Tuner tuner({0, 3, 2, false});
+  std::vector<Try> tries = settle(tuner, [](Try t) { return t.index == 2 ? 50 : 100; });
+  EXPECT_EQ(tuner.best(), 2);
+  EXPECT_EQ(tuner.best_time(), 50);
+  EXPECT_FALSE(tuner.original_wins());
+  EXPECT_EQ(tries.size(), 1u + 3 * 3)
+      << "a first call, then each way once for nothing and twice for its time";
+}
+
+TEST(Tuner, TheFirstCallOfAWayDoesNotCount) {
+  int first = 0;
+  Tuner tuner({0, 2, 1, false});
+  settle(tuner,
+         [&](Try t) { return t.what == What::candidate && t.index == 1 ? (first++ == 0 ? 1 : 200) : 100; });
+  EXPECT_EQ(tuner.best(), 0);
+}
+
+TEST(Tuner, ALittleFasterIsNoise) {
+  Tuner tuner({0, 2, 3, true});
+  settle(tuner, [](Try t) { return t.index == 1 || t.what == What::original ? 97 : 100; });
+  EXPECT_EQ(tuner.best(), 0);
+  EXPECT_FALSE(tuner.original_wins());
+}
+
+TEST(Tuner, TheOriginalIsTriedOnceTheCallIsAHabitAndMayWin) {
+  Tuner tuner({0, 2, 2, true});
+  std::vector<Try> tries = settle(tuner, [](Try t) { return t.what == What::original ? 10 : 100; });
+  EXPECT_TRUE(tuner.original_wins());
+  EXPECT_EQ(count(tries, What::original), 3);
+  auto first =
+      std::find_if(tries.begin(), tries.end(), [](const Try& t) { return t.what == What::original; });
+  EXPECT_GE(first - tries.begin(), 31);
+}
+
+TEST(Tuner, RailsDifferWhenAllRoundsButOneSaySoAndThenTheShortestTimesCount) {
+  auto rail_times = [](std::vector<std::vector<std::int64_t>> rounds) {
+    Tuner tuner({2, 1, 1, false});
+    tuner.next(7);
+    tuner.record(1000, std::vector<std::int64_t>{1, 99});  // the first call is left out
+    for (const auto& both : rounds) {
+      tuner.next(7);
+      tuner.record(1000, both);
+    }
+    EXPECT_TRUE(tuner.must_agree());
+    tuner.agreed();
+    EXPECT_TRUE(tuner.settled());
+    return tuner.rail_times();
+  };
+  EXPECT_EQ(rail_times({{100, 900}, {90, 200}, {150, 300}, {200, 400}}),
+            (std::vector<std::int64_t>{90, 200}));
+  EXPECT_EQ(rail_times({{100, 900}, {90, 100}, {150, 300}, {200, 400}}),
+            (std::vector<std::int64_t>{90, 100}));
+  EXPECT_EQ(rail_times({{100, 900}, {90, 100}, {150, 300}, {300, 300}}),
+            (std::vector<std::int64_t>{100, 100}));
+}
+
+TEST(Tuner, OtherCallsInBetweenAreLeftAloneUntilTheSubjectIsForgotten) {
+  Tuner tuner({0, 2, 1, false});
+  tuner.next(7);
+  tuner.record(1);
+  EXPECT_EQ(tuner.next(7).what, What::candidate);
+  tuner.record(1);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(tuner.next(8).what, What::best);
+    tuner.record(1);
+  }
+  EXPECT_EQ(tuner.next(7).what, What::candidate);
+  tuner.record(1);
+  for (int i = 0; i < 17; ++i) {
+    tuner.next(9);
+    tuner.record(1);
+  }
+  EXPECT_EQ(tuner.next(9).what, What::candidate) << "the new subject";
+}
+
+}  // namespace ddl
