@@ -10,6 +10,8 @@
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
 #include "core/plan/planner.hpp"
+#include "core/tune/ddl_options.hpp"
+#include "launcher/job_spec.hpp"
 #include "launcher/mpirun_options.hpp"
 
 namespace ddl {
@@ -149,6 +151,15 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
   }
   std::vector<int> fake = variables_of_ranks(options, world).fake_hosts;
   return here && !fake.empty() ? fake_hosts(fake, hosts.size()) : hosts;
+}
+
+void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
+                       std::uint64_t cores) {
+  std::string given = variables_of_ranks(options, world).options;
+  std::string text = ddl_options_value(options, allocation, given);
+  std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
+  DdlOptions asked = parse_ddl_options(text.empty() ? given : text, static_cast<Rank>(hosts.size()));
+  if (!asked.dims.empty() && !hosts.empty()) Grid::from_dims(hosts, asked.dims);
 }
 
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,

@@ -17,6 +17,10 @@ namespace ddl {
 std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
                                       const Surroundings& world, std::uint64_t cores);
 
+/// UsageError when DDL_OPTIONS, as the ranks will see it, is not understood or its dimensions do not fit them.
+void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
+                       std::uint64_t cores);
+
 /// What --explain prints. UsageError when the dimensions of -m do not fit the ranks.
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
                     std::uint64_t cores);

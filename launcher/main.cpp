@@ -101,7 +101,10 @@ int run(const Words& args) {
     print_note(fmt::format("the mpirun on PATH is not Open MPI's, {} is used", mpirun.command));
   Installation installation = this_installation();
   JobInputs in{options, allocation, mpirun, installation, world};
-  if (options.has_program()) check_programs(in);
+  if (options.has_program()) {
+    check_ddl_options(options, allocation, world, std::thread::hardware_concurrency());
+    check_programs(in);
+  }
   if (options.dry_run) return dry_run(in);
   check_hosts(in);
   if (options.topology) show_topology(in);

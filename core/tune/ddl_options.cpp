@@ -27,10 +27,11 @@ std::uint64_t number(const std::string& word, const std::string& text) {
 
 // "b:4x2x2"
 void set_mode(DdlOptions& options, const std::string& text) {
-  constexpr std::string_view kModes = "pbnrm";
+  constexpr std::string_view kModes = "pbnrmc";
   if (text.empty() || kModes.find(text[0]) == std::string_view::npos || (text.size() > 1 && text[1] != ':'))
     refuse(fmt::format("mode '{}' is not one of p b n r m, with dimensions as in b:4x2", text));
-  options.mode = static_cast<Mode>(text[0]);
+  // IBM never said what mode c was; it took dimensions as b does.
+  options.mode = text[0] == 'c' ? Mode::blue : static_cast<Mode>(text[0]);
   options.dims.clear();
   if (text.size() < 2) return;
   for (const std::string& dim : split(text.substr(2), 'x')) {

@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-const std::vector<std::string> kOps{"allreduce", "iallreduce", "bcast"};
+const std::vector<std::string> kOps{"allreduce", "iallreduce", "bcast", "copy"};
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--min", options.min_bytes, "smallest message, bytes; 64k, 1m, 1g are powers of 1024")

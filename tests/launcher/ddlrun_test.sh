@@ -80,8 +80,8 @@ if [ -e "$shim" ]; then
 else
   [ "$(grep -c 'libddl_shim.so is missing' err)" = 1 ] || fail "no warning about the missing shim"
 fi
-run 0 -m b:2 -np 1 sh -c 'echo "$DDL_OPTIONS"'
-[ "$(cat out)" = "-mode b:2" ] || fail "-m"
+run 0 -m b:1 -np 1 sh -c 'echo "$DDL_OPTIONS"'
+[ "$(cat out)" = "-mode b:1" ] || fail "-m"
 
 # ---- looking ---------------------------------------------------------------------------------------------------
 run 0 --dry-run --bind-to none -np 2 sh -c 'touch started'
@@ -101,6 +101,8 @@ run 0 --report "$work/report.json" -np 1 true
 grep -q 'no report was written' err || fail "a program without MPI and --report"
 
 # ---- bad input -------------------------------------------------------------------------------------------------
+refused 2 "invalid dim size=12 usr_size=8 dim\[0\]=4 dim\[1\]=3" -np 8 -m b:4x3 true
+refused 2 "dump_iter takes a number" -np 2 -ddlarg "-dump_iter x" true
 refused 2 'oversubscribe' --overscribe -np 1 true
 refused 2 '-np 0' -np 0 true
 refused 2 '-np x' -np x true
