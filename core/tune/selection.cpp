@@ -19,7 +19,7 @@ constexpr const char* kModeM = "mode m";
 // shaped link lets pass at once counts.
 constexpr Bytes kMeasuresRails = 2 << 20;
 // Candidates that the cost model holds to be this much slower than the best are not worth a call.
-constexpr double kHopeless = 1.5;
+constexpr double kHopeless = 1.2;
 constexpr std::size_t kMostCandidates = 4;
 
 // Calls that count per candidate: short ones are noisy and cheap.
