@@ -49,6 +49,16 @@ struct Parse<std::string> {
 };
 
 template <>
+struct Parse<Wire> {
+  static Wire from(std::string_view text) {
+    if (text == "auto") return Wire::automatic;
+    if (text == "ucx") return Wire::ucx;
+    if (text == "tcp") return Wire::tcp;
+    throw UsageError("no such wire");
+  }
+};
+
+template <>
 struct Parse<std::vector<int>> {
   static std::vector<int> from(std::string_view text) {
     std::vector<int> numbers;

@@ -13,6 +13,9 @@
 
 namespace ddl {
 
+/// What carries bytes between hosts.
+enum class Wire : std::uint8_t { automatic, ucx, tcp };
+
 /// Every variable of env_vars.def as a member, with its default.
 struct Env {
 #define DDL_VAR(name, type, member, fallback, allowed, text) type member;

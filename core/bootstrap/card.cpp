@@ -43,6 +43,7 @@ Card card_from(const json& j) {
   card.options = j.at("options");
   card.tuning = j.at("tuning");
   card.deterministic = j.at("deterministic");
+  card.wire = j.at("wire");
   for (const json& rail : j.at("rails"))
     card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address"))});
   return card;
@@ -109,6 +110,10 @@ std::string find_lanes(const std::vector<Card>& cards, Census& census) {
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (cards[r].rails.empty())
       return fmt::format("rank {} on {} has no usable network interface between hosts", r, cards[r].host);
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].wire != cards[0].wire)
+      return fmt::format("rank {} on {} speaks {} between hosts and rank 0 {}; set DDL_WIRE alike everywhere",
+                         r, cards[r].host, cards[r].wire, cards[0].wire);
   for (const RailCard& rail : cards[0].rails)
     if (std::all_of(cards.begin(), cards.end(),
                     [&](const Card& card) { return rail_in(card, rail.subnet) < card.rails.size(); }) &&
@@ -140,6 +145,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"fd", card.fd},
             {"nonce", card.nonce},
             {"cpus", card.cpus},
+            {"wire", card.wire},
             {"rails", rails},
             {"fake_hosts", card.fake_hosts},
             {"progress_hook", card.progress_hook},

@@ -10,11 +10,11 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 1;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 2;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;
-  std::vector<std::byte> address;  // of its worker
+  std::vector<std::byte> address;  // of its end of the wire
 };
 
 struct Card {
@@ -24,6 +24,7 @@ struct Card {
   int pid = 0, fd = -1;            // of its region
   std::uint64_t nonce = 0;
   std::vector<int> cpus;  // it may run on
+  std::string wire;       // what carries bytes between hosts, "tcp" or "ucx"; "" where it has no rails
   std::vector<RailCard> rails;
   std::vector<int> fake_hosts;  // DDL_FAKE_HOSTS
   bool progress_hook = false;  // the MPI library can call us from its own waits: needed for nonblocking calls

@@ -16,6 +16,8 @@
 #include "core/base/log.hpp"
 #include "core/device/device_memory.hpp"
 #include "core/topology/nics.hpp"
+#include "core/transport/tcp.hpp"
+#include "core/transport/ucx.hpp"
 
 namespace ddl {
 namespace {
@@ -53,6 +55,24 @@ std::string text_of(const std::string& file_name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Decided from variables that the launcher gives to all ranks alike, never from what one host has: the census
+// refuses a job whose ranks differ. UCX earns its place where it may use more than sockets.
+Wire choose_wire(const Env& env) {
+  if (env.wire != Wire::automatic) return env.wire;
+  return env.ucx_tls == "tcp" ? Wire::tcp : Wire::ucx;
+}
+
+std::unique_ptr<WireTransport> open_wire(Wire wire, const std::vector<Nic>& nics, const Env& env, Rank me) {
+  std::vector<std::string> names;
+  std::vector<TcpRail> rails;
+  for (const Nic& nic : nics) {
+    names.push_back(nic.name);
+    rails.push_back({nic.name, nic.address});
+  }
+  if (wire == Wire::tcp) return std::make_unique<TcpTransport>(rails, me);
+  return std::make_unique<UcxTransport>(names, env.ucx_tls);
+}
+
 }  // namespace
 
 Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook)
@@ -62,7 +82,7 @@ Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string
 
 Job::~Job() {
   if (memory_ && rank() == 0) save_tuning();
-  if (wire_) wire_->close();  // before the engine: what UCX still sends belongs to its operations
+  if (wire_) wire_->close();  // before the engine: what the wire still sends belongs to its operations
 }
 
 Card Job::make_card(const std::string& trouble, bool progress_hook) {
@@ -102,12 +122,12 @@ void Job::open_rails(Card& card) {
   for (const std::string& missing : choice.missing)
     throw Error(fmt::format("DDL_RAILS names {}, which this host does not have", missing), "",
                 "see `ddl-probe --text` for those it has");
-  std::vector<std::string> names;
-  for (const Nic& nic : choice.rails) names.push_back(nic.name);
-  if (names.empty()) return;
-  wire_ = std::make_unique<UcxTransport>(names, env_.ucx_tls);
-  for (std::size_t i = 0; i < names.size(); ++i)
-    card.rails.push_back({names[i], subnet_of(choice.rails[i]), wire_->address(i)});
+  if (choice.rails.empty()) return;
+  Wire wire = choose_wire(env_);
+  card.wire = wire == Wire::tcp ? "tcp" : "ucx";
+  wire_ = open_wire(wire, choice.rails, env_, rank());
+  for (std::size_t i = 0; i < choice.rails.size(); ++i)
+    card.rails.push_back({choice.rails[i].name, subnet_of(choice.rails[i]), wire_->address(i)});
 }
 
 std::string Job::connect(std::function<void()> guest) {
@@ -162,7 +182,7 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
 }
 
 void Job::connect_wire(const std::vector<Card>& cards) {
-  std::vector<std::vector<std::vector<std::byte>>> addresses;
+  std::vector<std::vector<WireAddress>> addresses;
   for (std::size_t r = 0; r < cards.size(); ++r) {
     addresses.emplace_back();
     for (std::size_t rail : census_.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);

@@ -17,7 +17,7 @@
 #include "core/bootstrap/card.hpp"
 #include "core/collective/engine.hpp"
 #include "core/trace/counters.hpp"
-#include "core/transport/ucx.hpp"
+#include "core/transport/wire.hpp"
 #include "core/tune/selection.hpp"
 
 namespace ddl {
@@ -87,7 +87,7 @@ class Job {
   std::unique_ptr<Bootstrap> bootstrap_;
   Env env_;
   std::shared_ptr<Region> region_;
-  std::unique_ptr<UcxTransport> wire_;
+  std::unique_ptr<WireTransport> wire_;
   std::unique_ptr<SharedMemoryTransport> local_;
   std::unique_ptr<Engine> engine_;
   Census census_;

@@ -43,7 +43,7 @@ struct UcxTransport::Impl {
   };
 
   std::vector<std::unique_ptr<Rail>> rails;
-  std::vector<std::vector<std::vector<std::byte>>> addresses;
+  std::vector<std::vector<WireAddress>> addresses;
   std::vector<std::unique_ptr<Send>> sends;  // all ever made; reused
   std::vector<Send*> idle_sends;
   Inbox* inbox = nullptr;  // during progress
@@ -125,19 +125,19 @@ UcxTransport::~UcxTransport() {
   for (auto& rail : impl_->rails) Impl::close_rail(*rail);
 }
 
-std::vector<std::byte> UcxTransport::address(std::size_t rail) const {
+WireAddress UcxTransport::address(std::size_t rail) const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
   const Rail& r = *impl_->rails[rail];
   must(ucp_worker_get_address(r.worker, &address, &bytes), "name its address", r.interface);
   auto* begin = reinterpret_cast<std::byte*>(address);
-  std::vector<std::byte> copy(begin, begin + bytes);
+  WireAddress copy(begin, begin + bytes);
   ucp_worker_release_address(r.worker, address);
   return copy;
 }
 
 void UcxTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
-                             std::vector<std::vector<std::vector<std::byte>>> addresses) {
+                             std::vector<std::vector<WireAddress>> addresses) {
   std::vector<std::unique_ptr<Rail>> lanes;
   for (std::size_t rail : rail_of_lane) lanes.push_back(std::move(impl_->rails[rail]));
   for (auto& rail : impl_->rails)

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/transport/transport.hpp"
+#include "core/transport/wire.hpp"
 
 namespace ddl {
 
-class UcxTransport : public Transport {
+class UcxTransport : public WireTransport {
  public:
   /// Opens one worker on each of these network interfaces. `tls` names UCX's transports, "" leaves the choice
   /// to UCX. Throws Error naming the interface.
@@ -22,20 +22,14 @@ class UcxTransport : public Transport {
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
 
-  /// What peers need to reach rail `i` of this rank.
-  std::vector<std::byte> address(std::size_t rail) const;
-  /// Told once, before the first send: which own rail serves each lane, and addresses[rank in the job][lane].
-  /// Rails without a lane are closed.
+  WireAddress address(std::size_t rail) const override;
   void set_lanes(const std::vector<std::size_t>& rail_of_lane,
-                 std::vector<std::vector<std::vector<std::byte>>> addresses);
-
+                 std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
   bool progress(Inbox& inbox) override;
-  /// Payload and header bytes handed to a lane's rail so far.
-  Bytes bytes_sent(std::size_t lane) const;
-  /// Closes every endpoint; after all ranks agreed that nothing is under way.
-  void close();
+  Bytes bytes_sent(std::size_t lane) const override;
+  void close() override;
 
  private:
   struct Rail;

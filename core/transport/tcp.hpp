@@ -1,0 +1,49 @@
+// TcpTransport: messages between hosts over plain TCP, one listening socket per rail and one connection per
+// (peer, rail, direction), opened at its first message.
+//
+// A message is handed to the kernel with one system call straight from the caller's memory, and received into
+// the block that its view lends: two copies per byte, both the kernel's. What the kernel does not take waits
+// by reference. No thread, no handshake but the connection's own.
+//
+// Peers are known by a secret of the rail that its address carries; whoever does not know it is refused.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/transport/wire.hpp"
+
+namespace ddl {
+
+/// An interface to use and its address, IPv4 or IPv6.
+struct TcpRail {
+  std::string interface, address;
+};
+
+class TcpTransport : public WireTransport {
+ public:
+  /// Listens on each rail. `me`: this rank in the job. Throws Error naming the interface.
+  TcpTransport(const std::vector<TcpRail>& rails, Rank me);
+  ~TcpTransport() override;
+  TcpTransport(const TcpTransport&) = delete;
+  TcpTransport& operator=(const TcpTransport&) = delete;
+
+  WireAddress address(std::size_t rail) const override;
+  void set_lanes(const std::vector<std::size_t>& rail_of_lane,
+                 std::vector<std::vector<WireAddress>> addresses) override;
+  bool send(const Outgoing& message) override;
+  void flush(std::uint32_t& unfinished) override;
+  bool progress(Inbox& inbox) override;
+  Bytes bytes_sent(std::size_t lane) const override;
+  void close() override;
+
+  /// A descriptor that poll() finds readable when progress() has something to do.
+  int wake_fd() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,261 @@
+#include "core/transport/tcp_stream.hpp"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ddl {
+namespace {
+
+constexpr std::uint32_t kFarewell = 1;  // Header.turn
+constexpr std::size_t kGathered = 16;   // pieces per system call
+
+iovec piece(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
+
+bool is_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+void say_farewell(int fd) {
+  Header header{};
+  header.turn = kFarewell;
+  // Best effort: who does not hear it reports that we are gone, which is true.
+  [[maybe_unused]] auto sent = ::send(fd, &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+long write_pieces(int fd, iovec* pieces, std::size_t count) {
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+OutStream::OutStream(Socket socket, const Hello& hello) : socket_(std::move(socket)) {
+  Frame& frame = append();
+  std::memcpy(frame.head.data(), &hello, sizeof(hello));
+  frame.head_bytes = sizeof(hello);
+}
+
+OutStream::Frame& OutStream::append() {
+  constexpr std::size_t kGone = 64;  // frames that are not worth moving the others
+  if (idle() || (first_ >= kGone && 2 * first_ >= queue_.size())) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+  return queue_.emplace_back();
+}
+
+void OutStream::send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished) {
+  if (state_ != StreamState::open) return;
+  std::size_t sent = 0;
+  if (idle()) {
+    iovec pieces[] = {piece(&header, sizeof(header)), piece(payload.data(), payload.size())};
+    long result = write_pieces(fd(), pieces, payload.empty() ? 1 : 2);
+    if (result < 0 && !is_later(errno)) return fail(errno);
+    sent = static_cast<std::size_t>(std::max(result, 0L));
+    if (sent == sizeof(header) + payload.size()) return;
+  }
+  Frame& frame = append();
+  std::memcpy(frame.head.data(), &header, sizeof(header));
+  frame.head_bytes = sizeof(header);
+  if (payload.size() <= kCopied) {
+    if (!payload.empty()) std::memcpy(frame.head.data() + sizeof(header), payload.data(), payload.size());
+    frame.head_bytes += payload.size();
+  } else {
+    frame.rest = payload;
+    frame.unfinished = &unfinished;
+    ++unfinished;
+  }
+  advance(sent);
+}
+
+void OutStream::flush(std::uint32_t& unfinished) {
+  if (idle()) return;
+  append().unfinished = &unfinished;  // a frame without bytes: gone when all before it are
+  ++unfinished;
+}
+
+// Takes bytes that the kernel took off the front of the queue.
+void OutStream::advance(std::size_t bytes) {
+  while (!idle()) {
+    Frame& frame = queue_[first_];
+    std::size_t head = std::min(bytes, frame.head_bytes - frame.head_done);
+    frame.head_done += head;
+    bytes -= head;
+    std::size_t rest = frame.head_done == frame.head_bytes ? std::min(bytes, frame.rest.size()) : 0;
+    frame.rest = frame.rest.subspan(rest);
+    bytes -= rest;
+    if (frame.head_done < frame.head_bytes || !frame.rest.empty()) return;
+    if (frame.unfinished) --*frame.unfinished;
+    ++first_;
+  }
+}
+
+bool OutStream::drain() {
+  bool moved = false;
+  while (!idle() && state_ == StreamState::open) {
+    std::array<iovec, kGathered> pieces;
+    std::size_t count = 0;
+    for (std::size_t f = first_; f < queue_.size() && count + 2 <= kGathered; ++f) {
+      const Frame& frame = queue_[f];
+      if (frame.head_done < frame.head_bytes)
+        pieces[count++] = piece(frame.head.data() + frame.head_done, frame.head_bytes - frame.head_done);
+      if (!frame.rest.empty()) pieces[count++] = piece(frame.rest.data(), frame.rest.size());
+    }
+    long sent = count ? write_pieces(fd(), pieces.data(), count) : 0;
+    if (sent < 0) {
+      // ENOTCONN: still connecting; how that ended shows as the socket's error.
+      if (!is_later(errno) && errno != ENOTCONN) fail(errno);
+      break;
+    }
+    moved = true;
+    advance(static_cast<std::size_t>(sent));
+  }
+  return moved;
+}
+
+bool OutStream::wake() {
+  listen();
+  return state_ == StreamState::open && drain();
+}
+
+// The reader says nothing but farewell. Its socket also tells how connecting ended.
+void OutStream::listen() {
+  Header header{};
+  long got = ::recv(fd(), &header, sizeof(header), MSG_DONTWAIT);
+  if (got < 0 && is_later(errno)) return;
+  if (got < 0 && errno == ENOTCONN) {
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    ::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error != 0) fail(error);
+    return;
+  }
+  if (got < 0) return fail(errno);
+  if (got == sizeof(header) && header.turn == kFarewell) {
+    state_ = StreamState::left;
+  } else {
+    state_ = StreamState::broken;
+    why_ = "the connection was closed";
+  }
+}
+
+void OutStream::fail(int error) {
+  state_ = StreamState::broken;
+  why_ = std::strerror(error);
+}
+
+void OutStream::close() {
+  if (socket_.is_open() && idle() && state_ == StreamState::open) say_farewell(fd());
+  queue_.clear();
+  first_ = 0;
+  state_ = StreamState::left;
+  socket_.close();
+}
+
+InStream::~InStream() {
+  if (block_) pool_->give(block_);
+}
+
+// One system call: the rest of the payload under way goes to its block, what follows to the stage.
+long InStream::read(Bytes& into_block) {
+  std::array<iovec, 2> pieces;
+  std::size_t count = 0;
+  into_block = block_ ? header_.bytes - filled_ : 0;
+  if (block_) pieces[count++] = piece(block_ + filled_, into_block);
+  pieces[count++] = piece(stage_.data() + have_, block_ ? kAhead : kStage - have_);
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  return ::recvmsg(fd(), &message, MSG_DONTWAIT);
+}
+
+bool InStream::receive(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
+  Bytes wanted = 0;
+  long got = read(wanted);
+  if (got < 0) {
+    if (!is_later(errno)) fail(std::strerror(errno));
+    return false;
+  }
+  if (got == 0) {
+    fail("the connection was closed");
+    return false;
+  }
+  Bytes in_block = std::min(wanted, static_cast<Bytes>(got));
+  filled_ += in_block;
+  have_ += static_cast<Bytes>(got) - in_block;
+  if (block_ && filled_ == header_.bytes)
+    inbox.deliver(header_, pool.view(std::exchange(block_, nullptr), filled_));
+  if (!block_) parse(expected, pool, inbox);
+  return true;
+}
+
+void InStream::parse(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
+  if (from_ >= 0 || parse_hello(expected))
+    while (state_ == StreamState::open && !block_ && parse_message(pool, inbox)) continue;
+  if (at_ == have_) {
+    at_ = have_ = 0;
+  } else if (at_ > 0) {
+    std::memmove(stage_.data(), stage_.data() + at_, have_ - at_);
+    have_ -= std::exchange(at_, 0);
+  }
+}
+
+bool InStream::parse_hello(const Hello& expected) {
+  Hello hello;
+  if (have_ - at_ < sizeof(hello)) return false;
+  std::memcpy(&hello, stage_.data() + at_, sizeof(hello));
+  if (hello.magic != expected.magic || hello.token != expected.token || hello.rank >= expected.rank) {
+    fail("a stranger");
+    return false;
+  }
+  at_ += sizeof(hello);
+  from_ = static_cast<Rank>(hello.rank);
+  return true;
+}
+
+// False when there is no whole header.
+bool InStream::parse_message(ReceivePool& pool, Inbox& inbox) {
+  if (have_ - at_ < sizeof(Header)) return false;
+  std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
+  at_ += sizeof(Header);
+  if (header_.turn == kFarewell) {
+    state_ = StreamState::left;
+  } else if (header_.turn != 0 || header_.bytes > kLargest) {
+    fail("it sends what is no message");
+  } else {
+    take_payload(pool, inbox);
+  }
+  return true;
+}
+
+// A tiny payload travels in its view; any other gets a block, which the stage may fill only in part.
+void InStream::take_payload(ReceivePool& pool, Inbox& inbox) {
+  const std::byte* here = stage_.data() + at_;
+  Bytes staged = std::min<Bytes>(have_ - at_, header_.bytes);
+  if (staged == header_.bytes && staged <= View::kInline) {
+    at_ += staged;
+    return inbox.deliver(header_, View::copy_of(here, staged));
+  }
+  pool_ = &pool;
+  block_ = pool.take(header_.bytes);
+  std::memcpy(block_, here, staged);
+  at_ += staged;
+  filled_ = staged;
+  if (staged == header_.bytes) inbox.deliver(header_, pool.view(std::exchange(block_, nullptr), staged));
+}
+
+void InStream::fail(const std::string& why) {
+  if (state_ != StreamState::open) return;  // an end after a farewell is no failure
+  state_ = StreamState::broken;
+  why_ = why;
+}
+
+void InStream::close() {
+  if (socket_.is_open() && from_ >= 0 && state_ == StreamState::open) say_farewell(fd());
+  socket_.close();
+}
+
+}  // namespace ddl

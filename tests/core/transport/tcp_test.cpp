@@ -1,0 +1,344 @@
+#include "core/transport/tcp.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/transport/tcp_socket.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Nanoseconds kPatience = 20'000'000'000;
+
+struct Arrived {
+  Header header;
+  std::vector<std::byte> bytes;
+};
+
+// Copies what arrives and releases it at once, or keeps the views until they are released.
+struct Copied : Inbox {
+  std::vector<Arrived> messages;
+  std::vector<std::pair<Rank, std::string>> failures;
+  bool keeps = false;
+  std::vector<View> kept;
+
+  void deliver(const Header& header, const View& view) override {
+    const auto* begin = static_cast<const std::byte*>(view.data());
+    messages.push_back({header, {begin, begin + view.bytes()}});
+    View copy = view;
+    if (keeps) {
+      kept.push_back(copy);
+    } else {
+      copy.release();
+    }
+  }
+  void peer_failed(Rank peer, const std::string& why) override { failures.emplace_back(peer, why); }
+};
+
+// Two ranks on loopback.
+struct Pair {
+  TcpTransport a, b;
+  Copied at_a, at_b;
+
+  explicit Pair(std::vector<TcpRail> rails = {{"lo", "127.0.0.1"}}) : a(rails, 0), b(rails, 1) {
+    std::vector<std::size_t> lanes(rails.size());
+    std::iota(lanes.begin(), lanes.end(), 0);
+    std::vector<std::vector<WireAddress>> addresses(2);
+    for (std::size_t lane : lanes) {
+      addresses[0].push_back(a.address(lane));
+      addresses[1].push_back(b.address(lane));
+    }
+    a.set_lanes(lanes, addresses);
+    b.set_lanes(lanes, addresses);
+  }
+  // Moves both until it is so; false when that takes too long.
+  bool until(const std::function<bool()>& so) {
+    for (Nanoseconds end = now() + kPatience; now() < end;) {
+      a.progress(at_a);
+      b.progress(at_b);
+      if (so()) return true;
+    }
+    return false;
+  }
+};
+
+std::vector<std::byte> pattern(std::size_t bytes, unsigned salt) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 2654435761u + i / 251 + salt);
+  return data;
+}
+
+bool send(TcpTransport& from, Rank to, std::span<const std::byte> payload, std::uint64_t tag,
+          std::uint32_t& unfinished, std::uint32_t rail = 0) {
+  const Rank target[] = {to};
+  Outgoing message{};
+  message.header.tag = tag;
+  message.header.from = 1 - to;
+  message.header.bytes = static_cast<std::uint32_t>(payload.size());
+  message.payload = payload;
+  message.to = target;
+  message.rail = rail;
+  message.unfinished = &unfinished;
+  return from.send(message);
+}
+
+const Arrived* find(const Copied& inbox, std::uint64_t tag) {
+  for (const Arrived& one : inbox.messages)
+    if (one.header.tag == tag) return &one;
+  return nullptr;
+}
+
+const std::size_t kSizes[] = {0, 1, 64, 65, 88, 89, 256, 257, 5000, 16344, 16345, 100 << 10, 1 << 20};
+
+}  // namespace
+
+TEST(Tcp, MessagesOfEverySizeArriveWholeBothWaysAtOnce) {
+  Pair pair;
+  std::vector<std::vector<std::byte>> payloads;
+  for (std::size_t bytes : kSizes) payloads.push_back(pattern(bytes, static_cast<unsigned>(payloads.size())));
+  std::uint32_t unfinished_a = 0, unfinished_b = 0;
+  for (std::uint64_t tag = 0; tag < payloads.size(); ++tag) {
+    EXPECT_TRUE(send(pair.a, 1, payloads[tag], tag, unfinished_a));
+    EXPECT_TRUE(send(pair.b, 0, payloads[tag], tag, unfinished_b));
+  }
+  ASSERT_TRUE(pair.until([&] {
+    return pair.at_a.messages.size() == payloads.size() && pair.at_b.messages.size() == payloads.size();
+  }));
+  EXPECT_EQ(unfinished_a, 0u);
+  EXPECT_EQ(unfinished_b, 0u);
+  for (std::uint64_t tag = 0; tag < payloads.size(); ++tag)
+    for (const Copied* inbox : {&pair.at_a, &pair.at_b}) {
+      const Arrived* one = find(*inbox, tag);
+      ASSERT_TRUE(one) << tag;
+      EXPECT_TRUE(one->bytes == payloads[tag]) << payloads[tag].size() << " bytes arrived damaged";
+    }
+  EXPECT_TRUE(pair.at_a.failures.empty() && pair.at_b.failures.empty());
+}
+
+TEST(Tcp, MessagesThatComeOneByOneArriveToo) {
+  Pair pair;
+  std::uint32_t unfinished = 0;
+  std::uint64_t tag = 0;
+  for (int round = 0; round < 3; ++round)
+    for (std::size_t bytes : kSizes) {
+      std::vector<std::byte> payload = pattern(bytes, static_cast<unsigned>(tag));
+      send(pair.a, 1, payload, tag, unfinished);
+      ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == tag + 1; }));
+      EXPECT_TRUE(pair.at_b.messages.back().bytes == payload) << bytes;
+      ++tag;
+    }
+}
+
+TEST(Tcp, ASenderNeverBlocksOnAReceiverThatDoesNotRead) {
+  Pair pair;
+  constexpr std::uint64_t kMany = 300;
+  std::vector<std::vector<std::byte>> payloads;
+  std::uint32_t unfinished = 0;
+  Nanoseconds began = now();
+  for (std::uint64_t tag = 0; tag < kMany; ++tag)
+    payloads.push_back(pattern(tag % 3 == 0 ? 100 : (128 << 10) + tag, static_cast<unsigned>(tag)));
+  for (std::uint64_t tag = 0; tag < kMany; ++tag) {
+    EXPECT_TRUE(send(pair.a, 1, payloads[tag], tag, unfinished));
+    pair.a.progress(pair.at_a);
+  }
+  EXPECT_LT(now() - began, kPatience / 2);
+  EXPECT_GT(unfinished, 0u) << "25 MiB cannot all be the kernel's";
+  // Small payloads are copied: their memory is the caller's again.
+  for (std::uint64_t tag = 0; tag < kMany; tag += 3)
+    std::fill(payloads[tag].begin(), payloads[tag].end(), std::byte{0});
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == kMany; }));
+  EXPECT_EQ(unfinished, 0u);
+  for (std::uint64_t tag = 0; tag < kMany; ++tag) {
+    const Arrived* one = find(pair.at_b, tag);
+    ASSERT_TRUE(one) << tag;
+    EXPECT_TRUE(one->bytes == pattern(payloads[tag].size(), static_cast<unsigned>(tag))) << tag;
+  }
+}
+
+TEST(Tcp, FlushCountsUntilTheKernelHasAll) {
+  Pair pair;
+  std::vector<std::byte> large = pattern(32 << 20, 1);
+  std::uint32_t unfinished = 0, flushed = 0;
+  send(pair.a, 1, large, 1, unfinished);
+  send(pair.a, 1, std::span(large).first(10), 2, unfinished);
+  pair.a.progress(pair.at_a);
+  pair.a.flush(flushed);
+  EXPECT_EQ(flushed, 1u);
+  EXPECT_EQ(unfinished, 1u) << "the large one; the small one is copied";
+  ASSERT_TRUE(pair.until([&] { return flushed == 0; }));
+  EXPECT_EQ(unfinished, 0u);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 2; }));
+  pair.a.flush(flushed);
+  EXPECT_EQ(flushed, 0u) << "nothing waits";
+}
+
+TEST(Tcp, AViewStaysUntilItIsReleasedAndItsMemoryIsUsedAgain) {
+  Pair pair;
+  pair.at_b.keeps = true;
+  std::uint32_t unfinished = 0;
+  std::vector<std::vector<std::byte>> payloads;
+  for (unsigned salt = 0; salt < 3; ++salt) payloads.push_back(pattern(70'000, salt));
+  for (std::uint64_t tag = 0; tag < 3; ++tag) send(pair.a, 1, payloads[tag], tag, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.kept.size() == 3; }));
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(std::memcmp(pair.at_b.kept[i].data(), payloads[i].data(), payloads[i].size()), 0);
+  const void* first = pair.at_b.kept[0].data();
+  pair.at_b.kept[0].release();
+  send(pair.a, 1, payloads[0], 3, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.kept.size() == 4; }));
+  EXPECT_EQ(pair.at_b.kept[3].data(), first);
+  for (View& view : pair.at_b.kept) view.release();
+}
+
+TEST(Tcp, TwoRailsCarryTheirOwnBytes) {
+  Pair pair({{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
+  std::vector<std::byte> payload = pattern(1000, 1);
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, payload, 1, unfinished, 0);
+  send(pair.a, 1, payload, 2, unfinished, 1);
+  send(pair.a, 1, payload, 3, unfinished, 1);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 3; }));
+  EXPECT_EQ(pair.a.bytes_sent(0), 1040u);
+  EXPECT_EQ(pair.a.bytes_sent(1), 2080u);
+  EXPECT_EQ(pair.b.bytes_sent(0), 0u);
+}
+
+TEST(Tcp, AStrangerIsRefusedAndHarmsNobody) {
+  Pair pair;
+  TcpTransport stranger({{"lo", "127.0.0.1"}}, 1);
+  WireAddress wrong = pair.a.address(0);
+  wrong[0] ^= std::byte{1};  // of the token
+  stranger.set_lanes({0}, {{wrong}, {stranger.address(0)}});
+  std::vector<std::byte> payload = pattern(1000, 1);
+  std::uint32_t unfinished = 0;
+  Copied at_stranger;
+  send(stranger, 0, payload, 1, unfinished);
+  ASSERT_TRUE(pair.until([&] {
+    stranger.progress(at_stranger);
+    return !at_stranger.failures.empty();
+  })) << "it was not thrown out";
+  EXPECT_TRUE(pair.at_a.messages.empty());
+  EXPECT_TRUE(pair.at_a.failures.empty());
+  send(pair.b, 0, payload, 2, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_a.messages.size() == 1; }));
+}
+
+TEST(Tcp, APeerThatDiesIsNamedByWhoReadsAndByWhoWrites) {
+  Pair pair;
+  std::uint32_t unfinished = 0;
+  // The child is rank 1: it says something, hears something and dies without a word.
+  pid_t child = ::fork();
+  if (child == 0) {
+    std::byte one{1};
+    send(pair.b, 0, {&one, 1}, 7, unfinished);
+    for (Nanoseconds end = now() + kPatience; now() < end && pair.at_b.messages.empty();)
+      pair.b.progress(pair.at_b);
+    ::kill(::getpid(), SIGKILL);
+  }
+  pair.b.close();  // the child's copies are the only ones left
+  std::byte one{2};
+  send(pair.a, 1, {&one, 1}, 8, unfinished);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_a.failures.size() < 2;)
+    pair.a.progress(pair.at_a);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(pair.at_a.messages.size(), 1u);
+  ASSERT_EQ(pair.at_a.failures.size(), 2u);
+  for (const auto& [peer, why] : pair.at_a.failures) {
+    EXPECT_EQ(peer, 1);
+    EXPECT_NE(why.find("lo"), std::string::npos) << why;
+  }
+}
+
+TEST(Tcp, APeerThatClosesIsNoFailureUntilSomethingIsSentToIt) {
+  Pair pair;
+  std::byte one{1};
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, {&one, 1}, 1, unfinished);
+  send(pair.b, 0, {&one, 1}, 2, unfinished);
+  ASSERT_TRUE(pair.until([&] { return !pair.at_a.messages.empty() && !pair.at_b.messages.empty(); }));
+  pair.b.close();
+  for (int i = 0; i < 50; ++i) {
+    pair.a.progress(pair.at_a);
+    ::usleep(1000);
+  }
+  EXPECT_TRUE(pair.at_a.failures.empty());
+  send(pair.a, 1, {&one, 1}, 3, unfinished);
+  pair.a.progress(pair.at_a);
+  ASSERT_EQ(pair.at_a.failures.size(), 1u);
+  EXPECT_EQ(pair.at_a.failures[0].first, 1);
+}
+
+TEST(Tcp, APeerWhoseListenerIsGoneIsNamed) {
+  Pair pair;
+  pair.b.close();
+  std::byte one{1};
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, {&one, 1}, 1, unfinished);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_a.failures.empty();)
+    pair.a.progress(pair.at_a);
+  ASSERT_FALSE(pair.at_a.failures.empty());
+  EXPECT_EQ(pair.at_a.failures[0].first, 1);
+}
+
+TEST(Tcp, ClosingInTheMiddleLeavesTheCountersOfTheSenderAlone) {
+  Pair pair;
+  std::vector<std::byte> large = pattern(32 << 20, 1);
+  {
+    std::uint32_t unfinished = 0;
+    send(pair.a, 1, large, 1, unfinished);
+    pair.a.progress(pair.at_a);
+    EXPECT_EQ(unfinished, 1u);
+    Nanoseconds began = now();
+    pair.a.close();
+    EXPECT_LT(now() - began, 1'000'000'000);
+    EXPECT_EQ(unfinished, 1u);
+  }
+  ASSERT_TRUE(pair.until([&] { return !pair.at_b.failures.empty(); })) << "half a message is a failure";
+  EXPECT_TRUE(pair.at_b.messages.empty());
+}
+
+TEST(Tcp, TheDescriptorIsReadableWhenAMessageWaits) {
+  Pair pair;
+  std::byte one{1};
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, {&one, 1}, 1, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 1; }));
+  while (pair.b.progress(pair.at_b)) continue;
+  pollfd watched{pair.b.wake_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&watched, 1, 0), 0);
+  send(pair.a, 1, {&one, 1}, 2, unfinished);
+  EXPECT_EQ(::poll(&watched, 1, 10'000), 1);
+}
+
+TEST(Tcp, AnInterfaceWithoutAUsableAddressIsNamed) {
+  try {
+    TcpTransport broken({{"eth7", "192.0.2.1"}}, 0);
+    FAIL() << "listens on an address that this host does not have";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("eth7"), std::string::npos);
+  }
+  EXPECT_THROW(TcpTransport({{"eth7", ""}}, 0), Error);
+}
+
+TEST(Tcp, EndpointsReadAndWriteBothFamilies) {
+  ASSERT_TRUE(Endpoint::parse("10.1.2.3"));
+  EXPECT_EQ(Endpoint::parse("10.1.2.3")->text(), "10.1.2.3:0");
+  ASSERT_TRUE(Endpoint::parse("fd00::1"));
+  EXPECT_EQ(Endpoint::parse("fd00::1")->text(), "[fd00::1]:0");
+  EXPECT_FALSE(Endpoint::parse("h1"));
+}
+
+}  // namespace ddl
