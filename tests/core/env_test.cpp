@@ -22,6 +22,8 @@ TEST(Env, ValuesAreParsedStrictly) {
   EXPECT_THROW(parse_env({"DDL_FAKE_HOSTS=2,,3"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_FAKE_HOSTS=2,0"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_ENABLE=yes"}), UsageError);
+  EXPECT_EQ(parse_env({"DDL_WIRE=tcp"}).wire, Wire::tcp);
+  EXPECT_THROW(parse_env({"DDL_WIRE=udp"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_TIMEOUT=nan"}), UsageError);
 }

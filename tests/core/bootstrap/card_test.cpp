@@ -25,11 +25,13 @@ std::vector<std::optional<Card>> all(std::vector<Card> cards) { return {cards.be
 TEST(Card, SurvivesPacking) {
   Card card = card_on("h1", {{"r0", "10.0.0.0/24"}});
   card.nonce = ~std::uint64_t{0};
+  card.wire = "tcp";
   card.fake_hosts = {2, 1};
   std::optional<Card> copy = unpack(pack(card));
   ASSERT_TRUE(copy);
   EXPECT_EQ(copy->host, "h1");
   EXPECT_EQ(copy->nonce, card.nonce);
+  EXPECT_EQ(copy->wire, "tcp");
   EXPECT_EQ(copy->fake_hosts, card.fake_hosts);
   ASSERT_EQ(copy->rails.size(), 1u);
   EXPECT_EQ(copy->rails[0].address, card.rails[0].address);
@@ -52,6 +54,17 @@ TEST(Census, RanksShareAHostWhenNameBootAndIpcNamespaceAreEqual) {
   EXPECT_EQ(census.trouble, "");
   EXPECT_EQ(census.host_of_rank, (std::vector<HostIndex>{0, 1, 0}));
   EXPECT_EQ(census.ranks_with(2), (std::vector<Rank>{0, 2}));
+}
+
+TEST(Census, RanksThatSpeakDifferentWiresAreNamed) {
+  Card tcp = card_on("h0", {{"r0", "10.0.0.0/24"}}), ucx = card_on("h1", {{"r0", "10.0.0.0/24"}});
+  tcp.wire = "tcp";
+  ucx.wire = "ucx";
+  std::string trouble = take_census(all({tcp, ucx})).trouble;
+  EXPECT_NE(trouble.find("rank 1 on h1"), std::string::npos) << trouble;
+  EXPECT_NE(trouble.find("DDL_WIRE"), std::string::npos) << trouble;
+  ucx.wire = "tcp";
+  EXPECT_EQ(take_census(all({tcp, ucx})).trouble, "");
 }
 
 TEST(Census, ARankWithoutACardIsNamedAndTurnsTheEngineOff) {
