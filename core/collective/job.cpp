@@ -56,10 +56,11 @@ std::string text_of(const std::string& file_name) {
 }
 
 // Decided from variables that the launcher gives to all ranks alike, never from what one host has: the census
-// refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets
-// plain TCP costs less: 4 hosts x 2 ranks on two cores, unshaped links, medians for UCX and TCP in ms: 256
-// KiB 0.99 and 0.72, 4 MiB 26.1 and 15.0, 16 MiB 51.4 and 46.5; processor time of all ranks at 16 MiB 145 and
-// 119. At 1 Gbit/s (4 MiB: 58.0 and 56.7) and for a few bytes they are equal.
+// refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets, on
+// a shared machine of two cores with 4 hosts x 2 ranks and unshaped links, all ranks together take 145 ms of
+// processor time for 16 MiB with UCX and 119 ms with TCP. Wall time from 256 KiB on is 1.0 to 1.9 times
+// better in four runs, 0.7 to 1.5 times in two under foreign load. At 1 Gbit/s, and below 4 KiB, the noise is
+// larger than the difference.
 Wire choose_wire(const Env& env) {
   if (env.wire != Wire::automatic) return env.wire;
   return env.ucx_tls == "tcp" ? Wire::tcp : Wire::ucx;
