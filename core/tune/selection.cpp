@@ -18,8 +18,10 @@ constexpr const char* kModeM = "mode m";
 // Rails are measured while they carry at least this much, so that neither the time of a message nor what a
 // shaped link lets pass at once counts.
 constexpr Bytes kMeasuresRails = 2 << 20;
-// Candidates that the cost model holds to be this much slower than the best are not worth a call.
-constexpr double kHopeless = 1.2;
+// Candidates that the cost model holds to be this much slower than the best are not worth a call. What large
+// buffers take is decided by the bytes that move, which the model knows better than a few calls on a busy
+// machine.
+double hopeless(Bytes bytes) { return bytes > 1 << 20 ? 1.02 : 1.2; }
 constexpr std::size_t kMostCandidates = 4;
 
 // Calls that count per candidate: short ones are noisy and cheap.
@@ -79,7 +81,7 @@ void Selection::prepare(SizeClass& of_class, Bytes bytes) {
   std::vector<Candidate> found = candidates(communicator_.grid(), bytes, communicator_.limits());
   std::size_t worth = 1;
   while (picks && worth < std::min(found.size(), kMostCandidates) &&
-         found[worth].predicted.seconds < kHopeless * found[0].predicted.seconds)
+         found[worth].predicted.seconds < hopeless(bytes) * found[0].predicted.seconds)
     ++worth;
   of_class.plans.push_back(of_class.settled.plan);
   of_class.choices.push_back(found[0].choice);
