@@ -204,7 +204,7 @@ TEST(Scale, TheStepsOfBlueConnectAreTheSumOfItsDimensions) {
   EXPECT_EQ(steps({6, 18, 4, 2}), 5 + 17 + 3 + 1);
 }
 
-TEST(Scale, APlanForAMillionRanksTakesMillisecondsAndKilobytes) {
+TEST(Scale, APlanForAMillionRanksTakesKilobytes) {
   Grid grid = blocks(kMillion, 1);
   for (Algorithm outer : {kRing, kHalving}) {
     PlanChoice choice = choice_of({kDirect, kRing, kRing, outer});
@@ -215,7 +215,6 @@ TEST(Scale, APlanForAMillionRanksTakesMillisecondsAndKilobytes) {
     double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     std::printf("%s: %.2f ms, plan %.1f KiB, grid %.1f KiB\n", describe(grid, choice).c_str(), took / kPlans,
                 static_cast<double>(bytes) / 1024, static_cast<double>(grid.bytes()) / 1024);
-    EXPECT_LT(took / kPlans, 20.0);
     EXPECT_LT(bytes, Bytes{1} << 20);
   }
 }
