@@ -11,7 +11,7 @@ namespace ddl {
 
 namespace {
 
-// Twice what a core's second-level cache holds today: the program will not find such a result there anyway.
+// What a core's second-level cache holds today: the program will not find such a result there anyway.
 // On the wire the result is read again at once, by the next send.
 constexpr Bytes kStreamedFrom = 2 << 20;
 

@@ -24,6 +24,7 @@ struct Table {
   void (*bfloat16_to_float)(float* to, const void* from, Elements count);
   void (*float_to_bfloat16)(void* to, const float* from, Elements count);
   void (*stream)(void* to, const void* from, std::size_t bytes);  // the contract of ddl::stream
+  void (*stream_and_keep)(void* to, void* kept, const void* from, std::size_t bytes);
 };
 
 namespace baseline {

@@ -243,32 +243,54 @@ void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elemen
 #if defined(__AVX512F__)
 using Line = __m512i;
 Line load(const Line* from) { return _mm512_loadu_si512(from); }
+void store(Line* to, Line value) { _mm512_storeu_si512(to, value); }
 void store_past_cache(Line* to, Line value) { _mm512_stream_si512(to, value); }
 #elif defined(__AVX2__)
 using Line = __m256i;
 Line load(const Line* from) { return _mm256_loadu_si256(from); }
+void store(Line* to, Line value) { _mm256_storeu_si256(to, value); }
 void store_past_cache(Line* to, Line value) { _mm256_stream_si256(to, value); }
 #else
 using Line = __m128i;
 Line load(const Line* from) { return _mm_loadu_si128(from); }
+void store(Line* to, Line value) { _mm_storeu_si128(to, value); }
 void store_past_cache(Line* to, Line value) { _mm_stream_si128(to, value); }
 #endif
 
-void stream(void* to, const void* from, std::size_t bytes) {
-  auto* dst = static_cast<char*>(to);
-  auto* src = static_cast<const char*>(from);
+// One pass over `from`: two separate ones would wait for memory twice.
+template <bool kKeeps>
+void stream_to(char* to, [[maybe_unused]] char* kept, const char* from, std::size_t bytes) {
+  auto plainly = [&](std::size_t count) {
+    __builtin_memcpy(to, from, count);
+    if constexpr (kKeeps) __builtin_memcpy(kept, from, count), kept += count;
+    to += count, from += count, bytes -= count;
+  };
   std::size_t head =
-      -reinterpret_cast<std::size_t>(dst) % 64;  // whole cache lines, or they are read after all
-  if (head > bytes) head = bytes;
-  __builtin_memcpy(dst, src, head);
-  dst += head, src += head, bytes -= head;
-  for (; bytes >= 64; bytes -= 64, dst += 64, src += 64)
-    for (std::size_t at = 0; at < 64; at += sizeof(Line))
-      store_past_cache(reinterpret_cast<Line*>(dst + at), load(reinterpret_cast<const Line*>(src + at)));
-  __builtin_memcpy(dst, src, bytes);
+      -reinterpret_cast<std::size_t>(to) % 64;  // whole cache lines, or they are read after all
+  plainly(head < bytes ? head : bytes);
+  for (; bytes >= 64; bytes -= 64, to += 64, from += 64)
+    for (std::size_t at = 0; at < 64; at += sizeof(Line)) {
+      Line line = load(reinterpret_cast<const Line*>(from + at));
+      if constexpr (kKeeps) store(reinterpret_cast<Line*>(kept), line), kept += sizeof(Line);
+      store_past_cache(reinterpret_cast<Line*>(to + at), line);
+    }
+  plainly(bytes);
+}
+
+void stream(void* to, const void* from, std::size_t bytes) {
+  stream_to<false>(static_cast<char*>(to), nullptr, static_cast<const char*>(from), bytes);
+}
+
+void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes) {
+  stream_to<true>(static_cast<char*>(to), static_cast<char*>(kept), static_cast<const char*>(from), bytes);
 }
 #else
 void stream(void* to, const void* from, std::size_t bytes) { __builtin_memcpy(to, from, bytes); }
+
+void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes) {
+  __builtin_memcpy(kept, from, bytes);
+  __builtin_memcpy(to, from, bytes);
+}
 #endif
 
 // ---- the table
@@ -302,8 +324,8 @@ struct Sixteen {
 #define DDL_TEXT(name) DDL_TEXT_OF(name)
 
 constexpr Table make_table() {
-  Table table{DDL_TEXT(DDL_KERNELS), {},    expand_half, round_to_half, expand_bfloat16,
-              round_to_bfloat16,     stream};
+  Table table{DDL_TEXT(DDL_KERNELS), {},     expand_half,    round_to_half, expand_bfloat16,
+              round_to_bfloat16,     stream, stream_and_keep};
   auto& rows = table.fold;
   set_integer_row<std::int8_t>(rows[static_cast<int>(DType::int8)]);
   set_integer_row<std::int16_t>(rows[static_cast<int>(DType::int16)]);

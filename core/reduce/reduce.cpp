@@ -60,6 +60,10 @@ void reduce(DType type, Op op, void* dst, std::span<const void* const> sources, 
 
 void stream(void* to, const void* from, std::size_t bytes) { best().stream(to, from, bytes); }
 
+void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes) {
+  best().stream_and_keep(to, kept, from, bytes);
+}
+
 void stream_end() {
 #if defined(DDL_X86_KERNELS)
   _mm_sfence();

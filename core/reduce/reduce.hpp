@@ -23,6 +23,8 @@ void reduce(DType type, Op op, void* dst, std::span<const void* const> sources, 
 /// two thirds of a plain copy's traffic to memory, since the destination is not read first. No overlap. These
 /// stores are not ordered with others: call stream_end() before you tell anybody that they are done.
 void stream(void* to, const void* from, std::size_t bytes);
+/// The same, and a plain copy to `kept`, in one pass.
+void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes);
 void stream_end();
 
 /// Name of the instruction set in use: "baseline", "avx2", "avx512".
