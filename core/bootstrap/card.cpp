@@ -33,6 +33,7 @@ Card card_from(const json& j) {
   card.ipc = j.at("ipc");
   card.pid = j.at("pid");
   card.fd = j.at("fd");
+  card.bell = j.at("bell");
   card.nonce = j.at("nonce");
   card.cpus = j.at("cpus").get<std::vector<int>>();
   card.fake_hosts = j.at("fake_hosts").get<std::vector<int>>();
@@ -143,6 +144,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"ipc", card.ipc},
             {"pid", card.pid},
             {"fd", card.fd},
+            {"bell", card.bell},
             {"nonce", card.nonce},
             {"cpus", card.cpus},
             {"wire", card.wire},

@@ -19,9 +19,9 @@ struct RailCard {
 
 struct Card {
   int version = kWireVersion;
-  std::string trouble;             // why this rank cannot take part; "" when it can
-  std::string host, boot_id, ipc;  // same host = all three equal
-  int pid = 0, fd = -1;            // of its region
+  std::string trouble;              // why this rank cannot take part; "" when it can
+  std::string host, boot_id, ipc;   // same host = all three equal
+  int pid = 0, fd = -1, bell = -1;  // of its region
   std::uint64_t nonce = 0;
   std::vector<int> cpus;  // it may run on
   std::string wire;       // what carries bytes between hosts, "tcp" or "ucx"; "" where it has no rails

@@ -25,6 +25,7 @@ inline void pause_a_moment() {
 constexpr int kGuestEvery = 64;  // spins between two calls into the original library
 constexpr int kLookEvery = 16;   // pauses between two looks at what makes no message
 constexpr Nanoseconds kFirstSleep = 50'000;
+constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends it
 
 }  // namespace
 
@@ -125,15 +126,14 @@ bool Engine::look(Operation* operation, bool& moved) {
   return operation->done() || failed();
 }
 
-// Pause while an answer is likely within microseconds, yield where only looking again shows that the wire has
-// delivered, then sleep until a peer rings the doorbell, and never long: the original library must be moved
-// too.
+// Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
+// us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, Operation* operation) {
   bool wire = communicator.grid().dimensions() > 1;
-  int spins = wire ? waiting_.wire_spins : waiting_.spins;
-  int yields = wire ? waiting_.wire_yields : 0;
-  Nanoseconds longest =
-      wire ? std::min<Nanoseconds>(waiting_.longest_sleep, 200'000) : waiting_.longest_sleep;
+  bool deaf = wire && fabrics_.wire->wake_fd() < 0;
+  int spins = wire ? 0 : waiting_.spins;
+  int yields = deaf ? waiting_.deaf_yields : wire ? waiting_.wire_yields : 0;
+  Nanoseconds longest = deaf ? std::min(waiting_.longest_sleep, kLongestDeafSleep) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
     bool moved = false;
@@ -171,7 +171,7 @@ bool Engine::sleep(Operation* operation, Nanoseconds at_most) {
   if (done || moved) {
     fabrics_.local->cancel_sleep();
   } else {
-    fabrics_.local->sleep(announced, at_most);
+    fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
   }
   return done;
 }

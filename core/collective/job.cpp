@@ -130,6 +130,10 @@ void Job::open_rails(Card& card) {
   Wire wire = choose_wire(env_);
   card.wire = wire == Wire::tcp ? "tcp" : "ucx";
   wire_ = open_wire(wire, choice.rails, env_, rank());
+  if (wire_->wake_fd() >= 0) {
+    region_->open_bell();
+    card.bell = region_->bell();
+  }
   for (std::size_t i = 0; i < choice.rails.size(); ++i)
     card.rails.push_back({choice.rails[i].name, subnet_of(choice.rails[i]), wire_->address(i)});
 }
@@ -174,7 +178,7 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
       peers.push_back({peer, region_});
       continue;
     }
-    std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce);
+    std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce, card.bell);
     if (!region)
       return fmt::format(
           "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",

@@ -37,8 +37,16 @@ Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
   return region;
 }
 
-std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce) {
-  int mine = ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), O_RDWR | O_CLOEXEC);
+namespace {
+
+int open_of(int pid, int fd, int flags) {
+  return ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC);
+}
+
+}  // namespace
+
+std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce, int bell) {
+  int mine = open_of(pid, fd, O_RDWR);
   if (mine < 0) return std::nullopt;
   struct stat info {};
   if (::fstat(mine, &info) != 0 || info.st_size < static_cast<off_t>(round_head())) {
@@ -51,15 +59,42 @@ std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce) {
   if (base == MAP_FAILED) return std::nullopt;
   Region region(static_cast<std::byte*>(base), bytes, -1);
   if (region.head().nonce != nonce) return std::nullopt;
+  // Open for both: a pipe that nobody reads any more would kill who rings.
+  if (bell >= 0) region.bell_to_ring_ = open_of(pid, bell, O_RDWR | O_NONBLOCK);
+  if (bell >= 0 && !region.has_bell()) return std::nullopt;
   return region;
 }
 
 Region::Region(Region&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_), fd_(std::exchange(other.fd_, -1)) {}
+    : base_(std::exchange(other.base_, nullptr)),
+      bytes_(other.bytes_),
+      fd_(std::exchange(other.fd_, -1)),
+      bell_(std::exchange(other.bell_, -1)),
+      bell_to_ring_(std::exchange(other.bell_to_ring_, -1)) {}
 
 Region::~Region() {
   if (base_) ::munmap(base_, bytes_);
-  if (fd_ >= 0) ::close(fd_);
+  for (int fd : {fd_, bell_, bell_to_ring_})
+    if (fd >= 0) ::close(fd);
+}
+
+void Region::open_bell() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(fmt::format("cannot make a pipe: {}", std::strerror(errno)),
+                "ranks of one host wake each other through it", "raise the limit on open files (ulimit -n)");
+  bell_ = ends[0];
+  bell_to_ring_ = ends[1];
+}
+
+void Region::ring_bell() {
+  // A full pipe rings already.
+  [[maybe_unused]] auto written = ::write(bell_to_ring_, "", 1);
+}
+
+void Region::silence_bell() {
+  char rings[64];
+  while (::read(bell_, rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) continue;
 }
 
 bool Region::reserve(Bytes offset, Bytes bytes) {

@@ -55,14 +55,23 @@ class Region {
  public:
   /// Own region, for `local_ranks` senders and up to `staging` bytes of blocks. Throws Error.
   static Region create(int local_ranks, Bytes staging, std::uint64_t nonce);
-  /// A peer's region on the same host; nothing if it cannot be opened or is another one.
-  static std::optional<Region> attach(int pid, int fd, std::uint64_t nonce);
+  /// A peer's region on the same host, and its bell where it has one; nothing if they cannot be opened or are
+  /// others'.
+  static std::optional<Region> attach(int pid, int fd, std::uint64_t nonce, int bell = -1);
 
   Region(Region&& other) noexcept;
   Region& operator=(Region&&) = delete;
   ~Region();
 
   int fd() const { return fd_; }
+  /// An owner that sleeps on sockets is woken through a descriptor and not through the futex of RegionHead.
+  /// To be opened before peers attach.
+  void open_bell();
+  bool has_bell() const { return bell_to_ring_ >= 0; }
+  /// Readable when rung since it was last silenced; -1 in a peer's region.
+  int bell() const { return bell_; }
+  void ring_bell();
+  void silence_bell();
   RegionHead& head() { return *reinterpret_cast<RegionHead*>(base_); }
   Mailbox& mailbox(int sender) {
     return *reinterpret_cast<Mailbox*>(base_ + round_head() + static_cast<Bytes>(sender) * sizeof(Mailbox));
@@ -77,11 +86,13 @@ class Region {
 
  private:
   Region(std::byte* base, Bytes bytes, int fd) : base_(base), bytes_(bytes), fd_(fd) {}
+  // A pipe, because peers can open one through /proc like the memory, which they cannot with an eventfd.
   static constexpr Bytes round_head() { return 4096; }
 
   std::byte* base_;
   Bytes bytes_;
   int fd_;
+  int bell_ = -1, bell_to_ring_ = -1;  // the ends of a pipe
 };
 
 }  // namespace ddl

@@ -1,6 +1,7 @@
 #include "core/transport/shared_memory.hpp"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,9 +19,13 @@ constexpr Bytes kUncounted = 1;  // in Descriptor::block, whose low bits are fre
 
 AreaHead& head_of_area(std::byte* area) { return *reinterpret_cast<AreaHead*>(area - sizeof(AreaHead)); }
 
+timespec timespec_of(Nanoseconds time) {
+  return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
+}
+
 // The words live in memory shared between processes, so the futex is not a private one.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Nanoseconds at_most) {
-  timespec limit{static_cast<time_t>(at_most / 1'000'000'000), static_cast<long>(at_most % 1'000'000'000)};
+  timespec limit = timespec_of(at_most);
   ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
 
@@ -194,6 +199,7 @@ void SharedMemoryTransport::ring(Region& region) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   RegionHead& head = region.head();
   if (head.sleeping.load(std::memory_order_relaxed) == 0) return;
+  if (region.has_bell()) return region.ring_bell();
   head.bell.fetch_add(1, std::memory_order_release);
   futex_wake(head.bell);
 }
@@ -205,8 +211,14 @@ std::uint32_t SharedMemoryTransport::announce_sleep() {
   return bell;
 }
 
-void SharedMemoryTransport::sleep(std::uint32_t announced, Nanoseconds at_most) {
-  futex_wait(own_.head().bell, announced, at_most);
+void SharedMemoryTransport::sleep(std::uint32_t announced, Nanoseconds at_most, int or_readable) {
+  if (own_.has_bell()) {
+    pollfd ready[] = {{own_.bell(), POLLIN, 0}, {or_readable, POLLIN, 0}};
+    timespec limit = timespec_of(at_most);
+    if (::ppoll(ready, 2, &limit, nullptr) > 0 && ready[0].revents != 0) own_.silence_bell();
+  } else {
+    futex_wait(own_.head().bell, announced, at_most);
+  }
   cancel_sleep();
 }
 

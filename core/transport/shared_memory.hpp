@@ -65,9 +65,9 @@ class SharedMemoryTransport : public Transport {
   static constexpr Bytes block_bytes(Bytes payload) { return sizeof(BlockHead) + round_up(payload, 64); }
 
   /// Sleeping without missing a message: announce, look once more (progress), then sleep or cancel. Any
-  /// thread.
+  /// thread. With a descriptor that may become readable too, the own region must have a bell.
   std::uint32_t announce_sleep();
-  void sleep(std::uint32_t announced, Nanoseconds at_most);
+  void sleep(std::uint32_t announced, Nanoseconds at_most, int or_readable = -1);
   void cancel_sleep();
 
  private:

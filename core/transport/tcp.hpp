@@ -36,10 +36,8 @@ class TcpTransport : public WireTransport {
   void flush(std::uint32_t& unfinished) override;
   bool progress(Inbox& inbox) override;
   Bytes bytes_sent(std::size_t lane) const override;
+  int wake_fd() const override;
   void close() override;
-
-  /// A descriptor that poll() finds readable when progress() has something to do.
-  int wake_fd() const;
 
  private:
   struct Impl;

@@ -104,6 +104,8 @@ class Transport {
   virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
   /// Moves what can move; true when anything did.
   virtual bool progress(Inbox& inbox) = 0;
+  /// A descriptor that poll() finds readable when progress() has something to do; -1: there is none.
+  virtual int wake_fd() const { return -1; }
 };
 
 }  // namespace ddl

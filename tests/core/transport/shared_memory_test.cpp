@@ -1,6 +1,7 @@
 #include "core/transport/shared_memory.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,9 @@ struct Pair {
       peers.push_back({rank, std::make_shared<Region>(Region::create(2, kStaging, 5))});
     a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
     b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
+  }
+  void open_bells() {
+    for (LocalPeer& peer : peers) peer.region->open_bell();
   }
 };
 
@@ -96,6 +100,33 @@ TEST(SharedMemory, ASleeperIsWokenByAMessage) {
   EXPECT_LT(slept, 30'000'000'000) << "it slept until its time was over";
 }
 
+TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
+  Pair pair;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  pair.open_bells();
+  const Rank to[] = {1};
+  for (bool by_message : {true, false}) {
+    std::uint32_t announced = pair.b->announce_sleep();
+    if (by_message) {
+      pair.a->send(message_of({}, to, nullptr));
+    } else {
+      ASSERT_EQ(::write(ends[1], "", 1), 1);
+    }
+    Nanoseconds began = now();
+    pair.b->sleep(announced, 60'000'000'000, ends[0]);
+    EXPECT_LT(now() - began, 30'000'000'000) << "it slept until its time was over";
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 1) << "what the descriptor brought is its owner's to read";
+  pair.a->send(message_of({}, to, nullptr));
+  Nanoseconds began = now();
+  pair.b->sleep(pair.b->announce_sleep(), 1'000'000, ends[0]);
+  EXPECT_GE(now() - began, 1'000'000) << "nobody rings for a rank that is awake, and old rings are silenced";
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
 TEST(SharedMemory, AnAreaIsUsedAgainOnlyWhenAllItsSharersHaveLeftIt) {
   Pair pair;
   StagingArea first = *pair.a->take_area(4096, 4096, 2);
@@ -151,6 +182,22 @@ TEST(Region, AnotherProcessAttachesItByPidAndNonceOnly) {
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_FALSE(Region::attach(parent, 9999, 77));
+}
+
+TEST(Region, ABellIsRungByAnotherProcessAndOutlivesItsOwner) {
+  auto region = std::make_unique<Region>(Region::create(1, 4096, 77));
+  region->open_bell();
+  auto peer = Region::attach(::getpid(), region->fd(), 77, region->bell());
+  ASSERT_TRUE(peer && peer->has_bell());
+  pollfd bell{region->bell(), POLLIN, 0};
+  EXPECT_EQ(::poll(&bell, 1, 0), 0);
+  peer->ring_bell();
+  EXPECT_EQ(::poll(&bell, 1, 0), 1);
+  region->silence_bell();
+  EXPECT_EQ(::poll(&bell, 1, 0), 0);
+  EXPECT_FALSE(Region::attach(::getpid(), region->fd(), 77, 9999));
+  region.reset();
+  peer->ring_bell();  // would kill us if the pipe had no reader
 }
 
 }  // namespace ddl
