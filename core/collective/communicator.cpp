@@ -115,6 +115,13 @@ std::string Communicator::take(const Header& header, const View& view) {
   return {};
 }
 
+std::byte* Communicator::place_for(const Header& header) const {
+  if (queue_.empty() || queue_.front()->seq() != header.seq ||
+      queue_.front()->fingerprint() != header.fingerprint)
+    return nullptr;
+  return queue_.front()->place_for(header);
+}
+
 void Communicator::take_early() {
   scratch_.swap(early_);
   for (Early& early : scratch_)

@@ -56,6 +56,8 @@ class Communicator : public Outlet {
 
   /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
   std::string take(const Header& header, const View& view);
+  /// See Inbox.
+  std::byte* place_for(const Header& header) const;
   /// Whom the operation under way waits for, as ranks in the job.
   std::vector<Rank> waiting_for() const;
   const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front(); }

@@ -221,6 +221,11 @@ void Engine::deliver(const Header& header, const View& view) {
   if (std::string problem = found->second->take(header, view); !problem.empty()) fail_locked(problem);
 }
 
+std::byte* Engine::place_for(const Header& header) {
+  auto found = communicators_.find(header.comm);
+  return found == communicators_.end() ? nullptr : found->second->place_for(header);
+}
+
 void Engine::peer_failed(Rank peer, const std::string& why) {
   fail_locked(fmt::format("rank {} of the job is gone ({})", peer, why));
 }

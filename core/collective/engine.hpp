@@ -80,6 +80,7 @@ class Engine : private Inbox {
 
  private:
   void deliver(const Header& header, const View& view) override;
+  std::byte* place_for(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
   bool look(Operation* operation, bool& moved);

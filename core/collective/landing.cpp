@@ -65,7 +65,9 @@ void fold_streamed(const Landing& l) {
 void copy_on(const Landing& l) {
   auto* from = static_cast<const std::byte*>(l.sources[0]);
   Bytes bytes = l.count * size_of(l.type);
-  if (l.store == Store::streamed) {
+  if (from == l.out) {  // it arrived at its place
+    if (l.forward) std::memcpy(l.forward, from, bytes);
+  } else if (l.store == Store::streamed) {
     l.forward ? stream_and_keep(l.out, l.forward, from, bytes) : stream(l.out, from, bytes);
   } else if (!l.forward) {
     std::memcpy(l.out, from, bytes);

@@ -194,6 +194,23 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
   return header.segment >= segments_opened_ ? Taken::later : Taken::never;
 }
 
+// A finished slice from another host depends on all that this rank had to say about it: nobody reads what is
+// at its place any more, even where the step that copies it is not yet due.
+std::byte* Operation::place_for(const Header& header) const {
+  const Plan& plan = prepared_->plan;
+  for (const Run& run : runs_) {
+    if (!run.open || run.segment != header.segment) continue;
+    int expected = plan.find_expected(header.tag, header.from);
+    if (expected < 0 || run.arrived[static_cast<std::size_t>(expected)]) return nullptr;
+    const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
+    if (step.verb != Verb::copy) return nullptr;
+    Range range = range_of(run, step);
+    if (range.count * element_ != header.bytes) return nullptr;
+    return static_cast<std::byte*>(call_.out) + range.first * element_;
+  }
+  return nullptr;
+}
+
 Bytes Operation::wire_bytes(LaneId lane) const {
   if (segments_ == 0) return 0;
   Elements elements = wire_elements(prepared_->plan, tail_, lane);

@@ -66,6 +66,8 @@ class Operation {
   /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is
   /// expected.
   Taken take(const Header& header, const View& view);
+  /// See Inbox.
+  std::byte* place_for(const Header& header) const;
   /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares
   /// with the rail.
   Bytes wire_bytes(LaneId lane) const;

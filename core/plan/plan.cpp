@@ -17,13 +17,15 @@ void Plan::seal() {
   std::erase_if(flows, [](const Flow& flow) { return flow.count == 0; });
   expected.clear();
   local_sends = 0;
-  for (Step& step : steps) {
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    Step& step = steps[s];
     if (step.verb == Verb::send) {
       step.expected = step.fabric == Fabric::local ? local_sends++ : 0;
       continue;
     }
     step.expected = static_cast<std::uint32_t>(expected.size());
-    for (std::uint32_t i = 0; i < step.peers; ++i) expected.push_back({step.tag, peers[step.peer + i]});
+    for (std::uint32_t i = 0; i < step.peers; ++i)
+      expected.push_back({step.tag, peers[step.peer + i], static_cast<std::uint32_t>(s)});
   }
   index_.assign(std::bit_ceil(expected.size() * 2 + 2), -1);
   for (std::size_t i = 0; i < expected.size(); ++i) {

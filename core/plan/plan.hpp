@@ -60,6 +60,7 @@ struct Flow {
 struct Expected {
   Tag tag;
   Rank from;
+  std::uint32_t step;  // that waits for it, in Plan::steps
 };
 
 struct Plan {

@@ -156,7 +156,7 @@ void OutStream::close() {
 }
 
 InStream::~InStream() {
-  if (block_) pool_->give(block_);
+  if (block_ && is_pooled_) pool_->give(block_);
 }
 
 // One system call: the rest of the payload under way goes to its block, what follows to the stage.
@@ -186,8 +186,7 @@ bool InStream::receive(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
   Bytes in_block = std::min(wanted, static_cast<Bytes>(got));
   filled_ += in_block;
   have_ += static_cast<Bytes>(got) - in_block;
-  if (block_ && filled_ == header_.bytes)
-    inbox.deliver(header_, pool.view(std::exchange(block_, nullptr), filled_));
+  if (block_ && filled_ == header_.bytes) deliver(inbox);
   if (!block_) parse(expected, pool, inbox);
   return true;
 }
@@ -231,7 +230,8 @@ bool InStream::parse_message(ReceivePool& pool, Inbox& inbox) {
   return true;
 }
 
-// A tiny payload travels in its view; any other gets a block, which the stage may fill only in part.
+// A tiny payload travels in its view; any other gets a block or goes to its place, which the stage may fill
+// only in part.
 void InStream::take_payload(ReceivePool& pool, Inbox& inbox) {
   const std::byte* here = stage_.data() + at_;
   Bytes staged = std::min<Bytes>(have_ - at_, header_.bytes);
@@ -240,11 +240,19 @@ void InStream::take_payload(ReceivePool& pool, Inbox& inbox) {
     return inbox.deliver(header_, View::copy_of(here, staged));
   }
   pool_ = &pool;
-  block_ = pool.take(header_.bytes);
+  block_ = inbox.place_for(header_);
+  is_pooled_ = block_ == nullptr;
+  if (is_pooled_) block_ = pool.take(header_.bytes);
   std::memcpy(block_, here, staged);
   at_ += staged;
   filled_ = staged;
-  if (staged == header_.bytes) inbox.deliver(header_, pool.view(std::exchange(block_, nullptr), staged));
+  if (staged == header_.bytes) deliver(inbox);
+}
+
+void InStream::deliver(Inbox& inbox) {
+  std::byte* payload = std::exchange(block_, nullptr);
+  inbox.deliver(header_, is_pooled_ ? pool_->view(payload, filled_)
+                                    : View(payload, filled_, nullptr, nullptr, nullptr));
 }
 
 void InStream::fail(const std::string& why) {

@@ -105,6 +105,7 @@ class InStream {
   bool parse_hello(const Hello& expected);
   bool parse_message(ReceivePool& pool, Inbox& inbox);
   void take_payload(ReceivePool& pool, Inbox& inbox);
+  void deliver(Inbox& inbox);
   void fail(const std::string& why);
 
   Socket socket_;
@@ -114,6 +115,7 @@ class InStream {
   std::string why_;
   Header header_{};             // of the payload under way
   std::byte* block_ = nullptr;  // where it goes; null between messages
+  bool is_pooled_ = false;      // or at its place in the inbox
   ReceivePool* pool_ = nullptr;
   Bytes filled_ = 0;
   Bytes at_ = 0, have_ = 0;  // what stage_ holds and is not parsed: [at_, have_)

@@ -91,6 +91,12 @@ class Inbox {
  public:
   virtual ~Inbox() = default;
   virtual void deliver(const Header& header, const View& view) = 0;
+  /// Where the payload of a message that is arriving can be written at once, because that is all that will
+  /// be done with it; null: nowhere. It is delivered as a view on that place when it is there.
+  virtual std::byte* place_for(const Header& header) {
+    (void)header;
+    return nullptr;
+  }
   virtual void peer_failed(Rank peer, const std::string& why) = 0;
 };
 
