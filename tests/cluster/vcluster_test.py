@@ -91,6 +91,23 @@ class VclusterTest(unittest.TestCase):
         self.assertEqual(running.wait(timeout=20), 9)
         running.stdout.close()
 
+    def test_the_hosts_outlive_a_signal_to_the_process_group_of_the_command(self):
+        running = subprocess.Popen([VCLUSTER, "--no-leftovers", "--", "python3", "-c", "import os, signal, time\n"
+                                    "signal.signal(signal.SIGTERM, lambda *_: os._exit(9))\n"
+                                    "print(flush=True)\ntime.sleep(60)"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        running.stdout.readline()
+        os.killpg(running.pid, signal.SIGTERM)
+        self.assertEqual(running.wait(timeout=20), 9, running.stderr.read())
+        running.stdout.close()
+        running.stderr.close()
+
+    def test_a_host_that_was_killed_is_named(self):
+        kill = "h1=$(sed 's/.*\"h1\": \\([0-9]*\\).*/\\1/' $VCLUSTER_DIR/cluster.json); kill -9 $h1; "
+        done = vcluster("--no-leftovers", "--", "sh", "-c", kill + "while kill -0 $h1 2>/dev/null; do sleep 0.1; done")
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("host h1", done.stderr)
+
 
 if __name__ == "__main__":
     check = subprocess.run([VCLUSTER, "--check"], check=False)

@@ -68,6 +68,7 @@ class Cluster:
             self.holders[name] = pid
             return reader
         try:
+            os.setsid()  # what ends the command's process group, such as timeout(1), is not for the hosts
             self.become_host(name)
             os.write(writer, b"ready")
             os.close(writer)
@@ -150,8 +151,11 @@ class Cluster:
         while True:
             found = [f"process {pid} ({name_of(pid)})" for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
                      if pid not in ours and name_of(pid)]
-            found += [f"{name}:/dev/shm/{entry}" for name, pid in self.holders.items()
-                      for entry in os.listdir(f"/proc/{pid}/root/dev/shm")]
+            for name, pid in self.holders.items():
+                if name_of(pid):
+                    found += [f"{name}:/dev/shm/{entry}" for entry in os.listdir(f"/proc/{pid}/root/dev/shm")]
+                else:
+                    found.append(f"host {name} without the process that held it open")
             if not found or time.monotonic() > deadline:
                 return found
             time.sleep(0.05)
