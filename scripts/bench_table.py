@@ -68,6 +68,30 @@ WORKS = [
 ]
 
 
+def placement(work):
+    """The options that say how many ranks there are, and where."""
+    hosts = ["-H", ",".join(f"h{i}:{n}" for i, n in enumerate(work.hosts))] if work.hosts else []
+    return ["-np", str(work.ranks), *hosts]
+
+
+def run_script(work, lines):
+    """Runs bash lines on this machine, or on the first of the work's virtual hosts."""
+    command = ["bash", "-c", "\n".join(lines)]
+    if work.hosts:
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        command = [f"{here}/tests/cluster/vcluster", "--hosts", str(len(work.hosts)), "--rails", str(len(work.rates)),
+                   "--rate", ",".join(work.rates), "--", *command]
+    code = subprocess.run(command, check=False).returncode
+    if code:
+        raise RuntimeError("virtual hosts cannot be made here" if code == 77 else f"failed with {code}")
+
+
+def medians(path):
+    """{bytes: median us} that ddl-bench left in a file."""
+    with open(path) as file:
+        return {row["bytes"]: row["median_us"] for row in json.load(file)["results"]}
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
@@ -88,9 +112,7 @@ class Bench:
                         f"{self.files}/ddl-bench-mpich"], check=True)
 
     def command(self, who, work):
-        ranks = ["-np", str(work.ranks)]
-        if work.hosts:
-            ranks += ["-H", ",".join(f"h{i}:{n}" for i, n in enumerate(work.hosts))]
+        ranks = placement(work)
         plain = [self.openmpi, *work.ours, *ranks]
         bench = [f"{self.bin}/ddl-bench"]
         return {"ddlrun": [f"{self.bin}/ddlrun", "-s", *work.ours, *ranks, *bench],
@@ -119,22 +141,14 @@ class Bench:
                                                        "--json", f"{self.files}/{i}.{j}.{run}"]
                     script.append(" ".join(f"'{word}'" for word in words) + f" >{self.files}/log 2>&1 || "
                                   f"{{ tail -5 {self.files}/log >&2; exit 1; }}")
-        command = ["bash", "-c", "\n".join(script)]
-        if work.hosts:
-            here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-            command = [f"{here}/tests/cluster/vcluster", "--hosts", str(len(work.hosts)), "--rails",
-                       str(len(work.rates)), "--rate", ",".join(work.rates), "--", *command]
-        code = subprocess.run(command, check=False).returncode
-        if code:
-            raise RuntimeError("virtual hosts cannot be made here" if code == 77 else f"failed with {code}")
+        run_script(work, script)
         times = {}
         for i, who in enumerate(self.contestants(work)):
             found = {}
             for run in range(self.options.reps):
                 for j in range(len(work.sizes)):
-                    with open(f"{self.files}/{i}.{j}.{run}") as file:
-                        for row in json.load(file)["results"]:
-                            found.setdefault(row["bytes"], []).append(row["median_us"])
+                    for size, median in medians(f"{self.files}/{i}.{j}.{run}").items():
+                        found.setdefault(size, []).append(median)
             times[who] = {size: statistics.median(runs) for size, runs in found.items()}
         rate = 0.0
         if work.hosts:
