@@ -102,6 +102,7 @@ grep -q 'no report was written' err || fail "a program without MPI and --report"
 
 # ---- bad input -------------------------------------------------------------------------------------------------
 refused 2 "invalid dim size=12 usr_size=8 dim\[0\]=4 dim\[1\]=3" -np 8 -m b:4x3 true
+refused 2 "invalid dim size=12 usr_size=6 dim\[0\]=4 dim\[1\]=3 .*fits: 2x3, 3x2, 6" -np 6 -H h0:2,h1:1,h2:3 -m b:4x3 true
 refused 2 "dump_iter takes a number" -np 2 -ddlarg "-dump_iter x" true
 refused 2 'oversubscribe' --overscribe -np 1 true
 refused 2 '-np 0' -np 0 true
