@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -90,25 +91,45 @@ void describe_setup(const ddl::Job& job) {
                             census.nonblocking ? "yes" : "no"));
 }
 
-int connect(ddl_job* job, void (*guest)()) {
+// Says what is in the way: once, by rank 0, when all ranks came to the same conclusion.
+int all_well_or_said(ddl_job* job, const std::string& trouble) {
+  if (trouble.empty()) return DDL_CONNECTED;
+  std::string text = "collectives use the original library: " + trouble;
+  if (job->job->census().trouble.empty()) {
+    ddl::log_warning(text);
+    return DDL_TROUBLE_HERE;
+  }
+  if (job->job->env().enable) warn_once(job, text);
+  return DDL_ALL_PASS_THROUGH;
+}
+
+int meet(ddl_job* job, uint64_t* reach) {
+  *reach = 0;
   return guarded(job, static_cast<int>(DDL_TROUBLE_HERE), [&]() -> int {
     std::string trouble;
     try {
-      trouble = job->job->connect(guest);
+      trouble = job->job->meet();
     } catch (const std::exception& error) {
       trouble = error.what();
     }
-    if (trouble.empty()) {
-      describe_setup(*job->job);
-      return DDL_CONNECTED;
+    if (trouble.empty()) *reach = job->job->reach();
+    return all_well_or_said(job, trouble);
+  });
+}
+
+int connect(ddl_job* job, const uint64_t* reach, size_t ranks, void (*guest)()) {
+  return guarded(job, static_cast<int>(DDL_TROUBLE_HERE), [&]() -> int {
+    std::string trouble;
+    try {
+      trouble = job->job->connect({reach, ranks}, guest);
+    } catch (const std::exception& error) {
+      trouble = error.what();
     }
-    std::string text = "collectives use the original library: " + trouble;
-    if (job->job->census().trouble.empty()) {
-      ddl::log_warning(text);
-      return DDL_TROUBLE_HERE;
-    }
-    if (job->job->env().enable) warn_once(job, text);
-    return DDL_ALL_PASS_THROUGH;
+    if (trouble.empty()) describe_setup(*job->job);
+    const ddl::Census& census = job->job->census();
+    bool said = std::find(reach, reach + ranks, 0) != reach + ranks ||  // by the rank that is in trouble
+                (census.hosts() > 1 && census.lanes.empty());           // by the rank that found it
+    return said ? static_cast<int>(DDL_ALL_PASS_THROUGH) : all_well_or_said(job, trouble);
   });
 }
 
@@ -280,24 +301,10 @@ void close_job(ddl_job* job) {
   });
 }
 
-constexpr ddl_engine_api kApi = {DDL_ENGINE_VERSION,
-                                 announce,
-                                 connect,
-                                 nonblocking,
-                                 comm_prepare,
-                                 comm_start,
-                                 comm_free,
-                                 run,
-                                 original_done,
-                                 start,
-                                 test,
-                                 finish,
-                                 failure,
-                                 count_original,
-                                 report_wanted,
-                                 report_part,
-                                 write_report,
-                                 close_job};
+constexpr ddl_engine_api kApi = {
+    DDL_ENGINE_VERSION, announce,      meet,          connect,      nonblocking, comm_prepare, comm_start,
+    comm_free,          run,           original_done, start,        test,        finish,       failure,
+    count_original,     report_wanted, report_part,   write_report, close_job};
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 /* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type
  * and no exception crosses it. The one exported symbol is ddl_engine().
  *
- * Order of use: announce, (the program's own initialisation), connect, the fronts agree that every rank
- * connected, then communicators and calls, then close. Thread safety: everything after connect, except close.
+ * Order of use: announce, (the program's own initialisation), meet, the fronts exchange what each rank
+ * reaches, connect, the fronts agree that every rank connected, then communicators and calls, then close.
+ * Thread safety: everything after connect, except close.
  */
 #ifndef DDL_ENGINE_API_H
 #define DDL_ENGINE_API_H
@@ -46,9 +47,12 @@ typedef struct ddl_engine_api {
   /* Publishes this process's card; NULL outside any job. progress_hook: the MPI library can call us from its
    * waits. */
   ddl_job* (*announce)(int progress_hook);
-  /* Reads everybody's cards. DDL_ALL_PASS_THROUGH: every rank came to the same conclusion, nobody need ask.
-   * `guest` moves the original library while we wait. */
-  int (*connect)(ddl_job* job, void (*guest)(void));
+  /* Reads everybody's cards and tries the rails. DDL_ALL_PASS_THROUGH: every rank came to the same
+   * conclusion, nobody need ask. Else all ranks must be given *reach, which is 0 where there is trouble. */
+  int (*meet)(ddl_job* job, uint64_t* reach);
+  /* With what each rank reaches, in their order; means DDL_ALL_PASS_THROUGH as meet does. `guest` moves the
+   * original library while we wait. */
+  int (*connect)(ddl_job* job, const uint64_t* reach, size_t ranks, void (*guest)(void));
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
   /* A communicator of `n` ranks of the job, not usable yet, and what this rank offers to it. */
   ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, ddl_offer* offer);

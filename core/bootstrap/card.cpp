@@ -7,6 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <type_traits>
+#include <utility>
+
+#include "core/bootstrap/lanes.hpp"
 
 namespace ddl {
 namespace {
@@ -46,7 +50,10 @@ Card card_from(const json& j) {
   card.deterministic = j.at("deterministic");
   card.wire = j.at("wire");
   for (const json& rail : j.at("rails"))
-    card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address"))});
+    card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address")),
+                          rail.at("ip"), rail.at("door")});
+  for (const json& rail : j.at("idle_rails"))
+    card.idle_rails.push_back({rail.at("interface"), rail.at("subnet"), rail.at("reason"), rail.at("asked")});
   return card;
 }
 
@@ -99,44 +106,22 @@ std::string find_hosts(const std::vector<Card>& cards, Census& census) {
   return {};
 }
 
-// One lane per subnet that all ranks can reach. Hosts without a common subnet may still reach each other
-// through a router: then one lane over everybody's first rail is tried.
-std::string find_lanes(const std::vector<Card>& cards, Census& census) {
-  if (census.hosts() == 1) return {};
-  auto rail_in = [](const Card& card, const std::string& subnet) {
-    auto at = std::find_if(card.rails.begin(), card.rails.end(),
-                           [&](const RailCard& rail) { return rail.subnet == subnet; });
-    return static_cast<std::size_t>(at - card.rails.begin());
-  };
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].rails.empty())
-      return fmt::format("rank {} on {} has no usable network interface between hosts", r, cards[r].host);
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].wire != cards[0].wire)
-      return fmt::format("rank {} on {} speaks {} between hosts and rank 0 {}; set DDL_WIRE alike everywhere",
-                         r, cards[r].host, cards[r].wire, cards[0].wire);
-  for (const RailCard& rail : cards[0].rails)
-    if (std::all_of(cards.begin(), cards.end(),
-                    [&](const Card& card) { return rail_in(card, rail.subnet) < card.rails.size(); }) &&
-        std::find(census.lanes.begin(), census.lanes.end(), rail.subnet) == census.lanes.end())
-      census.lanes.push_back(rail.subnet);
-  bool routed = census.lanes.empty();
-  if (routed) census.lanes.push_back("routed");
-  for (const Card& card : cards) {
-    census.rail_of_lane.emplace_back();
-    for (const std::string& lane : census.lanes)
-      census.rail_of_lane.back().push_back(routed ? 0 : rail_in(card, lane));
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<std::byte> pack(const Card& card) {
   json rails = json::array();
   for (const RailCard& rail : card.rails)
-    rails.push_back(
-        {{"interface", rail.interface}, {"subnet", rail.subnet}, {"address", binary(rail.address)}});
+    rails.push_back({{"interface", rail.interface},
+                     {"subnet", rail.subnet},
+                     {"address", binary(rail.address)},
+                     {"ip", rail.ip},
+                     {"door", rail.door}});
+  json idle = json::array();
+  for (const IdleRail& rail : card.idle_rails)
+    idle.push_back({{"interface", rail.interface},
+                    {"subnet", rail.subnet},
+                    {"reason", rail.reason},
+                    {"asked", rail.asked}});
   json j = {{"version", card.version},
             {"trouble", card.trouble},
             {"host", card.host},
@@ -149,6 +134,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"cpus", card.cpus},
             {"wire", card.wire},
             {"rails", rails},
+            {"idle_rails", idle},
             {"fake_hosts", card.fake_hosts},
             {"progress_hook", card.progress_hook},
             {"staging", card.staging},
@@ -179,6 +165,25 @@ std::vector<Rank> Census::ranks_with(Rank rank) const {
     if (host_of_rank[r] == host_of_rank[static_cast<std::size_t>(rank)])
       ranks.push_back(static_cast<Rank>(r));
   return ranks;
+}
+
+std::vector<Rank> Census::leaders() const {
+  std::vector<Rank> first(host_names.size(), -1);
+  for (std::size_t r = 0; r < host_of_rank.size(); ++r)
+    if (Rank& leader = first[static_cast<std::size_t>(host_of_rank[r])]; leader < 0)
+      leader = static_cast<Rank>(r);
+  return first;
+}
+
+void Census::keep_lanes(const std::vector<bool>& keep) {
+  auto sift = [&](auto& values) {
+    std::remove_reference_t<decltype(values)> kept;
+    for (std::size_t lane = 0; lane < values.size(); ++lane)
+      if (keep[lane]) kept.push_back(values[lane]);
+    values = std::move(kept);
+  };
+  sift(lanes);
+  for (auto& rails : rail_of_lane) sift(rails);
 }
 
 Census take_census(const std::vector<std::optional<Card>>& maybe) {

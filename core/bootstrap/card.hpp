@@ -10,11 +10,19 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 2;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 4;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;
   std::vector<std::byte> address;  // of its end of the wire
+  std::string ip;                  // the interface's address as text
+  std::uint16_t door = 0;          // its port, see core/transport/rail_check.hpp
+};
+
+/// An interface that could be a rail and is none.
+struct IdleRail {
+  std::string interface, subnet, reason;  // subnet: "" where it has no address
+  bool asked = false;                     // DDL_RAILS names it
 };
 
 struct Card {
@@ -26,6 +34,7 @@ struct Card {
   std::vector<int> cpus;  // it may run on
   std::string wire;       // what carries bytes between hosts, "tcp" or "ucx"; "" where it has no rails
   std::vector<RailCard> rails;
+  std::vector<IdleRail> idle_rails;
   std::vector<int> fake_hosts;  // DDL_FAKE_HOSTS
   bool progress_hook = false;  // the MPI library can call us from its own waits: needed for nonblocking calls
   Bytes staging = 0, segment = 0;  // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
@@ -44,7 +53,8 @@ struct Census {
   std::vector<std::string> host_names;  // by HostIndex
   std::vector<std::string> lanes;       // subnets that every host has, in rank 0's order; one lane each
   std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
-  bool nonblocking = false;                            // every rank has the progress hook
+  std::vector<std::string> notes;  // rails that are missed, one line each, for rank 0 to say
+  bool nonblocking = false;        // every rank has the progress hook
   Bytes staging = 0, segment = 0;
   bool report = false;  // all ranks take part in the report
   std::string options, tuning;
@@ -52,6 +62,10 @@ struct Census {
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }
+  /// The first rank of each host.
+  std::vector<Rank> leaders() const;
+  /// Leaves those lanes alone that `keep` has a 1 for, by lane.
+  void keep_lanes(const std::vector<bool>& keep);
 };
 
 /// cards[r] is rank r's card, nothing where it published none.

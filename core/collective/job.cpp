@@ -15,9 +15,6 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/device/device_memory.hpp"
-#include "core/topology/nics.hpp"
-#include "core/transport/tcp.hpp"
-#include "core/transport/ucx.hpp"
 
 namespace ddl {
 namespace {
@@ -53,28 +50,6 @@ std::vector<int> allowed_cpus() {
 std::string text_of(const std::string& file_name) {
   std::ifstream file(file_name);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Decided from variables that the launcher gives to all ranks alike, never from what one host has: the census
-// refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets, on
-// a shared machine of two cores with 4 hosts x 2 ranks and unshaped links, all ranks together take 145 ms of
-// processor time for 16 MiB with UCX and 119 ms with TCP. Wall time from 256 KiB on is 1.0 to 1.9 times
-// better in four runs, 0.7 to 1.5 times in two under foreign load. At 1 Gbit/s, and below 4 KiB, the noise is
-// larger than the difference.
-Wire choose_wire(const Env& env) {
-  if (env.wire != Wire::automatic) return env.wire;
-  return env.ucx_tls == "tcp" ? Wire::tcp : Wire::ucx;
-}
-
-std::unique_ptr<WireTransport> open_wire(Wire wire, const std::vector<Nic>& nics, const Env& env, Rank me) {
-  std::vector<std::string> names;
-  std::vector<TcpRail> rails;
-  for (const Nic& nic : nics) {
-    names.push_back(nic.name);
-    rails.push_back({nic.name, nic.address});
-  }
-  if (wire == Wire::tcp) return std::make_unique<TcpTransport>(rails, me);
-  return std::make_unique<UcxTransport>(names, env.ucx_tls);
 }
 
 }  // namespace
@@ -118,27 +93,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   return card;
 }
 
-void Job::open_rails(Card& card) {
-  std::vector<std::string> wanted;
-  if (!env_.rails.empty()) wanted = split(env_.rails, ',');
-  if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
-  RailChoice choice = choose_rails(list_nics(), wanted);
-  for (const std::string& missing : choice.missing)
-    throw Error(fmt::format("DDL_RAILS names {}, which this host does not have", missing), "",
-                "see `ddl-probe --text` for those it has");
-  if (choice.rails.empty()) return;
-  Wire wire = choose_wire(env_);
-  card.wire = wire == Wire::tcp ? "tcp" : "ucx";
-  wire_ = open_wire(wire, choice.rails, env_, rank());
-  if (wire_->wake_fd() >= 0) {
-    region_->open_bell();
-    card.bell = region_->bell();
-  }
-  for (std::size_t i = 0; i < choice.rails.size(); ++i)
-    card.rails.push_back({choice.rails[i].name, subnet_of(choice.rails[i]), wire_->address(i)});
-}
-
-std::string Job::connect(std::function<void()> guest) {
+std::string Job::meet() {
   std::vector<std::optional<Card>> maybe;
   for (Rank rank = 0; rank < size(); ++rank) {
     std::optional<std::vector<std::byte>> bytes = bootstrap_->card_of(rank);
@@ -146,11 +101,23 @@ std::string Job::connect(std::function<void()> guest) {
   }
   census_ = take_census(maybe);
   if (!census_.trouble.empty()) return census_.trouble;
-  std::vector<Card> cards;
-  for (auto& card : maybe) cards.push_back(std::move(*card));
-  set_log_speaker(fmt::format("rank {} on {}", rank(), cards[static_cast<std::size_t>(rank())].host));
+  for (auto& card : maybe) cards_.push_back(std::move(*card));
+  set_log_speaker(fmt::format("rank {} on {}", rank(), cards_[static_cast<std::size_t>(rank())].host));
+  if (rank() == 0)
+    for (const std::string& note : census_.notes) log_warning(note);
+  if (std::string trouble = attach_local(cards_); !trouble.empty()) return trouble;
+  try_rails();
+  return {};
+}
 
-  if (std::string trouble = attach_local(cards); !trouble.empty()) return trouble;
+std::string Job::connect(std::span<const std::uint64_t> reach_of_rank, std::function<void()> guest) {
+  doors_.reset();
+  std::vector<Card> cards = std::move(cards_);
+  if (std::find(reach_of_rank.begin(), reach_of_rank.end(), 0) != reach_of_rank.end())
+    return census_.trouble = "a rank could not take part";  // it has said why
+  if (census_.hosts() > 1) choose_lanes(reach_of_rank);
+  if (census_.hosts() > 1 && census_.lanes.empty())
+    return census_.trouble = "no rail connects all hosts";
   if (census_.hosts() > 1) connect_wire(cards);
   set_up_tuning(cards);
   Waiting waiting;
@@ -187,15 +154,6 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
   }
   local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), me, census_.staging);
   return {};
-}
-
-void Job::connect_wire(const std::vector<Card>& cards) {
-  std::vector<std::vector<WireAddress>> addresses;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    addresses.emplace_back();
-    for (std::size_t rail : census_.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);
-  }
-  wire_->set_lanes(census_.rail_of_lane[static_cast<std::size_t>(rank())], std::move(addresses));
 }
 
 // What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.

@@ -1,14 +1,15 @@
 // Job: this process's part in a job, from its card to its last collective. The only object that knows all of
 // bootstrap, transports and engine.
 //
-// Life: announce (before MPI_Init) → connect (after it) → agree, by whoever drives it, that all ranks
-// connected → communicators and calls → close. Every step before the agreement may fail; then the whole job
-// uses the original library.
+// Life: announce (before MPI_Init) → meet (after it) → exchange, by whoever drives it, what each rank reaches
+// → connect → agree that all ranks connected → communicators and calls → close. Every step before the
+// agreement may fail; then the whole job uses the original library.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "core/bootstrap/card.hpp"
 #include "core/collective/engine.hpp"
 #include "core/trace/counters.hpp"
+#include "core/transport/rail_check.hpp"
 #include "core/transport/wire.hpp"
 #include "core/tune/selection.hpp"
 
@@ -38,9 +40,15 @@ class Job {
   Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook);
   ~Job();
 
-  /// Reads all cards and attaches what they name. Returns what is in the way on this rank, "" when all is
-  /// well. `guest` moves the original library while a rank waits.
-  std::string connect(std::function<void()> guest);
+  /// Reads all cards, attaches what they name on this host and tries the rails to others. Returns what is in
+  /// the way on this rank, "" when all is well.
+  std::string meet();
+  /// After meet(): which lanes carry bytes, as far as this rank has tried, for all ranks to know. Never 0.
+  std::uint64_t reach() const { return reach_; }
+  /// With what all ranks reach, in their order, 0 from those in trouble: connects over the lanes that reach
+  /// everybody. Returns what is in the way on this rank, "" when all is well; what all ranks find in the way
+  /// is the census's trouble. `guest` moves the original library while a rank waits.
+  std::string connect(std::span<const std::uint64_t> reach_of_rank, std::function<void()> guest);
 
   Rank rank() const { return bootstrap_->rank(); }
   Rank size() const { return bootstrap_->size(); }
@@ -78,6 +86,8 @@ class Job {
   Card make_card(const std::string& trouble, bool progress_hook);
   void open_rails(Card& card);
   std::string attach_local(const std::vector<Card>& cards);
+  void try_rails();
+  void choose_lanes(std::span<const std::uint64_t> reach_of_rank);
   void connect_wire(const std::vector<Card>& cards);
   PlanLimits limits() const;
   void set_up_tuning(const std::vector<Card>& cards);
@@ -87,6 +97,10 @@ class Job {
   std::unique_ptr<Bootstrap> bootstrap_;
   Env env_;
   std::shared_ptr<Region> region_;
+  std::unique_ptr<RailDoors> doors_;       // until all have knocked
+  std::vector<Card> cards_;                // from meet() to connect()
+  std::vector<std::string> lane_trouble_;  // what this rank found
+  std::uint64_t reach_ = 0;
   std::unique_ptr<WireTransport> wire_;
   std::unique_ptr<SharedMemoryTransport> local_;
   std::unique_ptr<Engine> engine_;

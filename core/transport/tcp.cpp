@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/transport/tcp_stream.hpp"
@@ -19,6 +20,9 @@ namespace {
 
 // What an event is about: the kind in the upper half, an index in the lower.
 enum class Kind : std::uint32_t { listener, out, in };
+
+constexpr int kQuietLooks = 1024;  // empty looks between two at the clock
+constexpr Nanoseconds kListenEvery = 2'000'000'000;
 
 std::uint64_t key_of(Kind kind, std::size_t index) { return static_cast<std::uint64_t>(kind) << 32 | index; }
 
@@ -55,6 +59,8 @@ struct TcpTransport::Impl {
   std::vector<std::pair<Rank, std::string>> failures;
   Socket epoll;
   bool said_stranger = false;
+  int quiet_looks = 0;
+  Nanoseconds next_listening = 0;
 
   void open_rail(const TcpRail& wanted);
   void watch(int fd, std::uint32_t events, std::uint64_t key);
@@ -63,6 +69,7 @@ struct TcpTransport::Impl {
   void check(std::size_t lane, Rank to, bool had_to_send);
   bool on_out(std::size_t index);
   bool on_in(std::size_t index, Inbox& inbox);
+  void listen_for_silence();
 };
 
 void TcpTransport::Impl::open_rail(const TcpRail& wanted) {
@@ -212,10 +219,24 @@ bool TcpTransport::Impl::on_in(std::size_t index, Inbox& inbox) {
   return moved;
 }
 
+// A peer's machine that has gone makes no event. Only asked while nothing else happens, every few seconds.
+void TcpTransport::Impl::listen_for_silence() {
+  if (++quiet_looks % kQuietLooks != 0 || now() < next_listening) return;
+  next_listening = now() + kListenEvery;
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    for (Rank to : rails[lane].used) {
+      OutStream& out = *rails[lane].outs[static_cast<std::size_t>(to)];
+      if (out.state() != StreamState::open) continue;
+      out.listen_for_silence();
+      check(lane, to, true);
+    }
+}
+
 bool TcpTransport::progress(Inbox& inbox) {
   std::array<epoll_event, 32> events;
   int count = ::epoll_wait(impl_->epoll.fd(), events.data(), static_cast<int>(events.size()), 0);
   bool moved = false;
+  if (count == 0) impl_->listen_for_silence();
   for (int i = 0; i < count; ++i) {
     std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
     auto index = static_cast<std::size_t>(key & 0xffff'ffff);

@@ -63,6 +63,14 @@ std::uint16_t Endpoint::port() const {
   return ntohs(address.ss_family == AF_INET ? v4(*this).sin_port : v6(*this).sin6_port);
 }
 
+void Endpoint::set_port(std::uint16_t port) {
+  if (address.ss_family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+  }
+}
+
 std::string Endpoint::text() const {
   char host[INET6_ADDRSTRLEN] = {};
   if (address.ss_family == AF_INET) {
@@ -95,11 +103,8 @@ Socket connect_from(const Endpoint& local, const Endpoint& remote) {
   if (!socket.is_open()) return {};
   tune(socket.fd());
   Endpoint from = local;
-  if (from.address.ss_family == AF_INET) {
-    reinterpret_cast<sockaddr_in&>(from.address).sin_port = 0;
-  } else {
-    reinterpret_cast<sockaddr_in6&>(from.address).sin6_port = 0;
-  }
+  from.set_port(0);
+  set(socket.fd(), IPPROTO_TCP, TCP_SYNCNT, 4);  // gives up after half a minute at the most
   // The port is chosen with the destination in view: many connections do not use up the ports.
   set(socket.fd(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   bool begun = ::bind(socket.fd(), from.get(), from.bytes) == 0 &&
@@ -109,6 +114,13 @@ Socket connect_from(const Endpoint& local, const Endpoint& remote) {
   socket.close();
   errno = why;
   return {};
+}
+
+int unanswered_tries(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof(info);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
+  return info.tcpi_retransmits + info.tcpi_probes;
 }
 
 }  // namespace ddl

@@ -43,6 +43,7 @@ struct Endpoint {
   /// From text such as "10.0.0.1" or "fd00::1"; nothing where it is neither.
   static std::optional<Endpoint> parse(const std::string& text);
   std::uint16_t port() const;
+  void set_port(std::uint16_t port);
   std::string text() const;
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&address); }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -55,5 +56,7 @@ Socket accept_from(const Socket& listener);
 /// Begins a connection that leaves from `local`, so that its bytes go over that rail. A closed socket and
 /// errno where that is impossible.
 Socket connect_from(const Endpoint& local, const Endpoint& remote);
+/// How often in a row the kernel has sent the same bytes, or asked for room, without an answer.
+int unanswered_tries(int fd);
 
 }  // namespace ddl

@@ -142,6 +142,13 @@ void OutStream::listen() {
   }
 }
 
+// The kernel alone would try for a quarter of an hour. A machine that is there answers however busy its
+// programs are, so that this is no bound on them, as TCP_USER_TIMEOUT would be.
+void OutStream::listen_for_silence() {
+  constexpr int kTries = 7;  // each waits twice as long as the one before: half a minute at the least
+  if (state_ == StreamState::open && unanswered_tries(fd()) >= kTries) fail(ETIMEDOUT);
+}
+
 void OutStream::fail(int error) {
   state_ = StreamState::broken;
   why_ = std::strerror(error);

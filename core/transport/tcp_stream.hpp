@@ -52,6 +52,8 @@ class OutStream {
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.
   bool wake();
+  /// Fails when the peer's machine has left the last half minute of attempts unanswered.
+  void listen_for_silence();
   /// Forgets what waits (nothing counts any more) and says farewell if it can.
   void close();
 

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/env.hpp"
 #include "interpose/mpi/front.hpp"
@@ -63,16 +66,13 @@ void announce() {
   if (s.api) s.job = s.api->announce(s.opal_progress_register && s.opal_progress_unregister);
 }
 
-// Every rank that could connect asks all others whether they could. (Not with an all-reduce: that one is
-// ours.)
-bool all_ranks(bool here) {
-  int size = 0, mine = here;
+// What each rank says. (Not with an all-reduce: that one is ours.)
+std::vector<std::uint64_t> all_say(std::uint64_t here) {
+  int size = 0;
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  std::vector<int> all(static_cast<std::size_t>(size));
-  PMPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
-  for (int one : all)
-    if (!one) return false;
-  return true;
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
+  PMPI_Allgather(&here, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+  return all;
 }
 
 void connect() {
@@ -80,9 +80,13 @@ void connect() {
   if (!s.job) return;
   PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
   SignalKeeper keeper;
-  int connected = s.api->connect(s.job, move_original);
+  std::uint64_t reach = 0;
+  if (s.api->meet(s.job, &reach) == DDL_ALL_PASS_THROUGH) return;
+  std::vector<std::uint64_t> reaches = all_say(reach);
+  int connected = s.api->connect(s.job, reaches.data(), reaches.size(), move_original);
   if (connected == DDL_ALL_PASS_THROUGH) return;
-  s.active = all_ranks(connected == DDL_CONNECTED);
+  std::vector<std::uint64_t> could = all_say(connected == DDL_CONNECTED);
+  s.active = std::find(could.begin(), could.end(), 0) == could.end();
   if (s.active) adopt_world();
 }
 

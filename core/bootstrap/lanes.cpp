@@ -1,0 +1,113 @@
+#include "core/bootstrap/lanes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kMostLanes = 32;
+
+std::size_t rail_in(const Card& card, const std::string& subnet) {
+  auto at = std::find_if(card.rails.begin(), card.rails.end(),
+                         [&](const RailCard& rail) { return rail.subnet == subnet; });
+  return static_cast<std::size_t>(at - card.rails.begin());
+}
+
+std::string reasons_of(const Card& card) {
+  std::string text;
+  for (const IdleRail& rail : card.idle_rails)
+    text += fmt::format("{}{}: {}", text.empty() ? " (" : ", ", rail.interface, rail.reason);
+  return text.empty() ? text : text + ")";
+}
+
+std::string trouble_with_rails(const std::vector<Card>& cards) {
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].rails.empty())
+      return fmt::format("rank {} on {} has no usable network interface between hosts{}", r, cards[r].host,
+                         reasons_of(cards[r]));
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].wire != cards[0].wire)
+      return fmt::format("rank {} on {} speaks {} between hosts and rank 0 {}; set DDL_WIRE alike everywhere",
+                         r, cards[r].host, cards[r].wire, cards[0].wire);
+  return {};
+}
+
+// Two hosts with one address, as private networks of virtual machines have: "" when there are none.
+std::string same_address(const std::vector<Card>& cards, const std::vector<Rank>& leaders,
+                         const std::string& subnet) {
+  std::map<std::string, std::string> host_at;
+  for (Rank leader : leaders) {
+    const Card& card = cards[static_cast<std::size_t>(leader)];
+    const std::string& ip = card.rails[rail_in(card, subnet)].ip;
+    if (ip.empty()) continue;
+    auto [known, is_new] = host_at.try_emplace(ip, card.host);
+    if (!is_new)
+      return fmt::format("network {} is not used ({} and {} both are {} in it)", subnet, known->second,
+                         card.host, known->first);
+  }
+  return {};
+}
+
+// Somebody else has this rail, or the user asked for it: that it is idle here costs speed.
+bool is_missed(const IdleRail& idle, const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+  auto is_same = [&](const RailCard& rail) {
+    return rail.interface == idle.interface || (!idle.subnet.empty() && rail.subnet == idle.subnet);
+  };
+  return idle.asked || std::any_of(leaders.begin(), leaders.end(), [&](Rank leader) {
+           const auto& rails = cards[static_cast<std::size_t>(leader)].rails;
+           return std::any_of(rails.begin(), rails.end(), is_same);
+         });
+}
+
+// "rail r1 of h1, h3 and 7 more is not used (down)": one line per interface and reason.
+std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_with;
+  for (Rank leader : leaders)
+    for (const IdleRail& idle : cards[static_cast<std::size_t>(leader)].idle_rails)
+      if (is_missed(idle, cards, leaders))
+        hosts_with[{idle.interface, idle.reason}].push_back(cards[static_cast<std::size_t>(leader)].host);
+  std::vector<std::string> notes;
+  for (const auto& [rail, hosts] : hosts_with) {
+    std::string text = hosts[0];
+    for (std::size_t h = 1; h < hosts.size() && h < 3; ++h) text += ", " + hosts[h];
+    if (hosts.size() > 3) text += fmt::format(" and {} more", hosts.size() - 3);
+    notes.push_back(fmt::format("rail {} of {} is not used ({})", rail.first, text, rail.second));
+  }
+  return notes;
+}
+
+}  // namespace
+
+// One lane per subnet that all ranks are in. Hosts without a common subnet may still reach each other through
+// a router: then one lane over everybody's first rail is tried.
+std::string find_lanes(const std::vector<Card>& cards, Census& census) {
+  if (census.hosts() == 1) return {};
+  if (std::string trouble = trouble_with_rails(cards); !trouble.empty()) return trouble;
+  std::vector<Rank> leaders = census.leaders();
+  census.notes = notes_on_missed(cards, leaders);
+  for (const RailCard& rail : cards[0].rails) {
+    bool common = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
+      return rail_in(card, rail.subnet) < card.rails.size();
+    });
+    bool known = std::find(census.lanes.begin(), census.lanes.end(), rail.subnet) != census.lanes.end();
+    if (!common || known || census.lanes.size() == kMostLanes) continue;
+    std::string twice = cards[0].fake_hosts.empty() ? same_address(cards, leaders, rail.subnet) : "";
+    if (twice.empty())
+      census.lanes.push_back(rail.subnet);
+    else
+      census.notes.push_back(twice);
+  }
+  bool routed = census.lanes.empty();
+  if (routed) census.lanes.push_back("routed");
+  for (const Card& card : cards) {
+    census.rail_of_lane.emplace_back();
+    for (const std::string& lane : census.lanes)
+      census.rail_of_lane.back().push_back(routed ? 0 : rail_in(card, lane));
+  }
+  return {};
+}
+
+}  // namespace ddl
