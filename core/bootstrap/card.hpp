@@ -15,7 +15,7 @@ inline constexpr int kWireVersion = 4;  // of cards, headers and plans together:
 struct RailCard {
   std::string interface, subnet;
   std::vector<std::byte> address;  // of its end of the wire
-  std::string ip;                  // the interface's address as text
+  std::string ip = {};             // the interface's address as text
   std::uint16_t door = 0;          // its port, see core/transport/rail_check.hpp
 };
 

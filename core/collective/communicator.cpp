@@ -64,7 +64,7 @@ void Communicator::retire(Operation* operation) {
   auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
   if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
   use->second.add(operation->call().bytes(), now() - operation->call().began);
-  if (spec_.grid.dimensions() == 1) return;
+  if (!spec_.grid.spans_hosts()) return;
   wire_.resize(spec_.limits.rails);
   for (LaneId lane = 0; lane < wire_.size(); ++lane) wire_[lane] += operation->wire_bytes(lane);
 }

@@ -131,7 +131,7 @@ bool Engine::look(Operation* operation, bool& moved) {
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, Operation* operation) {
-  bool wire = communicator.grid().dimensions() > 1;
+  bool wire = communicator.grid().spans_hosts();
   bool deaf = wire && fabrics_.wire->wake_fd() < 0;
   int spins = wire ? 0 : waiting_.spins;
   bool brief = operation->call().bytes() <= kBrief;

@@ -52,6 +52,11 @@ Grid Grid::permuted(std::span<const int> order) const {
   return grid;
 }
 
+bool Grid::spans_hosts() const {
+  return std::any_of(dimensions_.begin(), dimensions_.end(),
+                     [](const Dimension& dimension) { return dimension.fabric == Fabric::wire; });
+}
+
 bool Grid::same_host(Rank a, Rank b) const {
   if (!is_regular()) return host_of_[static_cast<std::size_t>(a)] == host_of_[static_cast<std::size_t>(b)];
   return std::all_of(dimensions_.begin(), dimensions_.end(), [&](const Dimension& dimension) {

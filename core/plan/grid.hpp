@@ -82,6 +82,8 @@ class Grid {
   /// Size of the largest group of dimension d: the number of subpieces a piece is cut into there.
   Rank fanout(int d) const { return dimension(d).extent; }
   Rank ranks() const { return ranks_; }
+  /// Whether any of its groups reaches beyond a host.
+  bool spans_hosts() const;
   bool is_regular() const { return levels_.empty(); }
   bool same_host(Rank a, Rank b) const;
   /// The group of `rank` at dimension d for the piece that `path` leads to, which `rank` must own.

@@ -49,8 +49,7 @@ Selection::Selection(Engine& engine, Communicator& communicator, const TuneSetti
     grid_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
   // The same dimensions may be laid differently over the hosts.
   grid_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(communicator.spec().hosts)));
-  bool wire = grid.dimension(grid.dimensions() - 1).fabric == Fabric::wire;
-  rails_known_ = !wire || communicator.limits().rails < 2 || settings.deterministic;
+  rails_known_ = !grid.spans_hosts() || communicator.limits().rails < 2 || settings.deterministic;
   if (rails_known_) return;
   Machine machine = communicator.limits().machine;
   machine.rail_rate = memory.rail_rates(grid_);
