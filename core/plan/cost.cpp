@@ -18,20 +18,22 @@ struct Work {
   const char* verb;
   double steps;     // one after the other
   double messages;  // sent by the busiest member
-  double sent;      // bytes; within a host a message to many is written once
-  double added;     // bytes folded
-  double kept;      // of the piece, after the way down
+  double sent;  // bytes that pass the busiest member's link; through memory a message to many is written once
+  double added;  // bytes folded
+  double kept;   // of the piece, after the way down
 };
 
 // Adding step by step reads and writes the sum so far each time; adding all at once does so once.
 constexpr double kStepwise = 1.5;
 
-Work way_down(Algorithm algorithm, Rank fanout, Fabric fabric) {
+enum class Copies { one, each };  // of a message to many: written once for all of them, or sent to each
+
+Work way_down(Algorithm algorithm, Rank fanout, Copies copies) {
   double p = fanout, most = (p - 1) / p;
   double active = std::bit_floor(static_cast<std::uint32_t>(fanout));
   double rounds = std::countr_zero(static_cast<std::uint32_t>(active)), fold = active < p ? 1 : 0;
   double stepwise = fanout > 2 ? kStepwise : 1;
-  double to_all = fabric == Fabric::wire ? p - 1 : 1;
+  double to_all = copies == Copies::each ? p - 1 : 1;
   switch (algorithm) {
     case Algorithm::direct:
       return {"reduce-scatter", 1, p - 1, most, most, 1 / p};
@@ -52,8 +54,8 @@ Work way_down(Algorithm algorithm, Rank fanout, Fabric fabric) {
 }
 
 // Nothing is added on the way up; but for the funnel it is the way down backwards.
-Work way_up(Algorithm algorithm, Rank fanout, Fabric fabric) {
-  Work work = way_down(algorithm, fanout, fabric);
+Work way_up(Algorithm algorithm, Rank fanout, Copies copies) {
+  Work work = way_down(algorithm, fanout, copies);
   work.added = 0;
   work.verb = algorithm == Algorithm::funnel ? "broadcast" : "all-gather";
   if (algorithm == Algorithm::funnel) work.messages = fanout - 1;
@@ -102,7 +104,7 @@ class Model {
     std::size_t stage = 0;
     for (int d : order) {
       before.push_back(state);
-      Work work = way_down(algorithm(d), grid_.fanout(d), grid_.dimension(d).fabric);
+      Work work = way_down(algorithm(d), grid_.fanout(d), copies(d));
       add(stage++, d, work, state);
       if (algorithm(d) == Algorithm::funnel && grid_.dimension(d).fabric == Fabric::local)
         state.active /= grid_.fanout(d);
@@ -110,8 +112,8 @@ class Model {
     }
     for (std::size_t i = order.size(); i-- > 0;)
       if (!is_final(algorithm(order[i])))
-        add(stage++, order[i],
-            way_up(algorithm(order[i]), grid_.fanout(order[i]), grid_.dimension(order[i]).fabric), before[i]);
+        add(stage++, order[i], way_up(algorithm(order[i]), grid_.fanout(order[i]), copies(order[i])),
+            before[i]);
   }
 
   struct State {
@@ -119,6 +121,10 @@ class Model {
     double active;  // ranks of a host that do
   };
 
+  Copies copies(int d) const {
+    bool written_once = grid_.dimension(d).fabric == Fabric::local && machine_.inside == Inside::memory;
+    return written_once ? Copies::one : Copies::each;
+  }
   Algorithm algorithm(int d) const { return choice_.algorithm[static_cast<std::size_t>(d)]; }
 
   void add(std::size_t stage, int d, const Work& work, const State& state) {
@@ -138,9 +144,9 @@ class Model {
     }
     busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha);
     // The ranks of a host work side by side, but their messages leave one after the other.
-    double overhead = work.messages * machine_.wire.overhead;
-    busy.core += crowd_ * (overhead + sent * machine_.wire_copy + added);
-    busy.rail[rail_] += (state.active - 1) * overhead + state.active * sent * loss(d) / rate();
+    busy.core += crowd_ * (work.messages * machine_.wire.overhead + sent * machine_.wire_copy + added);
+    busy.rail[rail_] +=
+        (state.active - 1) * work.messages * machine_.rail_overhead + state.active * sent * loss(d) / rate();
   }
 
   double loss(int d) const {

@@ -34,15 +34,25 @@ struct FabricCost {
   double beta;      // seconds per byte
 };
 
+/// What the ranks of a host exchange through.
+enum class Inside : std::uint8_t {
+  memory,  // shared: a message to many is written once, and what the reader does is part of its adding
+  links,   // of GPUs: every copy passes a link of its sender and one of its receiver
+};
+
 /// A machine in numbers. The defaults are of a host of a few cores and Ethernet of 1 Gbit/s, which is where
 /// choosing wrongly costs most; what is known better replaces them.
 struct Machine {
   // Through staging memory that stays in the shared cache: one copy in, read by all. From 2 ranks: a step is
   // a message and its discovery, exchange beats cutting up to 16 KiB, 16 MiB take 2.05 ms.
   FabricCost local = {0.8e-6, 0.1e-6, 0.072e-9};
+  Inside inside = Inside::memory;
   // UCX over TCP: the step includes two passes through the kernel; 119.5 MB/s of payload. Exchange beats a
   // ring of 4 hosts up to 8 KiB, which fixes alpha.
   FabricCost wire = {18e-6, 2e-6, 8.37e-9};
+  // Seconds a rail takes per message: with TCP the messages of a host pass its kernel one after the other; a
+  // NIC that the ranks reach past the kernel takes next to none.
+  double rail_overhead = 2e-6;
   double gamma = 0.1e-9;      // seconds per byte read and added
   double wire_copy = 0.3e-9;  // seconds of a core per byte sent between hosts and received
   // What algorithms lose on the wire against a ring, whose streams never stop: many senders to one receiver

@@ -103,6 +103,50 @@ TEST(Cost, BytesAndMessagesOnTheWireAreThoseOfThePlan) {
     }
 }
 
+TEST(Cost, AFunnelOverLinksTakesWhatItsOwnersLinkTakes) {
+  // 64 hosts of 8 GPUs with a port of 12 GB/s each: seven whole buffers enter one port, and leave it again.
+  Grid grid = hosts(64, 8);
+  Machine machine;
+  machine.local = {2e-6, 0.3e-6, 1 / 12e9};
+  machine.wire = {4e-6, 0.3e-6, 1 / 7e9};
+  machine.rail_overhead = machine.gamma = machine.wire_copy = 0;
+  machine.inside = Inside::links;
+  auto seconds = [&](Algorithm local, Bytes bytes) {
+    return predict(grid, in_segments(choice_for(grid, local, Algorithm::halving), bytes), bytes, machine)
+        .seconds;
+  };
+  EXPECT_GT(seconds(Algorithm::funnel, kMiB), 2 * 7.0 * kMiB / 12e9);
+  for (Bytes bytes : {Bytes{16} << 10, kMiB, 16 * kMiB})
+    EXPECT_LT(seconds(Algorithm::direct, bytes), seconds(Algorithm::funnel, bytes)) << bytes;
+}
+
+TEST(Cost, OverLinksEveryCopyOfAMessageCounts) {
+  Grid grid = hosts(1, 4);
+  Machine memory, links;
+  memory.gamma = links.gamma = memory.local.alpha = links.local.alpha = 0;
+  memory.local.overhead = links.local.overhead = 0;
+  links.inside = Inside::links;
+  auto ratio = [&](Algorithm algorithm) {
+    PlanChoice choice = in_segments(choice_for(grid, algorithm, algorithm), kMiB);
+    return predict(grid, choice, kMiB, links).seconds / predict(grid, choice, kMiB, memory).seconds;
+  };
+  EXPECT_NEAR(ratio(Algorithm::exchange), 3, 1e-9);
+  EXPECT_NEAR(ratio(Algorithm::funnel), 3, 1e-9);
+  EXPECT_NEAR(ratio(Algorithm::direct), 1, 1e-9);
+}
+
+TEST(Cost, WhatARailTakesPerMessageIsPaidByAllRanksBehindIt) {
+  Machine kernel, direct;
+  direct.rail_overhead = 0;
+  for (int ranks : {1, 8}) {
+    Grid grid = hosts(8, ranks);
+    PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::doubling), 512);
+    double difference =
+        predict(grid, choice, 512, kernel).seconds - predict(grid, choice, 512, direct).seconds;
+    EXPECT_NEAR(difference, (ranks - 1) * 3 * kernel.rail_overhead, 1e-9) << ranks;
+  }
+}
+
 TEST(Cost, RanksThatShareACoreTakeLonger) {
   Grid grid = hosts(1, 4);
   PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB / 4);
