@@ -51,7 +51,7 @@ Card card_from(const json& j) {
   card.wire = j.at("wire");
   for (const json& rail : j.at("rails"))
     card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address")),
-                          rail.at("ip"), rail.at("door")});
+                          rail.at("ip"), rail.at("door"), rail.at("gbit")});
   for (const json& rail : j.at("idle_rails"))
     card.idle_rails.push_back({rail.at("interface"), rail.at("subnet"), rail.at("reason"), rail.at("asked")});
   return card;
@@ -115,7 +115,8 @@ std::vector<std::byte> pack(const Card& card) {
                      {"subnet", rail.subnet},
                      {"address", binary(rail.address)},
                      {"ip", rail.ip},
-                     {"door", rail.door}});
+                     {"door", rail.door},
+                     {"gbit", rail.gbit}});
   json idle = json::array();
   for (const IdleRail& rail : card.idle_rails)
     idle.push_back({{"interface", rail.interface},
@@ -183,6 +184,7 @@ void Census::keep_lanes(const std::vector<bool>& keep) {
     values = std::move(kept);
   };
   sift(lanes);
+  sift(lane_gbit);
   for (auto& rails : rail_of_lane) sift(rails);
 }
 

@@ -10,13 +10,14 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 4;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 5;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;
   std::vector<std::byte> address;  // of its end of the wire
   std::string ip = {};             // the interface's address as text
   std::uint16_t door = 0;          // its port, see core/transport/rail_check.hpp
+  double gbit = 0;                 // what the link is rated at, Gbit/s; 0: unknown, or no hardware
 };
 
 /// An interface that could be a rail and is none.
@@ -52,6 +53,7 @@ struct Census {
   std::vector<HostIndex> host_of_rank;
   std::vector<std::string> host_names;  // by HostIndex
   std::vector<std::string> lanes;       // subnets that every host has, in rank 0's order; one lane each
+  std::vector<double> lane_gbit;        // what its slowest rail is rated at; 0 where one is unknown
   std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
   std::vector<std::string> notes;  // rails that are missed, one line each, for rank 0 to say
   bool nonblocking = false;        // every rank has the progress hook

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace ddl {
@@ -33,6 +34,13 @@ std::string trouble_with_rails(const std::vector<Card>& cards) {
       return fmt::format("rank {} on {} speaks {} between hosts and rank 0 {}; set DDL_WIRE alike everywhere",
                          r, cards[r].host, cards[r].wire, cards[0].wire);
   return {};
+}
+
+double slowest_in(const std::vector<Card>& cards, const Census& census, std::size_t lane) {
+  double slowest = std::numeric_limits<double>::infinity();
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    slowest = std::min(slowest, cards[r].rails[census.rail_of_lane[r][lane]].gbit);
+  return slowest;
 }
 
 // Two hosts with one address, as private networks of virtual machines have: "" when there are none.
@@ -107,6 +115,8 @@ std::string find_lanes(const std::vector<Card>& cards, Census& census) {
     for (const std::string& lane : census.lanes)
       census.rail_of_lane.back().push_back(routed ? 0 : rail_in(card, lane));
   }
+  for (std::size_t lane = 0; lane < census.lanes.size(); ++lane)
+    census.lane_gbit.push_back(slowest_in(cards, census, lane));
   return {};
 }
 

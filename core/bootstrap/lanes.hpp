@@ -8,8 +8,8 @@
 
 namespace ddl {
 
-/// Fills census.lanes, rail_of_lane and notes from the cards, whose hosts are known. Returns why nothing can
-/// travel between the hosts, "" when something can.
+/// Fills census.lanes, lane_gbit, rail_of_lane and notes from the cards, whose hosts are known. Returns why
+/// nothing can travel between the hosts, "" when something can.
 std::string find_lanes(const std::vector<Card>& cards, Census& census);
 
 }  // namespace ddl

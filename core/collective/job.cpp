@@ -116,8 +116,7 @@ std::string Job::connect(std::span<const std::uint64_t> reach_of_rank, std::func
   if (std::find(reach_of_rank.begin(), reach_of_rank.end(), 0) != reach_of_rank.end())
     return census_.trouble = "a rank could not take part";  // it has said why
   if (census_.hosts() > 1) choose_lanes(reach_of_rank);
-  if (census_.hosts() > 1 && census_.lanes.empty())
-    return census_.trouble = "no rail connects all hosts";
+  if (census_.hosts() > 1 && census_.lanes.empty()) return census_.trouble = "no rail connects all hosts";
   if (census_.hosts() > 1) connect_wire(cards);
   set_up_tuning(cards);
   Waiting waiting;
@@ -204,7 +203,7 @@ Grid Job::grid_of(const std::vector<HostIndex>& hosts) const {
 
 PlanLimits Job::limits() const {
   return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging,
-          census_.segment};
+          census_.segment, machine_over(census_.lane_gbit)};
 }
 
 std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {

@@ -74,7 +74,7 @@ void Job::open_rails(Card& card) {
   doors_ = std::make_unique<RailDoors>(rails);
   for (std::size_t i = 0; i < rails.size(); ++i)
     card.rails.push_back({rails[i].interface, subnet_of(choice.rails[i]), wire_->address(i), rails[i].address,
-                          doors_->port(i)});
+                          doors_->port(i), rated_gbit(choice.rails[i])});
 }
 
 // One rank of each host tries; the others believe it.

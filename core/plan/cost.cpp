@@ -201,6 +201,15 @@ Prediction predict(const Grid& grid, const PlanChoice& choice, Bytes bytes, cons
   return Model(grid, choice, bytes, machine).run();
 }
 
+Machine machine_over(const std::vector<double>& gbit) {
+  constexpr double kPayload = 0.956, kBytesPerGbit = 1e9 / 8;  // the rest is headers of Ethernet, IP and TCP
+  Machine machine;
+  if (gbit.empty() || *std::min_element(gbit.begin(), gbit.end()) <= 0) return machine;
+  for (double rate : gbit) machine.rail_rate.push_back(rate * kBytesPerGbit * kPayload);
+  machine.wire.beta = 1 / *std::min_element(machine.rail_rate.begin(), machine.rail_rate.end());
+  return machine;
+}
+
 std::vector<std::uint32_t> shares_of(const std::vector<double>& rates) {
   constexpr int kLeast = 16, kMost = 32;
   double sum = 0, best_error = 2;

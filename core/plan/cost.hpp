@@ -63,6 +63,10 @@ struct Machine {
   std::vector<double> rail_rate;  // bytes per second of each rail; empty: 1 / wire.beta
 };
 
+/// The machine whose rails are rated at these Gbit/s; where one of them is 0, unknown, all stay as assumed.
+/// Latencies stay: over sockets they are those of the kernel.
+Machine machine_over(const std::vector<double>& gbit);
+
 /// One verb on one dimension, all lanes together.
 struct StageCost {
   std::string verb;  // "reduce-scatter", "all-gather", "all-reduce", "reduce", "broadcast"

@@ -198,6 +198,11 @@ std::vector<Nic> rail_candidates(const std::vector<Nic>& nics, const std::vector
   return choose_rails(nics, wanted).rails;
 }
 
+double rated_gbit(const Nic& nic) {
+  bool real = nic.kind == "ethernet" || nic.kind == "infiniband" || nic.kind == "bond";
+  return real ? nic.gbit : 0;
+}
+
 std::string subnet_of(const Nic& nic) {
   in_addr address{};
   if (nic.prefix < 0 || nic.prefix > 32 || inet_pton(AF_INET, nic.address.c_str(), &address) != 1) return {};

@@ -79,6 +79,10 @@ RailChoice choose_rails(const std::vector<Nic>& nics, const std::vector<std::str
 /// choose_rails(nics, wanted).rails
 std::vector<Nic> rail_candidates(const std::vector<Nic>& nics, const std::vector<std::string>& wanted);
 
+/// What the link can carry, Gbit/s; 0 when unknown, and for interfaces that are no hardware: a virtual one
+/// states some speed or other.
+double rated_gbit(const Nic& nic);
+
 /// The network of the interface's address, "10.0.1.0/24"; "" without an address.
 std::string subnet_of(const Nic& nic);
 

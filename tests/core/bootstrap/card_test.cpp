@@ -24,6 +24,7 @@ std::vector<std::optional<Card>> all(std::vector<Card> cards) { return {cards.be
 
 TEST(Card, SurvivesPacking) {
   Card card = card_on("h1", {{"r0", "10.0.0.0/24"}});
+  card.rails[0].gbit = 2.5;
   card.nonce = ~std::uint64_t{0};
   card.wire = "tcp";
   card.fake_hosts = {2, 1};
@@ -35,6 +36,7 @@ TEST(Card, SurvivesPacking) {
   EXPECT_EQ(copy->fake_hosts, card.fake_hosts);
   ASSERT_EQ(copy->rails.size(), 1u);
   EXPECT_EQ(copy->rails[0].address, card.rails[0].address);
+  EXPECT_EQ(copy->rails[0].gbit, 2.5);
 }
 
 TEST(Card, GarbageAndOtherVersionsAreNoCards) {
@@ -86,6 +88,16 @@ TEST(Census, LanesAreTheSubnetsThatEveryHostHasWhateverTheInterfacesAreCalled) {
   EXPECT_EQ(census.lanes, (std::vector<std::string>{"10.0.0.0/24", "10.0.1.0/24"}));
   EXPECT_EQ(census.rail_of_lane[0], (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(census.rail_of_lane[1], (std::vector<std::size_t>{1, 0}));
+}
+
+TEST(Census, ALaneIsAsFastAsItsSlowestRailAndUnknownWhereOneIs) {
+  Card a = card_on("h0", {{"eth0", "10.0.0.0/24"}, {"eth1", "10.0.1.0/24"}});
+  Card b = card_on("h1", {{"z9", "10.0.1.0/24"}, {"a0", "10.0.0.0/24"}});
+  a.rails[0].gbit = a.rails[1].gbit = 100;
+  b.rails[0].gbit = 25;
+  EXPECT_EQ(take_census(all({a, b})).lane_gbit, (std::vector<double>{0, 25}));
+  b.rails[1].gbit = 200;
+  EXPECT_EQ(take_census(all({a, b})).lane_gbit, (std::vector<double>{100, 25}));
 }
 
 TEST(Census, HostsWithoutACommonSubnetTryOneRoutedLane) {

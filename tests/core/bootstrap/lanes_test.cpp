@@ -68,7 +68,9 @@ TEST(Lanes, ANetworkInWhichTwoHostsHaveTheSameAddressIsNone) {
 TEST(Lanes, ThoseThatAreNotKeptLeaveTheRailsOfAllRanks) {
   Census census = census_of({card_on("h0", {kFirst0, kSecond0}), card_on("h1", {kSecond1, kFirst1})});
   EXPECT_EQ(census.leaders(), (std::vector<Rank>{0, 1}));
+  census.lane_gbit = {10, 25};
   census.keep_lanes({false, true});
+  EXPECT_EQ(census.lane_gbit, std::vector<double>{25});
   EXPECT_EQ(census.lanes, std::vector<std::string>{"10.0.1.0/24"});
   EXPECT_EQ(census.rail_of_lane, (std::vector<std::vector<std::size_t>>{{1}, {0}}));
 }

@@ -147,6 +147,23 @@ TEST(Cost, WhatARailTakesPerMessageIsPaidByAllRanksBehindIt) {
   }
 }
 
+TEST(Cost, RailsThatAreRatedCarryThatManyBytesAndUnknownOnesWhatIsAssumed) {
+  Machine fast = machine_over({56, 100}), slow = machine_over({1}), assumed;
+  ASSERT_EQ(fast.rail_rate.size(), 2u);
+  EXPECT_NEAR(fast.rail_rate[1] / fast.rail_rate[0], 100.0 / 56, 1e-9);
+  EXPECT_LT(fast.rail_rate[0], 7e9);
+  EXPECT_GT(fast.rail_rate[0], 6.5e9);
+  EXPECT_NEAR(slow.wire.beta, assumed.wire.beta, 0.01 * assumed.wire.beta);
+  for (const std::vector<double>& unknown : {std::vector<double>{}, {0}, {100, 0}}) {
+    EXPECT_TRUE(machine_over(unknown).rail_rate.empty());
+    EXPECT_EQ(machine_over(unknown).wire.beta, assumed.wire.beta);
+  }
+  Grid grid = hosts(4, 2);
+  PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB);
+  EXPECT_LT(predict(grid, choice, 16 * kMiB, machine_over({10})).seconds,
+            0.2 * predict(grid, choice, 16 * kMiB, assumed).seconds);
+}
+
 TEST(Cost, RanksThatShareACoreTakeLonger) {
   Grid grid = hosts(1, 4);
   PlanChoice choice = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB / 4);

@@ -202,4 +202,16 @@ TEST(Rails, TheSubnetIsTheMaskedAddress) {
   EXPECT_EQ(subnet_of(nic), "");
 }
 
+TEST(Nics, OnlyHardwareIsBelievedItsSpeed) {
+  for (const char* kind : {"ethernet", "infiniband", "bond", "virtual", "tunnel", "bridge", "unknown"}) {
+    Nic nic = made_up("r0", kind);
+    nic.gbit = 10;
+    EXPECT_EQ(rated_gbit(nic),
+              nic.kind == "virtual" || nic.kind == "tunnel" || nic.kind == "bridge" || nic.kind == "unknown"
+                  ? 0
+                  : 10)
+        << kind;
+  }
+}
+
 }  // namespace ddl
