@@ -27,6 +27,8 @@ struct Cluster {
   double local_latency, wire_latency;  // seconds from one GPU to another, in a host and between hosts
   double message_cost;                 // seconds of its sender's time that a message takes, whatever its size
 
+  bool pair_dimension = false;  // our plans see the pairs of GPUs and not only their host
+
   // Bytes under way on one connection before the next message waits: hides the latency of the wire at its
   // rate.
   double connection_window = 128 << 10;

@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "methods.hpp"
 #include "papers.hpp"
+#include "variants.hpp"
 
 namespace ddl::simulation {
 namespace {
@@ -19,7 +20,8 @@ struct Options {
   Bytes staging = 16 << 20;
   Rank hosts = 0;
   Bytes window = 128 << 10;
-  bool papers = false, candidates = false;
+  std::string between;
+  bool papers = false, candidates = false, lanes = false, pairs = false;
 };
 
 std::string seconds_text(double seconds) {
@@ -33,11 +35,11 @@ std::string size_text(Bytes bytes) {
                                 : fmt::format("{:.3g} KiB", static_cast<double>(bytes) / 1024);
 }
 
-void print_size(const Cluster& cluster, Bytes bytes, Bytes staging) {
+void print_size(const Cluster& cluster, Bytes bytes, const Options& options) {
   std::string row = fmt::format("{:>10}", size_text(bytes)), plan;
   double ours = NAN, best = INFINITY, limit = bandwidth_limit(cluster, bytes);
   for (Method method : kMethods) {
-    std::optional<Outcome> outcome = simulate(cluster, method, bytes, staging);
+    std::optional<Outcome> outcome = simulate(cluster, method, bytes, options.staging, options.between);
     row += fmt::format(" {:>12}", outcome ? seconds_text(outcome->seconds) : "failed");
     if (!outcome) continue;
     if (method == Method::ours) {
@@ -62,7 +64,7 @@ void print_cluster(const Cluster& cluster, const Options& options) {
   fmt::print("{:>10}", "size");
   for (Method method : kMethods) fmt::print(" {:>12}", name_of(method));
   fmt::print(" {:>12} {:>10} {:>10}   {}\n", "limit", "ours/limit", "best/ours", "our plan");
-  for (Bytes bytes : options.sizes) print_size(cluster, bytes, options.staging);
+  for (Bytes bytes : options.sizes) print_size(cluster, bytes, options);
 }
 
 // What the cost model says of each choice, and what the replay makes of it.
@@ -81,7 +83,22 @@ void print_candidates(const Cluster& cluster, const Options& options) {
     }
 }
 
-void print_papers(Bytes staging) {
+// What other lanes than the chosen ones would make of it.
+void print_lanes(const Cluster& cluster, const Options& options) {
+  fmt::print("\n{} hosts x {} GPUs, the lanes\n{:>10} {:>16} {:>12}\n", cluster.hosts, cluster.gpus, "size",
+             "lanes", "simulated");
+  for (Bytes bytes : options.sizes)
+    for (const Candidate& candidate : our_candidates(cluster, bytes, options.staging))
+      for (const Variant& variant : lane_variants(grid_of(cluster), candidate.choice)) {
+        std::vector<Plan> plans = our_plans(cluster, variant.choice);
+        std::optional<Outcome> outcome = simulate(cluster, plans, bytes);
+        fmt::print("{:>10} {:>16} {:>12}   {}\n", size_text(bytes), variant.name,
+                   outcome ? seconds_text(outcome->seconds) : "failed", plans[0].name);
+        std::fflush(stdout);
+      }
+}
+
+void print_papers(const Options& options) {
   fmt::print(
       "\nScaling efficiency: compute / (compute + all-reduce), and compute / max of both when they overlap "
       "fully\n");
@@ -89,7 +106,8 @@ void print_papers(Bytes staging) {
              "serial", "overlap", "published");
   for (const Workload& work : workloads()) {
     for (Method method : kMethods) {
-      std::optional<Outcome> outcome = simulate(work.cluster, method, work.bytes, staging);
+      std::optional<Outcome> outcome =
+          simulate(work.cluster, method, work.bytes, options.staging, options.between);
       double comm = outcome ? outcome->seconds : NAN;
       fmt::print("{:<44} {:>10} {:>12} {:>10} {:>9.1f}% {:>9.1f}% {:>10}\n", work.name,
                  seconds_text(work.compute), name_of(method), seconds_text(comm),
@@ -117,7 +135,13 @@ int run(int argc, char** argv) {
   app.add_option("--window", options.window, "bytes under way on a connection before the next message waits")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--between", options.between,
+                 "ours: not the first choice but the first that does this between hosts: ring, halving, ...");
   app.add_flag("--candidates", options.candidates, "print all our choices, predicted and simulated, instead");
+  app.add_flag("--lanes", options.lanes,
+               "print what rings in both directions and lanes that reduce between hosts first would take, "
+               "instead");
+  app.add_flag("--pairs", options.pairs, "take the pairs of GPUs of a 64x4 or 48x4 host as a dimension");
   app.add_flag("--papers", options.papers, "print the scaling efficiencies of the papers as well");
   CLI11_PARSE(app, argc, argv);
   std::vector<Cluster> clusters;
@@ -125,10 +149,14 @@ int run(int argc, char** argv) {
     clusters.push_back(find_cluster(name));
     clusters.back().connection_window = static_cast<double>(options.window);
     if (options.hosts > 0) clusters.back() = with_hosts(clusters.back(), options.hosts);
+    clusters.back().pair_dimension = options.pairs && clusters.back().interior == Interior::paired;
   }
-  for (const Cluster& cluster : clusters)
-    options.candidates ? print_candidates(cluster, options) : print_cluster(cluster, options);
-  if (options.papers) print_papers(options.staging);
+  for (const Cluster& cluster : clusters) {
+    if (options.candidates) print_candidates(cluster, options);
+    if (options.lanes) print_lanes(cluster, options);
+    if (!options.candidates && !options.lanes) print_cluster(cluster, options);
+  }
+  if (options.papers) print_papers(options);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.hpp"
 #include "isolated.hpp"
 #include "mpi_peers.hpp"
 #include "peers.hpp"
@@ -22,10 +23,11 @@ Outcome replay(const Cluster& cluster, const std::vector<Plan>& plans, Bytes byt
   return outcome;
 }
 
-Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes staging) {
+Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
+                   const std::string& between) {
   switch (method) {
     case Method::ours:
-      return replay(cluster, our_plans(cluster, our_candidates(cluster, bytes, staging)[0].choice), bytes);
+      return replay(cluster, our_plans(cluster, our_choice(cluster, bytes, staging, between).choice), bytes);
     case Method::flat_ring:
       return replay(cluster, flat_ring_plans(cluster, bytes), bytes);
     case Method::double_tree:
@@ -38,16 +40,16 @@ Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes sta
   return {.seconds = simulate_mpi(cluster, bytes, "mvapich2")};
 }
 
-// Host by host; where the GPUs of a host are paired, pairs and halves are dimensions of their own.
-Grid grid_of(const Cluster& cluster) {
-  std::vector<HostIndex> host_of_rank;
-  std::vector<std::int32_t> pair_of_rank;
-  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
-    host_of_rank.push_back(cluster.host_of(rank));
-    pair_of_rank.push_back(rank / 2);
-  }
-  if (cluster.interior != Interior::paired) return Grid::from_hosts(host_of_rank);
-  return Grid::from_levels(host_of_rank, {{"pair", pair_of_rank}, {"host", host_of_rank}});
+// What the replay has: links inside, no time for adding and copying, and switches that lose nothing.
+Machine machine_of(const Cluster& cluster) {
+  Machine machine;
+  machine.local = {cluster.local_latency, cluster.message_cost, 1 / cluster.gpu_rate};
+  machine.inside = Inside::links;
+  machine.wire = {cluster.wire_latency, cluster.message_cost, 1 / cluster.rail_rate};
+  machine.rail_overhead = machine.gamma = machine.wire_copy = 0;
+  machine.incast = machine.turnover = 1;
+  machine.rail_rate.assign(static_cast<std::size_t>(cluster.rails), cluster.rail_rate);
+  return machine;
 }
 
 }  // namespace
@@ -57,15 +59,30 @@ const char* name_of(Method method) {
   return kNames[static_cast<int>(method)];
 }
 
+Grid grid_of(const Cluster& cluster) {
+  std::vector<HostIndex> host_of_rank;
+  std::vector<std::int32_t> pair_of_rank;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    host_of_rank.push_back(cluster.host_of(rank));
+    pair_of_rank.push_back(rank / 2);
+  }
+  if (!cluster.pair_dimension) return Grid::from_hosts(host_of_rank);
+  return Grid::from_levels(host_of_rank, {{"pair", pair_of_rank}, {"host", host_of_rank}});
+}
+
 std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging) {
   PlanLimits limits;
   limits.rails = static_cast<LaneId>(cluster.rails);
   limits.staging = staging;
-  limits.machine.local = {cluster.local_latency, cluster.message_cost, 1 / cluster.gpu_rate};
-  limits.machine.wire = {cluster.wire_latency, cluster.message_cost, 1 / cluster.rail_rate};
-  limits.machine.gamma = limits.machine.wire_copy = 0;  // as the replay has it
-  limits.machine.rail_rate.assign(static_cast<std::size_t>(cluster.rails), cluster.rail_rate);
+  limits.machine = machine_of(cluster);
   return candidates(grid_of(cluster), size_class(bytes), limits);
+}
+
+Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between) {
+  for (const Candidate& candidate : our_candidates(cluster, bytes, staging))
+    if (between.empty() || algorithm_name(candidate.choice.algorithm.back()) == between) return candidate;
+  throw UsageError("no choice for " + cluster.name + " does '" + between + "' between hosts",
+                   "there is nothing to simulate", "see --candidates for those there are");
 }
 
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice) {
@@ -75,8 +92,9 @@ std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice) {
   return plans;
 }
 
-std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging) {
-  return run_isolated([&] { return outcome_of(cluster, method, bytes, staging); });
+std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
+                                const std::string& between) {
+  return run_isolated([&] { return outcome_of(cluster, method, bytes, staging, between); });
 }
 
 std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes) {

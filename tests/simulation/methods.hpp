@@ -23,14 +23,22 @@ struct Outcome {
   char plan[160] = "";  // ours: its name
 };
 
+/// The GPUs of a host and the hosts, as the engine takes them by itself; with Cluster::pair_dimension pairs,
+/// halves and hosts, as for `-mode b:2x2x64`.
+Grid grid_of(const Cluster& cluster);
 /// What the engine would choose from on that cluster, with that much staging memory per rank; the cost model
 /// knows the numbers of the cluster. The first one is what it would take.
 std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging);
+/// The first of them that does `between` between the hosts ("ring", ...); "": the very first. UsageError when
+/// there is none.
+Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between);
 /// The plans of all ranks for a choice.
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice);
 
-/// nullopt when the simulation failed; why is then on stderr. Runs in a process of its own.
-std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging);
+/// nullopt when the simulation failed; why is then on stderr. Runs in a process of its own. `between` as in
+/// our_choice.
+std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
+                                const std::string& between = "");
 /// The same for given plans.
 std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes);
 

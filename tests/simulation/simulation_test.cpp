@@ -8,6 +8,7 @@
 #include "methods.hpp"
 #include "peers.hpp"
 #include "replay.hpp"
+#include "variants.hpp"
 
 namespace ddl::simulation {
 namespace {
@@ -109,6 +110,30 @@ TEST(Simulation, TheModelsOfPeersReduceEverythingOnce) {
     SCOPED_TRACE(cluster.name);
     EXPECT_EQ(check_plans(flat_ring_plans(cluster, 400), 100, 4).problem, "");
     EXPECT_EQ(check_plans(double_tree_plans(cluster, 400), 100, 4).problem, "");
+  }
+}
+
+TEST(Simulation, LanesOfOtherOrdersReduceEverythingOnce) {
+  Cluster cluster = with_hosts(find_cluster("64x4"), 3);
+  cluster.pair_dimension = true;
+  std::vector<Variant> variants =
+      lane_variants(grid_of(cluster), our_choice(cluster, 64 << 20, kStaging, "ring").choice);
+  ASSERT_EQ(variants.size(), 4u);
+  for (const Variant& variant : variants)
+    EXPECT_EQ(check_plans(our_plans(cluster, variant.choice), 333, 4).problem, "") << variant.name;
+}
+
+TEST(Simulation, TheModelPutsAChoiceFirstThatIsHardlySlowerThanAnyOther) {
+  // 8 GPUs with a port each behind one NIC: a funnel into one of them would take twice the best.
+  Cluster cluster = with_hosts(find_cluster("64x8"), 4);
+  for (Bytes bytes : {Bytes{4096}, Bytes{16} << 10, Bytes{1} << 20}) {
+    double first = 0;
+    for (const Candidate& candidate : our_candidates(cluster, bytes, kStaging)) {
+      std::optional<Outcome> outcome = simulate(cluster, our_plans(cluster, candidate.choice), bytes);
+      ASSERT_TRUE(outcome);
+      if (first == 0) first = outcome->seconds;
+      EXPECT_LT(first, 1.15 * outcome->seconds) << outcome->plan << ", " << bytes;
+    }
   }
 }
 
