@@ -13,7 +13,6 @@ constexpr Bytes kWireBlock = 64 << 10;
 // the shared cache is read twice as fast as what a neighbour's core still holds (16 MiB of two ranks: 128 KiB
 // 2.9 ms, 512 KiB 2.4 ms, 1 MiB 2.05 ms, 4 MiB 1.95 ms).
 constexpr Bytes kLocalSegment = 1 << 20;
-constexpr Bytes kLeastSegment = 2 << 10;
 // A second rail costs messages: not for less than this on each.
 constexpr Bytes kLeastLane = 4 << 10;
 // Beyond this a funnel's one owner has more to do than it saves in messages.

@@ -55,6 +55,9 @@ struct Candidate {
   Prediction predicted;
 };
 
+/// No segment is planned to be shorter.
+inline constexpr Bytes kLeastSegment = 2 << 10;
+
 /// Largest buffer of the class that `bytes` falls in: plans are made and kept per class.
 Bytes size_class(Bytes bytes);
 

@@ -10,7 +10,6 @@ namespace {
 
 // Head and slack of one staging block.
 constexpr Bytes kBlockOverhead = 256;
-constexpr Bytes kLeastSegment = 2 << 10;
 
 // What one rank stages for a segment; the rank that most falls to.
 struct Staged {

@@ -105,7 +105,7 @@ PlanChoice Selection::ring_choice(Bytes bytes) const {
   std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);
   choice.order.clear();
   if (Bytes need = staging_need(grid, choice), room = communicator_.limits().staging; need > room)
-    choice.segment = std::max<Bytes>(2048, choice.segment * room / need / 2 / 64 * 64);
+    choice.segment = std::max(kLeastSegment, choice.segment * room / need / 2 / 64 * 64);
   return choice;
 }
 
