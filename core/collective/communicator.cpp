@@ -131,9 +131,8 @@ void Communicator::take_early() {
 
 std::string Communicator::mismatch(const Header& header, const Operation& operation) const {
   return fmt::format(
-      "rank {} and rank {} of a communicator of {} do not make the same call number {}: here it is an {}, "
-      "there "
-      "another count, type or operation",
+      "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
+      "here it is an {}, there another count, type or operation",
       spec_.me, header.from, size(), header.seq, describe(operation.call()));
 }
 
