@@ -206,18 +206,29 @@ int leave(const ddl::Way& way, const char** why) {
   return way.how == ddl::Way::Original::as_called ? DDL_ORIGINAL : DDL_ORIGINAL_IN_TWO_STEPS;
 }
 
-int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
+// How calls begin: asks for the way, and lets `go` take it when it is a plan of ours.
+template <class Choose, class Go>
+int begin(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why, Choose choose, Go go) {
   return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
-    ddl::Job& job = *comm->job->job;
-    if (job.engine().failed()) return DDL_FAILED;
+    if (comm->job->job->engine().failed()) return DDL_FAILED;
     ddl::Call wanted = call_of(*asked);
-    ddl::Way way = comm->selection->blocking(wanted);
+    ddl::Way way = ((*comm->selection).*choose)(wanted);
     if (!way.plan) return leave(way, why);
+    auto start = [&](ddl::JobCall& call) {
+      if (!comm->job->job->start(call, *comm->communicator, wanted, *way.plan))
+        throw ddl::Error("cannot copy a device buffer to the host");
+    };
+    return go(*comm->job->job, start);
+  });
+}
+
+int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
+  return begin(comm, asked, why, &ddl::Selection::blocking, [&](ddl::Job& job, auto start) -> int {
     ddl::JobCall call;
-    if (!job.start(call, *comm->communicator, wanted, *way.plan))
-      throw ddl::Error("cannot copy a device buffer to the host");
+    start(call);
     job.engine().wait(*call.communicator, call.operation);
-    if (!job.engine().failed()) comm->selection->finished(wanted, ddl::now() - wanted.began, call.operation);
+    if (!job.engine().failed())
+      comm->selection->finished(call.asked, ddl::now() - call.asked.began, call.operation);
     return job.finish(call) ? DDL_DONE : DDL_FAILED;
   });
 }
@@ -230,15 +241,9 @@ void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) 
 }
 
 int start(ddl_comm* comm, const ddl_all_reduce_call* asked, ddl_work** started, const char** why) {
-  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
-    ddl::Job& job = *comm->job->job;
-    if (job.engine().failed()) return DDL_FAILED;
-    ddl::Call wanted = call_of(*asked);
-    ddl::Way way = comm->selection->nonblocking(wanted);
-    if (!way.plan) return leave(way, why);
+  return begin(comm, asked, why, &ddl::Selection::nonblocking, [&](ddl::Job& job, auto start) -> int {
     ddl_work* work = take_work(comm->job);
-    if (!job.start(work->call, *comm->communicator, wanted, *way.plan))
-      throw ddl::Error("cannot copy a device buffer to the host");
+    start(work->call);
     job.run_in_background(work->call);
     *started = work;
     return DDL_DONE;
