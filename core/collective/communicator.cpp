@@ -23,8 +23,6 @@ bool is_one_shot(const Plan& plan, Rank size) {
          plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others;
 }
 
-std::size_t class_index(Bytes bytes) { return static_cast<std::size_t>(std::countr_zero(size_class(bytes))); }
-
 }  // namespace
 
 Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
@@ -64,9 +62,9 @@ void Communicator::retire(Operation* operation) {
   auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
   if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
   use->second.add(operation->call().bytes(), now() - operation->call().began);
-  if (!spec_.grid.spans_hosts()) return;
-  wire_.resize(spec_.limits.rails);
-  for (LaneId lane = 0; lane < wire_.size(); ++lane) wire_[lane] += operation->wire_bytes(lane);
+  std::span<const Bytes> sent = operation->wire_bytes();
+  if (wire_.size() < sent.size()) wire_.resize(sent.size());
+  for (std::size_t rail = 0; rail < sent.size(); ++rail) wire_[rail] += sent[rail];
 }
 
 void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
@@ -76,7 +74,7 @@ void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
     prepared->uses.clear();
   }
   wire.resize(std::max(wire.size(), wire_.size()));
-  for (std::size_t lane = 0; lane < wire_.size(); ++lane) wire[lane] += std::exchange(wire_[lane], 0);
+  for (std::size_t rail = 0; rail < wire_.size(); ++rail) wire[rail] += std::exchange(wire_[rail], 0);
 }
 
 bool Communicator::advance() {
@@ -152,25 +150,21 @@ void Communicator::drop() {
 }
 
 PreparedPlan& Communicator::plan_for(Bytes bytes) {
-  ClassPlan& of_class = plan_of_class_[class_index(bytes)];
-  if (!of_class.plan) of_class.plan = &prepare(choose(spec_.grid, bytes, spec_.limits), bytes);
-  return *of_class.plan;
-}
-
-void Communicator::settle(PreparedPlan& plan) {
-  plan_of_class_[class_index(plan.size_class)] = {&plan, true};
+  PreparedPlan*& plan = plan_of_class_[static_cast<std::size_t>(std::countr_zero(size_class(bytes)))];
+  if (!plan) plan = &prepare(choose(spec_.grid, bytes, spec_.limits), bytes);
+  return *plan;
 }
 
 void Communicator::learn(const Machine& machine) {
   spec_.limits.machine = machine;
-  for (ClassPlan& of_class : plan_of_class_)
-    if (!of_class.is_settled) of_class.plan = nullptr;
+  plan_of_class_.fill(nullptr);
 }
 
 PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
   plans_.push_back(std::make_unique<PreparedPlan>());
   PreparedPlan* prepared = plans_.back().get();
   prepared->size_class = size_class(bytes);
+  prepared->choice = choice;
   prepared->plan = make_plan(spec_.grid, spec_.me, choice);
   // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
   // some slack for cuts that fall elsewhere when the segment is shorter.
@@ -183,10 +177,11 @@ PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
     prepared->slot_bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
   }
   prepared->is_one_shot = is_one_shot(prepared->plan, size()) &&
-                          size_class(bytes) <= prepared->plan.segment &&
+                          prepared->size_class <= prepared->plan.segment &&
                           SharedMemoryTransport::block_bytes(prepared->size_class) <= one_shot_bytes_;
-  prepared->has_wire = std::any_of(prepared->plan.steps.begin(), prepared->plan.steps.end(),
-                                   [](const Step& step) { return step.fabric == Fabric::wire; });
+  for (const Step& step : prepared->plan.steps)
+    if (step.fabric == Fabric::wire)
+      prepared->rails = std::max(prepared->rails, static_cast<LaneId>(step.lane + 1));
   return *prepared;
 }
 
@@ -242,17 +237,11 @@ bool Communicator::send(const Step& step, const Header& header, std::span<const 
 }
 
 std::byte* Communicator::claim(const Step& step, const Header& header, Bytes bytes) {
-  Outgoing message = addressed(step, header);
-  if (!choose_block(message, step)) return nullptr;
-  message.payload = {SharedMemoryTransport::payload_of(message.block), bytes};
-  return fabrics_.local->claim(message) ? SharedMemoryTransport::payload_of(message.block) : nullptr;
-}
-
-void Communicator::post(const Step& step, const Header& header, Bytes bytes) {
-  Outgoing message = addressed(step, header);
-  choose_block(message, step);
-  message.payload = {SharedMemoryTransport::payload_of(message.block), bytes};
-  fabrics_.local->post(message);
+  claimed_ = addressed(step, header);
+  if (!choose_block(claimed_, step)) return nullptr;
+  std::byte* payload = SharedMemoryTransport::payload_of(claimed_.block);
+  claimed_.payload = {payload, bytes};
+  return fabrics_.local->claim(claimed_) ? payload : nullptr;
 }
 
 }  // namespace ddl

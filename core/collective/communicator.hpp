@@ -65,24 +65,22 @@ class Communicator : public Outlet {
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
 
-  /// The plan for calls of that many bytes: the one settled on, else by the cost model, made at its first
-  /// use.
+  /// The plan that the cost model chooses for calls of that many bytes, made at its first use: for calls that
+  /// nobody selects a way for.
   PreparedPlan& plan_for(Bytes bytes);
   /// Another one for the size class of `bytes`; it lives as long as the communicator.
   PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
-  /// From now on plan_for() gives this one for its size class.
-  void settle(PreparedPlan& plan);
-  /// What the planner knows of the machine; a change makes it choose anew where nothing is settled.
+  /// What the planner knows of the machine; a change makes plan_for() choose anew.
   const PlanLimits& limits() const { return spec_.limits; }
   void learn(const Machine& machine);
   /// Moves the counts since the last time to `into`, and the bytes of payload that the plans of these calls
-  /// hand to the wire to `wire`, by lane.
+  /// hand to the wire to `wire`, by rail.
   void collect(Counters& into, std::vector<Bytes>& wire);
 
   bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
             std::uint32_t& unfinished) override;
   std::byte* claim(const Step& step, const Header& header, Bytes bytes) override;
-  void post(const Step& step, const Header& header, Bytes bytes) override;
+  void post() override { fabrics_.local->post(claimed_); }
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:
@@ -96,22 +94,19 @@ class Communicator : public Outlet {
 
   CommunicatorSpec spec_;
   Fabrics fabrics_;
-  Bytes one_shot_bytes_ = 0;              // of one of the two blocks at the begin of the area
-  std::uint64_t one_shot_turn_ = 0;       // operations that used one
-  std::vector<Bytes> wire_;               // by lane, see collect()
-  const PreparedPlan* layout_ = nullptr;  // whose blocks the area holds
-  std::vector<std::byte*> blocks_;        // of that layout: [slot][local send]
-  struct ClassPlan {
-    PreparedPlan* plan = nullptr;
-    bool is_settled = false;
-  };
+  Bytes one_shot_bytes_ = 0;                            // of one of the two blocks at the begin of the area
+  std::uint64_t one_shot_turn_ = 0;                     // operations that used one
+  std::vector<Bytes> wire_;                             // by rail, see collect()
+  const PreparedPlan* layout_ = nullptr;                // whose blocks the area holds
+  std::vector<std::byte*> blocks_;                      // of that layout: [slot][local send]
   std::vector<std::unique_ptr<PreparedPlan>> plans_;    // all ever made: operations under way point to them
-  std::array<ClassPlan, 64> plan_of_class_;             // by logarithm
+  std::array<PreparedPlan*, 64> plan_of_class_{};       // by logarithm, see plan_for()
   std::vector<std::unique_ptr<Operation>> operations_;  // all ever made
   std::vector<Operation*> idle_;
   std::deque<Operation*> queue_;
   std::vector<Early> early_, scratch_;
-  std::vector<Rank> to_;
+  std::vector<Rank> to_;  // of the message being sent
+  Outgoing claimed_{};    // of claim(), for post()
   std::string problem_;
   Seq next_seq_ = 0;
 };

@@ -82,19 +82,9 @@ void Engine::destroy(Communicator& communicator) {
   communicators_.erase(found);
 }
 
-PreparedPlan& Engine::plan_for(Communicator& communicator, Bytes bytes) {
-  std::lock_guard lock(mutex_);
-  return communicator.plan_for(bytes);
-}
-
 PreparedPlan& Engine::prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes) {
   std::lock_guard lock(mutex_);
   return communicator.prepare(choice, bytes);
-}
-
-void Engine::settle(Communicator& communicator, PreparedPlan& plan) {
-  std::lock_guard lock(mutex_);
-  communicator.settle(plan);
 }
 
 void Engine::learn(Communicator& communicator, const Machine& machine) {

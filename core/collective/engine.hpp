@@ -53,13 +53,11 @@ class Engine : private Inbox {
   void collect(Counters& into, std::vector<Bytes>& wire);
 
   /// See Communicator.
-  PreparedPlan& plan_for(Communicator& communicator, Bytes bytes);
   PreparedPlan& prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes);
-  void settle(Communicator& communicator, PreparedPlan& plan);
   void learn(Communicator& communicator, const Machine& machine);
 
   /// Starts a call; never blocks. The operation is given back with finish() after it is done. Without a plan
-  /// it is done by plan_for() its size.
+  /// it is done by the one that the cost model chooses.
   Operation* start(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
   /// Advances everything once; true when the operation is done (or the engine has failed).
   bool test(Operation* operation);

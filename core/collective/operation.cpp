@@ -39,6 +39,12 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   if (plan.flows.empty()) segments_ = 0;  // alone
   if (segments_ > 1) full_.compute(plan, segment_elements_, element_);
   if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_);
+  wire_bytes_.assign(prepared.rails, 0);
+  for (LaneId rail = 0; rail < prepared.rails && segments_ > 0; ++rail) {
+    Elements elements = wire_elements(plan, tail_, rail);
+    if (segments_ > 1) elements += wire_elements(plan, full_, rail) * (segments_ - 1);
+    wire_bytes_[rail] = elements * element_;
+  }
 }
 
 void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me) {
@@ -46,7 +52,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   const Plan& plan = prepared.plan;
   prepared_ = &prepared;
   call_ = call;
-  store_ = !prepared.has_wire && call.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
+  store_ = prepared.rails == 0 && call.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
   comm_ = comm;
   seq_ = seq;
   me_ = me;
@@ -126,7 +132,7 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   land_step(run, *step, forward);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (!forward) return 1;
-  outlet.post(*next, header_of(run, *next), range_of(run, *next).count * element_);
+  outlet.post();
   return 2;
 }
 
@@ -209,13 +215,6 @@ std::byte* Operation::place_for(const Header& header) const {
     return static_cast<std::byte*>(call_.out) + range.first * element_;
   }
   return nullptr;
-}
-
-Bytes Operation::wire_bytes(LaneId lane) const {
-  if (segments_ == 0) return 0;
-  Elements elements = wire_elements(prepared_->plan, tail_, lane);
-  if (segments_ > 1) elements += wire_elements(prepared_->plan, full_, lane) * (segments_ - 1);
-  return elements * element_;
 }
 
 void Operation::drop() {

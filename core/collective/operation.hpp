@@ -15,6 +15,7 @@
 
 #include "core/collective/call.hpp"
 #include "core/collective/landing.hpp"
+#include "core/plan/choice.hpp"
 #include "core/plan/plan.hpp"
 #include "core/trace/counters.hpp"
 #include "core/transport/transport.hpp"
@@ -29,9 +30,9 @@ class Outlet {
   virtual bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
                     std::uint32_t& unfinished) = 0;
   /// The same in two halves, for a local send whose payload is made in place: where to write `bytes` of it,
-  /// null when there is no room now; then post() with the same step and header.
+  /// null when there is no room now; then post(), before anything else is sent.
   virtual std::byte* claim(const Step& step, const Header& header, Bytes bytes) = 0;
-  virtual void post(const Step& step, const Header& header, Bytes bytes) = 0;
+  virtual void post() = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.
   virtual void flush(std::uint32_t& unfinished) = 0;
@@ -40,13 +41,14 @@ class Outlet {
 /// A plan for one size class of a communicator, where its blocks are and what it was used for.
 struct PreparedPlan {
   Bytes size_class = 0;
+  PlanChoice choice;  // that the plan was made from
   Plan plan;
   std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
   Bytes slot_bytes = 0;
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::one_shot_block.
   bool is_one_shot = false;
-  bool has_wire = false;
+  LaneId rails = 0;  // it sends on rails below this one; 0: never between hosts
   std::vector<std::pair<const char*, Tally>> uses;  // by collective
 };
 
@@ -68,9 +70,9 @@ class Operation {
   Taken take(const Header& header, const View& view);
   /// See Inbox.
   std::byte* place_for(const Header& header) const;
-  /// Bytes of payload that the plan of this call hands to other hosts on one lane: what the report compares
-  /// with the rail.
-  Bytes wire_bytes(LaneId lane) const;
+  /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
+  /// used: what the report compares with the rail.
+  std::span<const Bytes> wire_bytes() const { return wire_bytes_; }
   /// How long each rail took for its part of the first window of segments, in which no rail waits for
   /// another; of a plan with several lanes.
   std::span<const Nanoseconds> rail_times() const { return rail_times_; }
@@ -116,6 +118,7 @@ class Operation {
   std::vector<Nanoseconds> rail_times_;
   Store store_ = Store::cached;
   SliceTable full_, tail_;
+  std::vector<Bytes> wire_bytes_;  // by rail
   std::vector<Run> runs_;
 };
 

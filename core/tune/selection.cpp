@@ -74,22 +74,25 @@ void Selection::prepare(SizeClass& of_class, Bytes bytes) {
     of_class.settled.plan = &engine_.prepare(communicator_, ring_choice(bytes), bytes);
     return;
   }
-  of_class.settled.plan = &engine_.plan_for(communicator_, bytes);
-  if (settings_.deterministic || communicator_.size() == 1 || recall(of_class, bytes)) return;
-  bool picks = mode == Mode::pick;
-  std::vector<Candidate> found = candidates(communicator_.grid(), bytes, communicator_.limits());
+  bool measures = !settings_.deterministic && communicator_.size() > 1;
+  if (measures && recall(of_class, bytes)) return;
+  std::vector<Candidate> found = candidates(communicator_.grid(), size_class(bytes), communicator_.limits());
+  of_class.settled.plan = &engine_.prepare(communicator_, found[0].choice, bytes);
+  if (measures) measure(of_class, bytes, found);
+}
+
+// Sets up the tuner with the candidates that are worth a call.
+void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found) {
+  bool picks = settings_.options.mode == Mode::pick;
   std::size_t worth = 1;
   while (picks && worth < std::min(found.size(), kMostCandidates) &&
          found[worth].predicted.seconds < hopeless(bytes) * found[0].predicted.seconds)
     ++worth;
-  of_class.plans.push_back(of_class.settled.plan);
-  of_class.choices.push_back(found[0].choice);
   bool measures_rails = can_measure_rails(*of_class.settled.plan);
   if (!picks && !measures_rails) return;
-  for (std::size_t i = 1; i < worth; ++i) {
+  of_class.plans.push_back(of_class.settled.plan);
+  for (std::size_t i = 1; i < worth; ++i)
     of_class.plans.push_back(&engine_.prepare(communicator_, found[i].choice, bytes));
-    of_class.choices.push_back(found[i].choice);
-  }
   of_class.tuner = std::make_unique<Tuner>(TunerPlan{measures_rails ? communicator_.limits().rails : 0,
                                                      static_cast<int>(worth), rounds_for(bytes), picks});
 }
@@ -188,8 +191,7 @@ void Selection::settle(SizeClass& of_class, Bytes bytes) {
   const Tuner& tuner = *of_class.tuner;
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
-  engine_.settle(communicator_, *of_class.plans[best]);
-  memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.choices[best],
+  memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.plans[best]->choice,
                  communicator_.limits().machine.rail_rate, static_cast<double>(tuner.best_time()) * 1e-3});
 }
 

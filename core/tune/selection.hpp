@@ -46,14 +46,14 @@ class Selection {
  private:
   struct SizeClass {
     bool ready = false;
-    std::unique_ptr<Tuner> tuner;  // null once settled
-    std::vector<PreparedPlan*> plans;
-    std::vector<PlanChoice> choices;  // of plans
+    std::unique_ptr<Tuner> tuner;      // null once settled
+    std::vector<PreparedPlan*> plans;  // that the tuner tries
     Way settled;
   };
 
   SizeClass& class_of(const Call& call);
   void prepare(SizeClass& of_class, Bytes bytes);
+  void measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found);
   bool recall(SizeClass& of_class, Bytes bytes);
   PlanChoice ring_choice(Bytes bytes) const;
   void agree(SizeClass& of_class, const Call& call);
