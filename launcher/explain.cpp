@@ -68,13 +68,14 @@ std::vector<HostIndex> fake_hosts(const std::vector<int>& sizes, std::size_t ran
   return hosts;
 }
 
-Grid grid_of(const Options& options, const std::vector<HostIndex>& hosts) {
-  std::size_t colon = options.mode.find(':');
-  if (colon == std::string::npos) return Grid::from_hosts(hosts);
-  std::vector<Rank> dims;
-  for (const std::string& extent : split(options.mode.substr(colon + 1), 'x'))
-    dims.push_back(static_cast<Rank>(std::min<std::uint64_t>(parse_number(extent), 1u << 30)));
-  return Grid::from_dims(hosts, dims);
+// DDL_OPTIONS as the ranks will see it. UsageError when its dimensions do not fit them.
+DdlOptions ddl_options_of_ranks(const Options& options, const Allocation& allocation,
+                                const Surroundings& world, const std::vector<HostIndex>& hosts) {
+  std::string given = variables_of_ranks(options, world).options;
+  std::string text = ddl_options_value(options, allocation, given);
+  DdlOptions asked = parse_ddl_options(text.empty() ? given : text, static_cast<Rank>(hosts.size()));
+  if (!asked.dims.empty() && !hosts.empty()) Grid::from_dims(hosts, asked.dims);
+  return asked;
 }
 
 // Staging as a communicator of all ranks would get it.
@@ -155,17 +156,13 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
 
 void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
                        std::uint64_t cores) {
-  std::string given = variables_of_ranks(options, world).options;
-  std::string text = ddl_options_value(options, allocation, given);
-  std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
-  DdlOptions asked = parse_ddl_options(text.empty() ? given : text, static_cast<Rank>(hosts.size()));
-  if (!asked.dims.empty() && !hosts.empty()) Grid::from_dims(hosts, asked.dims);
+  ddl_options_of_ranks(options, allocation, world, expected_hosts(options, allocation, world, cores));
 }
 
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
                     std::uint64_t cores) {
   std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
-  Grid grid = grid_of(options, hosts);
+  Grid grid = grid_of(ddl_options_of_ranks(options, allocation, world, hosts), hosts);
   PlanLimits limits = limits_of(variables_of_ranks(options, world), grid);
   std::string extents;
   for (int d = 0; d < grid.dimensions(); ++d)

@@ -21,7 +21,7 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
 void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
                        std::uint64_t cores);
 
-/// What --explain prints. UsageError when the dimensions of -m do not fit the ranks.
+/// What --explain prints. UsageError as check_ddl_options().
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
                     std::uint64_t cores);
 

@@ -8,6 +8,7 @@
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "core/tune/ddl_options.hpp"
 #include "launcher/hostlist.hpp"
 #include "launcher/mpirun_options.hpp"
 
@@ -35,22 +36,10 @@ std::uint64_t positive(const std::string& option, const std::string& text) {
   return value;
 }
 
-// IBM's LETTER[:AxBxC].
 void set_mode(Options& options, const std::string& mode) {
-  auto malformed = [&] {
-    return UsageError(fmt::format("mode '{}' is not understood", mode),
-                      "the engine would not know what to do",
-                      "write one of p r b n m c, perhaps with dimensions: -m b:4x2");
-  };
-  if (mode.empty() || std::string("prbnmc").find(mode[0]) == std::string::npos) throw malformed();
-  if (mode.size() > 1 && mode[1] != ':') throw malformed();
-  try {
-    if (mode.size() > 1)
-      for (const std::string& dimension : split(mode.substr(2), 'x'))
-        if (parse_number(dimension) == 0) throw malformed();
-  } catch (const UsageError&) {
-    throw malformed();
-  }
+  if (!parse_mode(mode))
+    throw UsageError(fmt::format("mode '{}' is not understood", mode), "the engine would not know what to do",
+                     "write one of p r b n m c, perhaps with dimensions: -m b:4x2");
   options.mode = mode;
 }
 

@@ -192,15 +192,6 @@ void Job::save_tuning() const {
   }
 }
 
-// The user's dimensions are those of the communicators that have as many members.
-Grid Job::grid_of(const std::vector<HostIndex>& hosts) const {
-  Rank product = 1;
-  for (Rank extent : tune_.options.dims) product *= extent;
-  if (!tune_.options.dims.empty() && product == static_cast<Rank>(hosts.size()))
-    return Grid::from_dims(hosts, tune_.options.dims);
-  return Grid::from_hosts(hosts);
-}
-
 PlanLimits Job::limits() const {
   return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging,
           census_.segment, machine_over(census_.lane_gbit)};
@@ -210,7 +201,7 @@ std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me)
   CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}, {}};
   for (Rank member : spec.members)
     spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
-  const Grid& grid = spec.grid = grid_of(spec.hosts);
+  const Grid& grid = spec.grid = grid_of(tune_.options, spec.hosts);
   auto sorted = spec.hosts;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end())

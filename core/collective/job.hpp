@@ -92,7 +92,6 @@ class Job {
   PlanLimits limits() const;
   void set_up_tuning(const std::vector<Card>& cards);
   void save_tuning() const;
-  Grid grid_of(const std::vector<HostIndex>& hosts) const;
 
   std::unique_ptr<Bootstrap> bootstrap_;
   Env env_;

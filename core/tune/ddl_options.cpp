@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "core/base/env.hpp"
@@ -18,30 +17,34 @@ namespace {
 }
 
 std::uint64_t number(const std::string& word, const std::string& text) {
-  std::uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+  try {
+    return parse_number(text);
+  } catch (const UsageError&) {
     refuse(fmt::format("{} takes a number, not '{}'", word, text));
-  return value;
-}
-
-// "b:4x2x2"
-void set_mode(DdlOptions& options, const std::string& text) {
-  constexpr std::string_view kModes = "pbnrmc";
-  if (text.empty() || kModes.find(text[0]) == std::string_view::npos || (text.size() > 1 && text[1] != ':'))
-    refuse(fmt::format("mode '{}' is not one of p b n r m, with dimensions as in b:4x2", text));
-  // IBM never said what mode c was; it took dimensions as b does.
-  options.mode = text[0] == 'c' ? Mode::blue : static_cast<Mode>(text[0]);
-  options.dims.clear();
-  if (text.size() < 2) return;
-  for (const std::string& dim : split(text.substr(2), 'x')) {
-    std::uint64_t extent = number("a dimension of -mode", dim);
-    if (extent == 0 || extent > 1'000'000) refuse(fmt::format("dimension {} of mode '{}'", extent, text));
-    options.dims.push_back(static_cast<Rank>(extent));
   }
 }
 
 }  // namespace
+
+std::optional<ModeWord> parse_mode(const std::string& word) {
+  constexpr std::string_view kModes = "pbnrmc";
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (word.empty() || kModes.find(word[0]) == std::string_view::npos || (word.size() > 1 && word[1] != ':'))
+    return std::nullopt;
+  // IBM never said what mode c was; it took dimensions as b does.
+  ModeWord read{word[0] == 'c' ? Mode::blue : static_cast<Mode>(word[0]), {}};
+  if (word.size() < 2) return read;
+  for (const std::string& dim : split(word.substr(2), 'x')) {
+    std::uint64_t extent = 0;
+    try {
+      extent = parse_number(dim);
+    } catch (const UsageError&) {
+    }
+    if (extent == 0 || extent > kMost) return std::nullopt;
+    read.dims.push_back(static_cast<Rank>(extent));
+  }
+  return read;
+}
 
 DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
   DdlOptions options;
@@ -54,7 +57,10 @@ DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
     if (name.size() == word.size()) refuse(fmt::format("'{}' is not an option", word));
     if (!(words >> value)) refuse(fmt::format("{} lacks its value", word));
     if (name == "mode") {
-      set_mode(options, value), has_mode = true;
+      std::optional<ModeWord> read = parse_mode(value);
+      if (!read)
+        refuse(fmt::format("mode '{}' is not one of p b n r m, perhaps with dimensions as in b:4x2", value));
+      options.mode = read->mode, options.dims = std::move(read->dims), has_mode = true;
     } else if (name == "dump_iter") {
       options.dump_iter = number(word, value);
     } else if (name == "dbg_level") {
@@ -71,6 +77,13 @@ DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
     options.dims = {ranks};
   }
   return options;
+}
+
+Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts) {
+  Elements product = 1;
+  for (Rank extent : options.dims) product *= static_cast<Elements>(extent);
+  bool fits = !options.dims.empty() && product == hosts.size();
+  return fits ? Grid::from_dims(hosts, options.dims) : Grid::from_hosts(hosts);
 }
 
 }  // namespace ddl

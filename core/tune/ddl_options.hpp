@@ -1,10 +1,14 @@
-// DDL_OPTIONS: the option string of IBM's DDL, which ddlrun's -m/--mode writes.
+// DDL_OPTIONS: the option string of IBM's DDL, which ddlrun's -m/--mode writes. The launcher reads it with
+// the same functions as the engine, so that what it accepts and explains is what happens.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/plan/grid.hpp"
 
 namespace ddl {
 
@@ -24,7 +28,18 @@ struct DdlOptions {
   std::vector<std::string> ignored;  // words of IBM's that change nothing here
 };
 
+/// IBM's LETTER[:AxBxC], "b:4x2"; nothing when it is something else.
+struct ModeWord {
+  Mode mode = Mode::pick;
+  std::vector<Rank> dims;
+};
+std::optional<ModeWord> parse_mode(const std::string& word);
+
 /// Throws UsageError. An empty string is the default; one that names no mode is IBM's flat ring.
 DdlOptions parse_ddl_options(const std::string& text, Rank ranks);
+
+/// How a communicator is laid out: by the user's dimensions when they are for as many ranks, else by its
+/// hosts.
+Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts);
 
 }  // namespace ddl

@@ -79,6 +79,15 @@ TEST(Explain, DimensionsThatDoNotFitAreRefused) {
             std::string::npos);
 }
 
+TEST(Explain, DimensionsMayComeFromTheVariableAndFromIbmsOptions) {
+  std::string variable = Case({"--explain", "-H", "a:4,b:4", "-x", "DDL_OPTIONS=-mode b:2x2x2"}).text();
+  EXPECT_NE(variable.find("2 local x 2 local x 2 hosts"), std::string::npos) << variable;
+  std::string racks = Case({"--explain", "-H", "a:2,b:2,c:2,d:2", "-m", "b", "-accelerators", "2", "-nodes",
+                            "2", "-racks", "2"})
+                          .text();
+  EXPECT_NE(racks.find("2 local x 2 hosts x 2 hosts"), std::string::npos) << racks;
+}
+
 TEST(Explain, OneRankHasNothingToReduce) {
   EXPECT_NE(Case({"--explain", "-np", "1"}).text().find("nothing to reduce"), std::string::npos);
 }

@@ -26,6 +26,22 @@ TEST(DdlOptions, ModeAndDimensionsAreRead) {
   EXPECT_EQ(options.ignored, std::vector<std::string>{"-dev_sync"});
 }
 
+TEST(DdlOptions, AModeIsALetterPerhapsWithDimensions) {
+  EXPECT_EQ(parse_mode("r")->mode, Mode::ring);
+  EXPECT_EQ(parse_mode("c:2")->mode, Mode::blue);
+  EXPECT_EQ(parse_mode("p:4x1x3")->dims, (std::vector<Rank>{4, 1, 3}));
+  for (const char* word : {"", "q", "b4", "b:", "b:4x", "b:x4", "b:4x0", "b:-4", "b:1000001", "b:4y2"})
+    EXPECT_FALSE(parse_mode(word)) << word;
+}
+
+TEST(DdlOptions, TheUsersDimensionsAreForCommunicatorsOfAsManyRanks) {
+  DdlOptions options = parse_ddl_options("-mode b:2x2x2", 8);
+  std::vector<HostIndex> eight = {0, 0, 0, 0, 1, 1, 1, 1}, four = {0, 0, 1, 1};
+  EXPECT_EQ(grid_of(options, eight).dimensions(), 3);
+  EXPECT_EQ(grid_of(options, four).dimensions(), 2);
+  EXPECT_EQ(grid_of({}, eight).fanout(0), 4);
+}
+
 TEST(DdlOptions, GarbageIsRefusedInOneLine) {
   for (const char* text : {"mode p", "-mode", "-mode q", "-mode b:4y2", "-mode b:0x2", "-mode p4",
                            "-dump_iter x", "-what 1", "-"}) {
