@@ -169,11 +169,8 @@ void Job::set_up_tuning(const std::vector<Card>& cards) {
     tune_.options = {};
   }
   for (const std::string& word : tune_.options.ignored) warn(fmt::format("{} has no effect here", word));
-  std::string machine = fmt::format("{} cores;", cards[0].cpus.size());
-  for (int h = 0; h < census_.hosts(); ++h)
-    machine += fmt::format(" {}", std::count(census_.host_of_rank.begin(), census_.host_of_rank.end(), h));
-  for (const std::string& lane : census_.lanes) machine += "; " + lane;
-  memory_ = std::make_unique<TuneMemory>(machine);
+  memory_ = std::make_unique<TuneMemory>(
+      machine_name(cards[0].cpus.size(), census_.host_of_rank, cards[0].wire, census_.lanes));
   if (census_.tuning.empty()) return;
   if (std::string wrong = memory_->read(census_.tuning); !wrong.empty())
     warn(fmt::format("the tuning cache {} is ignored ({}); it is written anew", env_.tune_cache, wrong));

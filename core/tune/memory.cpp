@@ -1,6 +1,9 @@
 #include "core/tune/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace ddl {
@@ -61,6 +64,17 @@ json parse(const std::string& text) {
 }
 
 }  // namespace
+
+std::string machine_name(std::size_t cores, std::span<const HostIndex> host_of_rank, const std::string& wire,
+                         std::span<const std::string> rails) {
+  std::map<HostIndex, int> ranks_of;
+  for (HostIndex host : host_of_rank) ++ranks_of[host];
+  std::string name = fmt::format("{} cores;", cores);
+  for (const auto& [host, ranks] : ranks_of) name += fmt::format(" {}", ranks);
+  if (ranks_of.size() > 1) name += fmt::format("; {}", wire);
+  for (const std::string& rail : rails) name += fmt::format("; {}", rail);
+  return name;
+}
 
 std::string TuneMemory::read(const std::string& text) {
   json file = parse(text);

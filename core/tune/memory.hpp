@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct Lesson {
   std::vector<double> rail_rates;  // bytes per second, where there are several
   double microseconds = 0;
 };
+
+/// All that a measurement depends on, for the cache: cores of a host, ranks of each host, and where there are
+/// several hosts, what carries bytes between them and over which rails.
+std::string machine_name(std::size_t cores, std::span<const HostIndex> host_of_rank, const std::string& wire,
+                         std::span<const std::string> rails);
 
 class TuneMemory {
  public:
