@@ -41,7 +41,8 @@ struct Step {
   Verb verb;
   Source own;  // send: what is sent; reduce: where the own share is
   Fabric fabric;
-  LaneId lane;  // wire only: the rail its lane is bound to
+  std::uint8_t dimension;  // of the grid, whatever the lane's order
+  LaneId lane;             // wire only: the rail its lane is bound to
   SliceId slice;
   Tag tag;
   std::uint32_t peer;  // first of its peers in Plan::peers

@@ -20,29 +20,36 @@ struct Piece {
 
 enum class Phase : std::uint64_t { scatter = 1, gather, exchange, fold, unfold };
 
+/// What the messages of a step are for; all ranks name it alike.
+struct Purpose {
+  Phase phase;
+  int dimension;  // in the order of the lane
+  Rank round = 0;
+};
+
 class PlanBuilder {
  public:
   PlanBuilder(const Grid& grid, Rank rank) : grid_(grid), rank_(rank) {}
 
-  /// Parts [first, last) of `parts` of the segment: what lane `lane` works on; its steps use `rail`.
+  /// Parts [first, last) of `parts` of the segment: what lane `lane` works on; its steps use `rail`. Its
+  /// dimension i is the grid's order[i]; empty: the same.
   Piece begin_lane(std::size_t lane, LaneId rail, std::uint32_t first, std::uint32_t last,
-                   std::uint32_t parts);
+                   std::uint32_t parts, std::span<const int> order = {});
   void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
   Piece cut(Piece piece, Rank index, Rank parts);
 
-  static Tag tag(Phase phase, int dimension, const Piece& piece, Rank round = 0);
-
   /// One step per fabric that the receivers are on, the slower one first.
-  void send(Source own, const Piece& piece, Tag tag, std::span<const Rank> to);
+  void send(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> to);
   /// `own_rank`: how many of the senders come before this rank in the fold.
-  void reduce(Source own, const Piece& piece, Tag tag, std::span<const Rank> from, std::size_t own_rank);
+  void reduce(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
+              std::size_t own_rank);
   /// The same, over a slice that this rank has just sent to the same ranks, none of whose messages proves
   /// that it has read ours: the step waits until what was sent between hosts has been read. In all other
   /// algorithms a slice is written again only by what its receivers made of it, so it has arrived; and what
   /// was sent within a host was copied or taken by then.
-  void reduce_over_sent(Source own, const Piece& piece, Tag tag, std::span<const Rank> from,
+  void reduce_over_sent(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
                         std::size_t own_rank);
-  void copy(const Piece& piece, Tag tag, Rank from);
+  void copy(const Piece& piece, Purpose purpose, Rank from);
 
   Plan take() {
     plan_.seal();
@@ -51,11 +58,13 @@ class PlanBuilder {
   Plan& plan() { return plan_; }
 
  private:
-  Step& add(Verb verb, Source own, Fabric fabric, const Piece& piece, Tag tag, std::span<const Rank> peers);
+  Step& add(Verb verb, Source own, Fabric fabric, const Piece& piece, Purpose purpose,
+            std::span<const Rank> peers);
 
   const Grid& grid_;
   Rank rank_;
   LaneId rail_ = 0;
+  std::span<const int> order_;
   Plan plan_;
 };
 

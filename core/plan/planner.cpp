@@ -97,31 +97,28 @@ class LanePlanner {
 
   void contribute(const Direct& at, Piece piece, Rank part) {
     if (std::size_t owner = owner_of(at, part); owner != at.group.me)
-      build_.send(at.own, piece, PlanBuilder::tag(Phase::scatter, at.d, piece),
-                  {&at.group.members[owner], 1});
+      build_.send(at.own, piece, {Phase::scatter, at.d}, {&at.group.members[owner], 1});
   }
 
   void collect(const Direct& at, Piece piece, Rank part) {
     if (owner_of(at, part) != at.group.me) return;
     std::vector<Rank> peers = others(at.group);
-    if (!peers.empty())
-      build_.reduce(at.own, piece, PlanBuilder::tag(Phase::scatter, at.d, piece), peers, at.group.me);
+    if (!peers.empty()) build_.reduce(at.own, piece, {Phase::scatter, at.d}, peers, at.group.me);
     dimension(at.d + 1, piece, extended(at.path, {part, Owners::all}),
               peers.empty() ? at.own : Source::output);
-    if (!peers.empty())
-      build_.send(Source::output, piece, PlanBuilder::tag(Phase::gather, at.d, piece), peers);
+    if (!peers.empty()) build_.send(Source::output, piece, {Phase::gather, at.d}, peers);
   }
 
   void fetch(const Direct& at, Piece piece, Rank part) {
     if (std::size_t owner = owner_of(at, part); owner != at.group.me)
-      build_.copy(piece, PlanBuilder::tag(Phase::gather, at.d, piece), at.group.members[owner]);
+      build_.copy(piece, {Phase::gather, at.d}, at.group.members[owner]);
   }
 
   // Everybody sends everything; folded in the order of the group by everybody, so the bits agree.
   void exchange(int d, Piece piece, const Group& group, Source own) {
     std::vector<Rank> peers = others(group);
     if (peers.empty()) return;
-    Tag all = PlanBuilder::tag(Phase::exchange, d, piece);
+    Purpose all{Phase::exchange, d};
     build_.send(own, piece, all, peers);
     build_.reduce_over_sent(own, piece, all, peers, group.me);
   }
@@ -135,7 +132,7 @@ class LanePlanner {
     own = fold_in(d, piece, group, own);
     for (std::size_t bit = 1; bit < active; bit *= 2) {
       Rank partner = group.members[group.me ^ bit];
-      Tag round = PlanBuilder::tag(Phase::exchange, d, piece, static_cast<Rank>(bit));
+      Purpose round{Phase::exchange, d, static_cast<Rank>(bit)};
       build_.send(own, piece, round, {&partner, 1});
       build_.reduce_over_sent(own, piece, round, {&partner, 1}, group.me & bit ? 1 : 0);
       own = Source::output;
@@ -167,11 +164,11 @@ class LanePlanner {
     std::size_t upper = group.me & bit ? 1 : 0;
     const Piece &mine = half[upper], &theirs = half[1 - upper];
     Rank partner = group.members[group.me ^ bit];
-    build_.send(own, theirs, PlanBuilder::tag(Phase::scatter, d, theirs), {&partner, 1});
-    build_.reduce(own, mine, PlanBuilder::tag(Phase::scatter, d, mine), {&partner, 1}, upper);
+    build_.send(own, theirs, {Phase::scatter, d}, {&partner, 1});
+    build_.reduce(own, mine, {Phase::scatter, d}, {&partner, 1}, upper);
     halve(d, mine, group, path, Source::output, label | (upper ? bit : 0), bit * 2);
-    build_.send(Source::output, mine, PlanBuilder::tag(Phase::gather, d, mine), {&partner, 1});
-    build_.copy(theirs, PlanBuilder::tag(Phase::gather, d, theirs), partner);
+    build_.send(Source::output, mine, {Phase::gather, d}, {&partner, 1});
+    build_.copy(theirs, {Phase::gather, d}, partner);
   }
 
   // Members beyond the largest power of two: member 2^n + i hands its share to member i and gets the result
@@ -180,23 +177,22 @@ class LanePlanner {
     std::size_t active = std::bit_floor(group.members.size());
     if (group.me < active) return false;
     Rank partner = group.members[group.me - active];
-    build_.send(own, piece, PlanBuilder::tag(Phase::fold, d, piece), {&partner, 1});
-    build_.copy(piece, PlanBuilder::tag(Phase::unfold, d, piece), partner);
+    build_.send(own, piece, {Phase::fold, d}, {&partner, 1});
+    build_.copy(piece, {Phase::unfold, d}, partner);
     return true;
   }
 
   Source fold_in(int d, Piece piece, const Group& group, Source own) {
     std::size_t extra = group.me + std::bit_floor(group.members.size());
     if (extra >= group.members.size()) return own;
-    build_.reduce(own, piece, PlanBuilder::tag(Phase::fold, d, piece), {&group.members[extra], 1}, 0);
+    build_.reduce(own, piece, {Phase::fold, d}, {&group.members[extra], 1}, 0);
     return Source::output;
   }
 
   void unfold(int d, Piece piece, const Group& group) {
     std::size_t extra = group.me + std::bit_floor(group.members.size());
     if (extra < group.members.size())
-      build_.send(Source::output, piece, PlanBuilder::tag(Phase::unfold, d, piece),
-                  {&group.members[extra], 1});
+      build_.send(Source::output, piece, {Phase::unfold, d}, {&group.members[extra], 1});
   }
 
   // Row after row of as many blocks as the ring has members; a row may be short where this group is smaller
@@ -224,19 +220,18 @@ class LanePlanner {
     // In step t I pass on the block that is t behind me: after members - 1 steps I hold my own block,
     // complete.
     auto behind = [&](int t) { return block((me + (members - way) * (t % members)) % members); };
-    auto tag = [&](Phase phase, const Piece* piece) { return PlanBuilder::tag(phase, d, *piece); };
     for (int t = 1; t < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
-      if (sent) build_.send(t == 1 ? own : Source::output, *sent, tag(Phase::scatter, sent), {&next, 1});
-      if (received) build_.reduce(own, *received, tag(Phase::scatter, received), {&previous, 1}, 1);
+      if (sent) build_.send(t == 1 ? own : Source::output, *sent, {Phase::scatter, d}, {&next, 1});
+      if (received) build_.reduce(own, *received, {Phase::scatter, d}, {&previous, 1}, 1);
     }
     if (const Piece* mine = behind(0))
       dimension(d + 1, *mine, extended(path, {static_cast<Rank>(mine - all), Owners::all}),
                 members == 1 ? own : Source::output);
     for (int t = 0; t + 1 < members; ++t) {
       const Piece *sent = behind(t), *received = behind(t + 1);
-      if (sent) build_.send(Source::output, *sent, tag(Phase::gather, sent), {&next, 1});
-      if (received) build_.copy(*received, tag(Phase::gather, received), previous);
+      if (sent) build_.send(Source::output, *sent, {Phase::gather, d}, {&next, 1});
+      if (received) build_.copy(*received, {Phase::gather, d}, previous);
     }
   }
 
@@ -275,7 +270,8 @@ class LaneOrder {
   LaneOrder(const Grid& grid, const PlanChoice& choice, std::size_t lane)
       : natural_(grid), algorithm_(choice.algorithm) {
     if (!choice.order.empty()) {
-      permuted_ = grid.permuted(choice.order[lane]);
+      order_ = choice.order[lane];
+      permuted_ = grid.permuted(order_);
       for (std::size_t i = 0; i < algorithm_.size(); ++i)
         algorithm_[i] = choice.algorithm[static_cast<std::size_t>(choice.order[lane][i])];
     }
@@ -284,6 +280,8 @@ class LaneOrder {
 
   const Grid& grid() const { return permuted_ ? *permuted_ : natural_; }
   const std::vector<Algorithm>& algorithm() const { return algorithm_; }
+  /// Of the grid's dimensions; empty: the natural one.
+  std::span<const int> order() const { return order_; }
 
  private:
   void check_end() const {
@@ -300,6 +298,7 @@ class LaneOrder {
   }
 
   const Grid& natural_;
+  std::span<const int> order_;
   std::optional<Grid> permuted_;
   std::vector<Algorithm> algorithm_;
 };
@@ -316,7 +315,7 @@ Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
     LaneOrder order(grid, choice, lane);
     LaneId rail = choice.rail.empty() ? static_cast<LaneId>(lane) : choice.rail[lane];
     LanePlanner(order.grid(), rank, order.algorithm(), lane, builder)
-        .plan(builder.begin_lane(lane, rail, first, last, parts));
+        .plan(builder.begin_lane(lane, rail, first, last, parts, order.order()));
     first = last;
   }
   Plan plan = builder.take();

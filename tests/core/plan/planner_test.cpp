@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
 #include <numeric>
 
 #include "core/base/error.hpp"
@@ -191,6 +193,27 @@ TEST(Planner, ManyHostsCostARankOnlyItsOwnSteps) {
   Grid grid = Grid::from_hosts(hosts_of(std::vector<int>(64, 4)));
   Plan plan = make_plan(grid, 17, choice_for(grid, Algorithm::direct, Algorithm::ring));
   EXPECT_LT(plan.steps.size(), 2u * 2 * 63 + 20);
+}
+
+TEST(Planner, EveryStepKnowsItsDimensionWhateverTheOrderOfItsLane) {
+  Grid grid = test::blocks({2, 2, 3}, 1);
+  PlanChoice choice = plain_choice(grid, 2);
+  choice.order = {{0, 1, 2}, {2, 0, 1}};
+  choice.segment = 4096;
+  for (Rank rank = 0; rank < grid.ranks(); ++rank) {
+    Plan plan = make_plan(grid, rank, choice);
+    std::array<int, 3> steps{};
+    for (const Step& step : plan.steps) {
+      ASSERT_LT(step.dimension, 3);
+      ++steps[step.dimension];
+      for (std::uint32_t i = 0; i < step.peers; ++i) {
+        Rank peer = plan.peers[step.peer + i], stride = grid.dimension(step.dimension).stride;
+        EXPECT_EQ((peer - rank) % stride, 0);
+        EXPECT_LT(std::abs(peer - rank), stride * grid.fanout(step.dimension));
+      }
+    }
+    for (int count : steps) EXPECT_GT(count, 0);
+  }
 }
 
 }  // namespace ddl
