@@ -50,6 +50,7 @@ Operation* Communicator::start(const Call& call, PreparedPlan& plan) {
   idle_.pop_back();
   if (size() == 1 && call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
   operation->bind(plan, call, spec_.id, next_seq_++, spec_.me);
+  if (times_dimensions_) operation->time_dimensions(spec_.grid.dimensions());
   queue_.push_back(operation);
   if (queue_.size() == 1) take_early();
   return operation;

@@ -73,6 +73,8 @@ class Communicator : public Outlet {
   /// What the planner knows of the machine; a change makes plan_for() choose anew.
   const PlanLimits& limits() const { return spec_.limits; }
   void learn(const Machine& machine);
+  /// From now on its operations tell their dimension_times().
+  void time_dimensions() { times_dimensions_ = true; }
   /// Moves the counts since the last time to `into`, and the bytes of payload that the plans of these calls
   /// hand to the wire to `wire`, by rail.
   void collect(Counters& into, std::vector<Bytes>& wire);
@@ -109,6 +111,7 @@ class Communicator : public Outlet {
   Outgoing claimed_{};    // of claim(), for post()
   std::string problem_;
   Seq next_seq_ = 0;
+  bool times_dimensions_ = false;
 };
 
 }  // namespace ddl

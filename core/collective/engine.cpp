@@ -92,6 +92,11 @@ void Engine::learn(Communicator& communicator, const Machine& machine) {
   communicator.learn(machine);
 }
 
+void Engine::time_dimensions(Communicator& communicator) {
+  std::lock_guard lock(mutex_);
+  communicator.time_dimensions();
+}
+
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
   std::lock_guard lock(mutex_);
   bool was_idle = communicator.idle();

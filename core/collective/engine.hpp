@@ -55,6 +55,7 @@ class Engine : private Inbox {
   /// See Communicator.
   PreparedPlan& prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes);
   void learn(Communicator& communicator, const Machine& machine);
+  void time_dimensions(Communicator& communicator);
 
   /// Starts a call; never blocks. The operation is given back with finish() after it is done. Without a plan
   /// it is done by the one that the cost model chooses.

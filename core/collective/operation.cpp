@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/base/clock.hpp"
 
@@ -60,11 +61,17 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
   rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
+  dimension_times_.clear();
   runs_.resize(static_cast<std::size_t>(plan.window));
   for (Run& run : runs_) {
     run.open = false;
     if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
+}
+
+void Operation::time_dimensions(int dimensions) {
+  dimension_times_.assign(static_cast<std::size_t>(dimensions), 0);
+  for (Run& run : runs_) run.since.assign(prepared_->plan.flows.size(), now());
 }
 
 void Operation::open(Run& run, std::uint32_t segment) {
@@ -75,6 +82,7 @@ void Operation::open(Run& run, std::uint32_t segment) {
   run.counter.assign(plan.flows.size(), 0);
   run.views.resize(plan.expected.size());
   run.arrived.assign(plan.expected.size(), 0);
+  if (!dimension_times_.empty()) run.since.assign(plan.flows.size(), now());
 }
 
 bool Operation::advance(Outlet& outlet) {
@@ -103,6 +111,7 @@ bool Operation::advance(Run& run, Outlet& outlet) {
     if (counter == flow.count) continue;
     while (std::uint32_t done =
                run_steps(run, &plan.steps[flow.first + counter], flow.count - counter, outlet)) {
+      if (!dimension_times_.empty()) note_dimension_time(run.since[f], plan.steps[flow.first + counter]);
       counter += done;
       moved = true;
       if (counter == flow.count) break;
@@ -119,6 +128,11 @@ void Operation::note_rail_time(const Flow& flow) {
   const Step* end = steps + flow.count;
   const Step* wire = std::find_if(steps, end, [](const Step& s) { return s.fabric == Fabric::wire; });
   if (wire != end && wire->lane < rail_times_.size()) rail_times_[wire->lane] = now() - call_.began;
+}
+
+void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
+  Nanoseconds before = std::exchange(since, now());
+  dimension_times_[step.dimension] += since - before;
 }
 
 // Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An

@@ -57,6 +57,9 @@ class Operation {
   /// Binds; the plan must outlive the operation. Reusable: bind() again after done().
   void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
 
+  /// The call just bound will also tell where its time went, see dimension_times().
+  void time_dimensions(int dimensions);
+
   bool advance(Outlet& outlet);
   bool done() const { return segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_; }
   Seq seq() const { return seq_; }
@@ -76,6 +79,9 @@ class Operation {
   /// How long each rail took for its part of the first window of segments, in which no rail waits for
   /// another; of a plan with several lanes.
   std::span<const Nanoseconds> rail_times() const { return rail_times_; }
+  /// How long the flows of this call took for their steps of each dimension, waiting included, all flows and
+  /// segments together: they overlap, so that only the proportions mean anything. Empty unless asked for.
+  std::span<const Nanoseconds> dimension_times() const { return dimension_times_; }
   /// Releases what has arrived; after a failure.
   void drop();
   /// Whom it waits for: ranks of the communicator whose messages are missing.
@@ -87,6 +93,7 @@ class Operation {
     bool open = false;
     std::uint32_t flows_left = 0;
     std::vector<std::uint32_t> counter;  // per flow: steps done
+    std::vector<Nanoseconds> since;      // per flow: end of its last step, where dimensions are timed
     std::vector<View> views;             // per expected message
     std::vector<std::uint8_t> arrived;
   };
@@ -100,6 +107,7 @@ class Operation {
   Header header_of(const Run& run, const Step& step) const;
   Range range_of(const Run& run, const Step& step) const;
   void note_rail_time(const Flow& flow);
+  void note_dimension_time(Nanoseconds& since, const Step& step);
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
@@ -115,7 +123,7 @@ class Operation {
   Elements segment_elements_ = 0;
   std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
   bool sent_on_wire_ = false;  // since the last flush
-  std::vector<Nanoseconds> rail_times_;
+  std::vector<Nanoseconds> rail_times_, dimension_times_;
   Store store_ = Store::cached;
   SliceTable full_, tail_;
   std::vector<Bytes> wire_bytes_;  // by rail

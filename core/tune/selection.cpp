@@ -43,7 +43,12 @@ Bytes timed_bytes(const PreparedPlan& prepared) {
 
 Selection::Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings,
                      TuneMemory& memory)
-    : engine_(engine), communicator_(communicator), settings_(settings), memory_(memory) {
+    : engine_(engine),
+      communicator_(communicator),
+      settings_(settings),
+      memory_(memory),
+      dump_(communicator.grid()) {
+  if (settings.options.dump_iter) engine.time_dimensions(communicator);
   const Grid& grid = communicator.grid();
   for (int d = 0; d < grid.dimensions(); ++d)
     grid_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
@@ -154,13 +159,13 @@ void Selection::finished(const Call& call, Nanoseconds time, const Operation* op
     of_class.tuner->record(time, operation ? operation->rail_times() : std::span<const Nanoseconds>());
     if (of_class.tuner->must_agree()) agree(of_class, call);
   }
-  if (settings_.options.dump_iter) dump(call, time);
+  if (settings_.options.dump_iter) dump(call, time, operation);
 }
 
 void Selection::agree(SizeClass& of_class, const Call& call) {
   Tuner& tuner = *of_class.tuner;
   bool had_rails = !tuner.rail_times().empty();
-  reduce_minimum(tuner.times());
+  reduce(tuner.times(), Op::min);
   tuner.agreed();
   if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class);
   settle(of_class, call.bytes());
@@ -195,31 +200,31 @@ void Selection::settle(SizeClass& of_class, Bytes bytes) {
                  communicator_.limits().machine.rail_rate, static_cast<double>(tuner.best_time()) * 1e-3});
 }
 
-void Selection::reduce_minimum(std::span<std::int64_t> numbers) {
-  Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, Op::min, "", now()};
+void Selection::reduce(std::span<std::int64_t> numbers, Op op) {
+  Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()};
   Operation* operation = engine_.start(communicator_, call);
   engine_.wait(communicator_, operation);
   engine_.finish(communicator_, operation);
 }
 
-// Every so many calls rank 0 says which rank's times varied most, and what the calls took.
-void Selection::dump(const Call& call, Nanoseconds time) {
-  shortest_ = calls_ % settings_.options.dump_iter == 0 ? time : std::min(shortest_, time);
-  longest_ = calls_ % settings_.options.dump_iter == 0 ? time : std::max(longest_, time);
-  time_ += time;
-  if (++calls_ % settings_.options.dump_iter != 0) return;
-  // The largest jitter is the smallest negative number; the rank rides in the low bits.
+// Every so many calls rank 0 says where its time went and whose times varied most.
+void Selection::dump(const Call& call, Nanoseconds time, const Operation* operation) {
+  if (operation)
+    dump_.add(time, operation->prepared().choice, operation->dimension_times());
+  else
+    dump_.add_original(time);
+  if (dump_.calls() < settings_.options.dump_iter) return;
+  calls_ += dump_.calls();
+  // The rank rides in the low bits.
   constexpr std::int64_t kRanks = 1 << 20;
-  std::int64_t most[] = {-((longest_ - shortest_) * kRanks + communicator_.spec().me)};
-  reduce_minimum(most);
-  const SizeClass& of_class = class_of(call);
+  std::int64_t most[] = {dump_.jitter() * kRanks + communicator_.spec().me};
+  reduce(most, Op::max);
   if (communicator_.spec().me == 0)
-    log_info(fmt::format(
-        "call {}: the last {} took {:.1f} us in all; most jitter: rank {} with {:.1f} us; {} bytes by {}",
-        calls_, settings_.options.dump_iter, static_cast<double>(time_) * 1e-3, -most[0] % kRanks,
-        static_cast<double>(-most[0] / kRanks) * 1e-3, call.bytes(),
-        of_class.settled.plan ? of_class.settled.plan->plan.name : "the original library"));
-  time_ = 0;
+    log_info(
+        fmt::format("call {}: the last {}; most jitter: rank {} with {:.1f} us; the last one: {} bytes by {}",
+                    calls_, dump_.text(), most[0] % kRanks, static_cast<double>(most[0] / kRanks) * 1e-3,
+                    call.bytes(), operation ? operation->prepared().plan.name : "the original library"));
+  dump_.clear();
 }
 
 }  // namespace ddl

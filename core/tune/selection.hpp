@@ -11,6 +11,7 @@
 
 #include "core/collective/engine.hpp"
 #include "core/tune/ddl_options.hpp"
+#include "core/tune/dump.hpp"
 #include "core/tune/memory.hpp"
 #include "core/tune/tuner.hpp"
 
@@ -60,8 +61,8 @@ class Selection {
   void settle(SizeClass& of_class, Bytes bytes);
   bool can_measure_rails(const PreparedPlan& prepared) const;
   void learn_rails(const SizeClass& of_class);
-  void reduce_minimum(std::span<std::int64_t> numbers);
-  void dump(const Call& call, Nanoseconds time);
+  void reduce(std::span<std::int64_t> numbers, Op op);
+  void dump(const Call& call, Nanoseconds time, const Operation* operation);
 
   Engine& engine_;
   Communicator& communicator_;
@@ -70,9 +71,8 @@ class Selection {
   std::string grid_;  // its name in the memory
   bool rails_known_ = false;
   std::array<SizeClass, 64> classes_;
-  std::uint64_t calls_ = 0;  // blocking ones
-  Nanoseconds time_ = 0;     // of those since the last dump
-  Nanoseconds shortest_ = 0, longest_ = 0;
+  Dump dump_;                // of the blocking calls since the last one was printed
+  std::uint64_t calls_ = 0;  // that were
 };
 
 }  // namespace ddl

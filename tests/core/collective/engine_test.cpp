@@ -235,6 +235,25 @@ TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
   for (Rank rank : {0, 1}) EXPECT_EQ(job.flushes(rank), 1);
 }
 
+TEST(Engine, TimedOperationsTellWhatEachDimensionTook) {
+  VirtualJob job({0, 0, 1, 1});
+  auto world = job.create(1, everybody(4));
+  job.each([&](Rank rank) {
+    Communicator& mine = *world[static_cast<std::size_t>(rank)];
+    std::vector<float> values = shares(rank, 300'000, 2);
+    Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum};
+    for (bool timed : {false, true}) {
+      if (timed) job.engine(rank).time_dimensions(mine);
+      Operation* operation = job.engine(rank).start(mine, call);
+      job.engine(rank).wait(mine, operation);
+      std::span<const Nanoseconds> times = operation->dimension_times();
+      EXPECT_EQ(times.size(), timed ? 2u : 0u);
+      for (Nanoseconds time : times) EXPECT_GT(time, 0);
+      job.engine(rank).finish(mine, operation);
+    }
+  });
+}
+
 TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   VirtualJob job({0, 0, 1});
   auto world = job.create(1, everybody(3));

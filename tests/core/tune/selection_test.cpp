@@ -63,6 +63,24 @@ TEST(Selection, RanksTryAndSettleAlikeWhateverTheirClocksSay) {
   for (const auto& memory : memories) EXPECT_EQ(memory->write(""), first);
 }
 
+TEST(Selection, TheDumpSaysWhereTheTimeWent) {
+  VirtualJob job({0, 0, 1, 1});
+  auto memories = memories_of(job);
+  TuneSettings settings;
+  settings.options = parse_ddl_options("-mode b -dump_iter 4", 4);
+  testing::internal::CaptureStderr();
+  run(job, settings, memories, 9, 100'000);
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  EXPECT_NE(text.find("call 4: the last 4 calls took "), std::string::npos) << text;
+  EXPECT_NE(text.find("call 8: the last 4 calls took "), std::string::npos) << text;
+  EXPECT_NE(text.find(" us: 2 local direct "), std::string::npos) << text;
+  EXPECT_NE(text.find(" us, 2 hosts direct "), std::string::npos) << text;
+  EXPECT_NE(text.find("; most jitter: rank "), std::string::npos) << text;
+  EXPECT_NE(text.find("; the last one: 400000 bytes by 2 local direct x 2 hosts direct"), std::string::npos)
+      << text;
+}
+
 TEST(Selection, WhatIsRememberedIsNotMeasuredAgain) {
   VirtualJob job({0, 0});
   auto memories = memories_of(job);
