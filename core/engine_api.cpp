@@ -213,6 +213,7 @@ int begin(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why, Ch
     if (comm->job->job->engine().failed()) return DDL_FAILED;
     ddl::Call wanted = call_of(*asked);
     ddl::Way way = ((*comm->selection).*choose)(wanted);
+    if (comm->job->job->engine().failed()) return DDL_FAILED;  // while the ranks met
     if (!way.plan) return leave(way, why);
     auto start = [&](ddl::JobCall& call) {
       if (!comm->job->job->start(call, *comm->communicator, wanted, *way.plan))

@@ -136,10 +136,11 @@ bool Selection::recall(SizeClass& of_class, Bytes bytes) {
 
 Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
 
-Way Selection::blocking(const Call& call) {
+Way Selection::blocking(Call& call) {
   SizeClass& of_class = class_of(call);
   if (!of_class.tuner) return of_class.settled;
   Try attempt = of_class.tuner->next(fingerprint_of(call));
+  if (attempt.what != Try::What::best) meet(call);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Try::What::candidate:
@@ -165,7 +166,7 @@ void Selection::finished(const Call& call, Nanoseconds time, const Operation* op
 void Selection::agree(SizeClass& of_class, const Call& call) {
   Tuner& tuner = *of_class.tuner;
   bool had_rails = !tuner.rail_times().empty();
-  reduce(tuner.times(), Op::min);
+  reduce(tuner.times(), tuner.reduction());
   tuner.agreed();
   if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class);
   settle(of_class, call.bytes());
@@ -198,6 +199,13 @@ void Selection::settle(SizeClass& of_class, Bytes bytes) {
   of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
   memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.plans[best]->choice,
                  communicator_.limits().machine.rail_rate, static_cast<double>(tuner.best_time()) * 1e-3});
+}
+
+// Nobody leaves before all have come.
+void Selection::meet(Call& call) {
+  std::int64_t nothing[] = {0};
+  reduce(nothing, Op::max);
+  call.began = now();
 }
 
 void Selection::reduce(std::span<std::int64_t> numbers, Op op) {

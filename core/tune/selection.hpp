@@ -38,7 +38,9 @@ class Selection {
   /// All must outlive it.
   Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings, TuneMemory& memory);
 
-  Way blocking(const Call& call);
+  /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
+  /// begins anew.
+  Way blocking(Call& call);
   Way nonblocking(const Call& call);
   /// After every blocking call, with its operation if it was ours. May exchange a few numbers with the other
   /// ranks.
@@ -61,6 +63,7 @@ class Selection {
   void settle(SizeClass& of_class, Bytes bytes);
   bool can_measure_rails(const PreparedPlan& prepared) const;
   void learn_rails(const SizeClass& of_class);
+  void meet(Call& call);
   void reduce(std::span<std::int64_t> numbers, Op op);
   void dump(const Call& call, Nanoseconds time, const Operation* operation);
 

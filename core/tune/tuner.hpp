@@ -5,6 +5,11 @@
 // Calls that are compared must be alike. So one call, the subject, is followed; others of the class in
 // between are left alone. The first call after a change of ways does not count.
 //
+// What a try takes: from the last arrival to the last departure. So the ranks meet before each try, and the
+// longest of their times counts. The shortest, which needs no meeting because the last to arrive waits for
+// nobody, is no measure: it prefers ways that let one rank go early while the others still work, and who goes
+// early waits in the next call.
+//
 // Life: a first call → the rails, where there are several → our own ways → when the call has proved a habit,
 // the original library → settled. After each of these the ranks agree on the times.
 #pragma once
@@ -13,6 +18,7 @@
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/reduce/types.hpp"
 
 namespace ddl {
 
@@ -23,7 +29,7 @@ struct TunerPlan {
   bool original = false;  // the original library is a candidate as well
 };
 
-/// How one call is to be made.
+/// How one call is to be made. All but `best` are measured, so the ranks meet first.
 struct Try {
   enum class What : std::uint8_t { best, rails, candidate, original } what = What::best;
   int index = 0;
@@ -37,10 +43,11 @@ class Tuner {
   Try next(Fingerprint call);
   /// How long the last call took here, and each rail of it.
   void record(Nanoseconds time, std::span<const Nanoseconds> rails = {});
-  /// All of a phase are measured: the ranks now reduce times() by minimum (that of the last to arrive, which
-  /// waited for nobody), then each calls agreed().
+  /// All of a phase are measured: the ranks now reduce times() by reduction(), then each calls agreed().
   bool must_agree() const { return !settled() && done_ == tries_.size(); }
   std::span<std::int64_t> times() { return times_; }
+  /// Of a rail the shortest time counts: whatever disturbs it makes it slower.
+  Op reduction() const { return phase_ == Phase::rails ? Op::min : Op::max; }
   void agreed();
 
   bool settled() const { return phase_ == Phase::settled; }

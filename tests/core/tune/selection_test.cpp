@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "core/base/clock.hpp"
 #include "tests/support/virtual_job.hpp"
 
@@ -61,6 +66,39 @@ TEST(Selection, RanksTryAndSettleAlikeWhateverTheirClocksSay) {
   std::string first = memories[0]->write("");
   EXPECT_NE(first.find("\"bytes_up_to\": 4096"), std::string::npos);
   for (const auto& memory : memories) EXPECT_EQ(memory->write(""), first);
+}
+
+TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
+  constexpr std::size_t kCalls = 30;
+  VirtualJob job({0, 0, 1});
+  auto memories = memories_of(job);
+  auto world = job.create(1, {0, 1, 2});
+  TuneSettings settings;
+  std::array<std::atomic<Nanoseconds>, kCalls> last_arrival{};
+  std::array<int, 3> met{};
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Selection selection(job.engine(rank), *world[me], settings, *memories[me]);
+    std::vector<std::int32_t> values(1000);
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      if (i % 3 == me) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      Call call{values.data(), values.data(), values.size(), DType::int32, Op::max, "x", now()};
+      Nanoseconds arrived = call.began, seen = last_arrival[i];
+      while (seen < arrived && !last_arrival[i].compare_exchange_weak(seen, arrived)) continue;
+      Way way = selection.blocking(call);
+      if (call.began != arrived) {
+        ++met[me];
+        EXPECT_GE(call.began, last_arrival[i]);
+      }
+      Operation* operation = way.plan ? job.engine(rank).start(*world[me], call, way.plan) : nullptr;
+      if (operation) job.engine(rank).wait(*world[me], operation);
+      selection.finished(call, now() - call.began, operation);
+      if (operation) job.engine(rank).finish(*world[me], operation);
+    }
+  });
+  EXPECT_GT(met[0], 5);
+  EXPECT_EQ(met[1], met[0]);
+  EXPECT_EQ(met[2], met[0]);
 }
 
 TEST(Selection, TheDumpSaysWhereTheTimeWent) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace ddl {
@@ -35,6 +36,34 @@ TEST(Tuner, TheFastestOfOurWaysWins) {
   EXPECT_FALSE(tuner.original_wins());
   EXPECT_EQ(tries.size(), 1u + 3 * 3)
       << "a first call, then each way once for nothing and twice for its time";
+}
+
+TEST(Tuner, AWayThatLetsOneRankGoEarlyIsNotPreferred) {
+  // One after the other the ranks leave the second way early; the last one leaves later than the first way's.
+  constexpr int kRanks = 3;
+  std::vector<Tuner> ranks(kRanks, Tuner({0, 2, 3, false}));
+  for (int call = 0; !ranks[0].settled(); ++call) {
+    ASSERT_LT(call, 100);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Tuner& tuner = ranks[static_cast<std::size_t>(rank)];
+      bool second = tuner.next(7).index == 1;
+      tuner.record(!second ? 100 : rank == call % kRanks ? 10 : 130);
+    }
+    if (!ranks[0].must_agree()) continue;
+    std::vector<std::int64_t> agreed(ranks[0].times().begin(), ranks[0].times().end());
+    for (Tuner& tuner : ranks)
+      for (std::size_t i = 0; i < agreed.size(); ++i)
+        agreed[i] = tuner.reduction() == Op::max ? std::max(agreed[i], tuner.times()[i])
+                                                 : std::min(agreed[i], tuner.times()[i]);
+    for (Tuner& tuner : ranks) {
+      std::copy(agreed.begin(), agreed.end(), tuner.times().begin());
+      tuner.agreed();
+    }
+  }
+  for (const Tuner& tuner : ranks) {
+    EXPECT_EQ(tuner.best(), 0);
+    EXPECT_EQ(tuner.best_time(), 100);
+  }
 }
 
 TEST(Tuner, TheFirstCallOfAWayDoesNotCount) {
