@@ -40,6 +40,7 @@ Card card_from(const json& j) {
   card.bell = j.at("bell");
   card.nonce = j.at("nonce");
   card.cpus = j.at("cpus").get<std::vector<int>>();
+  card.numa_node = j.at("numa_node");
   card.fake_hosts = j.at("fake_hosts").get<std::vector<int>>();
   card.progress_hook = j.at("progress_hook");
   card.staging = j.at("staging");
@@ -133,6 +134,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"bell", card.bell},
             {"nonce", card.nonce},
             {"cpus", card.cpus},
+            {"numa_node", card.numa_node},
             {"wire", card.wire},
             {"rails", rails},
             {"idle_rails", idle},
@@ -197,7 +199,10 @@ Census take_census(const std::vector<std::optional<Card>>& maybe) {
   census.nonblocking =
       std::all_of(cards.begin(), cards.end(), [](const Card& card) { return card.progress_hook; });
   census.staging = cards[0].staging;
-  for (const Card& card : cards) census.staging = std::min(census.staging, card.staging);
+  for (const Card& card : cards) {
+    census.staging = std::min(census.staging, card.staging);
+    census.numa_of_rank.push_back(card.numa_node);
+  }
   census.segment = cards[0].segment ? std::clamp(cards[0].segment, kLeastSegment, kLargestSegment) : 0;
   census.report = cards[0].report;
   census.options = cards[0].options;

@@ -33,6 +33,7 @@ struct Card {
   int pid = 0, fd = -1, bell = -1;  // of its region
   std::uint64_t nonce = 0;
   std::vector<int> cpus;  // it may run on
+  int numa_node = -1;     // of all those CPUs; -1: of several, or unknown
   std::string wire;       // what carries bytes between hosts, "tcp" or "ucx"; "" where it has no rails
   std::vector<RailCard> rails;
   std::vector<IdleRail> idle_rails;
@@ -51,6 +52,7 @@ std::optional<Card> unpack(const std::vector<std::byte>& bytes);
 struct Census {
   std::string trouble;  // why the job runs without the engine; "" when it runs with it
   std::vector<HostIndex> host_of_rank;
+  std::vector<int> numa_of_rank;        // -1: unknown
   std::vector<std::string> host_names;  // by HostIndex
   std::vector<std::string> lanes;       // subnets that every host has, in rank 0's order; one lane each
   std::vector<double> lane_gbit;        // what its slowest rail is rated at; 0 where one is unknown

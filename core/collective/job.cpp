@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/device/device_memory.hpp"
+#include "core/topology/numa.hpp"
 
 namespace ddl {
 namespace {
@@ -70,6 +71,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   card.boot_id = boot_id();
   card.ipc = ipc_namespace();
   card.cpus = allowed_cpus();
+  card.numa_node = numa_node_of(card.cpus);
   card.fake_hosts = env_.fake_hosts;
   card.progress_hook = progress_hook;
   card.staging = env_.staging_bytes;
@@ -196,9 +198,12 @@ PlanLimits Job::limits() const {
 
 std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
   CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}, {}};
-  for (Rank member : spec.members)
+  std::vector<int> numa_nodes;
+  for (Rank member : spec.members) {
     spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
-  const Grid& grid = spec.grid = grid_of(tune_.options, spec.hosts);
+    numa_nodes.push_back(census_.numa_of_rank[static_cast<std::size_t>(member)]);
+  }
+  const Grid& grid = spec.grid = grid_of(tune_.options, spec.hosts, numa_nodes);
   auto sorted = spec.hosts;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end())
@@ -280,7 +285,7 @@ std::string Job::report(const std::vector<std::string>& parts) const {
   }
   json dims = json::array();
   if (!census_.host_of_rank.empty()) {
-    Grid grid = Grid::from_hosts(census_.host_of_rank);
+    Grid grid = grid_of(tune_.options, census_.host_of_rank, census_.numa_of_rank);
     for (int d = 0; d < grid.dimensions(); ++d) dims.push_back(grid.fanout(d));
   }
   report["grid"] = {{"hosts", hosts}, {"dims", dims}};

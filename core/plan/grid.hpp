@@ -65,6 +65,10 @@ class Grid {
   /// Two dimensions, ranks of a host and hosts, from the host of each rank. Any host numbers; order of first
   /// appearance counts. One host gives one dimension.
   static Grid from_hosts(std::span<const HostIndex> host_of_rank);
+  /// Three dimensions, ranks of a NUMA node, nodes of a host and hosts, where a host has several nodes of
+  /// several ranks: a piece then crosses from node to node once and not once for each rank there. Else, and
+  /// where anybody's node is unknown (-1), the same as from_hosts.
+  static Grid from_nodes(std::span<const HostIndex> host_of_rank, std::span<const int> node_of_rank);
   /// Dimension 0 joins the ranks of a node of levels[0], dimension i the nodes of levels[i - 1]; the last one
   /// joins what is left. Each level must nest in the next (else Error). Dimensions that join nothing are left
   /// out, but for dimension 0. Groups list their members in the order of their first rank in `order`, a

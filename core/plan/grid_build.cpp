@@ -171,6 +171,26 @@ Grid Grid::from_hosts(std::span<const HostIndex> host_of_rank) {
   return from_levels(host_of_rank, {{"hosts", {host_of_rank.begin(), host_of_rank.end()}}});
 }
 
+Grid Grid::from_nodes(std::span<const HostIndex> host_of_rank, std::span<const int> node_of_rank) {
+  std::map<std::pair<HostIndex, int>, std::int32_t> number;  // of each node, over all hosts
+  std::vector<int> ranks;                                    // in it
+  std::vector<std::int32_t> node(host_of_rank.size());
+  for (std::size_t r = 0; r < node.size(); ++r) {
+    auto next = static_cast<std::int32_t>(ranks.size());
+    node[r] = number.try_emplace({host_of_rank[r], node_of_rank[r]}, next).first->second;
+    if (node[r] == next) ranks.push_back(0);
+    ++ranks[static_cast<std::size_t>(node[r])];
+  }
+  std::map<HostIndex, int> shared_nodes;  // that several ranks share
+  for (auto& [place, n] : number) shared_nodes[place.first] += ranks[static_cast<std::size_t>(n)] > 1;
+  bool is_known = std::none_of(node_of_rank.begin(), node_of_rank.end(), [](int n) { return n < 0; });
+  bool is_worth_it =
+      std::any_of(shared_nodes.begin(), shared_nodes.end(), [](auto& host) { return host.second > 1; });
+  if (!is_known || !is_worth_it) return from_hosts(host_of_rank);
+  return from_levels(
+      host_of_rank, {{"NUMA nodes", std::move(node)}, {"hosts", {host_of_rank.begin(), host_of_rank.end()}}});
+}
+
 Grid Grid::from_levels(std::span<const HostIndex> host_of_rank, const std::vector<Level>& levels,
                        std::span<const Rank> order) {
   Builder builder(host_of_rank, order);

@@ -79,11 +79,12 @@ DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
   return options;
 }
 
-Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts) {
+Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts, std::span<const int> numa_nodes) {
   Elements product = 1;
   for (Rank extent : options.dims) product *= static_cast<Elements>(extent);
   bool fits = !options.dims.empty() && product == hosts.size();
-  return fits ? Grid::from_dims(hosts, options.dims) : Grid::from_hosts(hosts);
+  if (fits) return Grid::from_dims(hosts, options.dims);
+  return numa_nodes.empty() ? Grid::from_hosts(hosts) : Grid::from_nodes(hosts, numa_nodes);
 }
 
 }  // namespace ddl

@@ -39,7 +39,8 @@ std::optional<ModeWord> parse_mode(const std::string& word);
 DdlOptions parse_ddl_options(const std::string& text, Rank ranks);
 
 /// How a communicator is laid out: by the user's dimensions when they are for as many ranks, else by its
-/// hosts.
-Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts);
+/// hosts and, where those of the ranks are known, their NUMA nodes.
+Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts,
+             std::span<const int> numa_nodes = {});
 
 }  // namespace ddl

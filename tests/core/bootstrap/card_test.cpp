@@ -28,12 +28,14 @@ TEST(Card, SurvivesPacking) {
   card.nonce = ~std::uint64_t{0};
   card.wire = "tcp";
   card.fake_hosts = {2, 1};
+  card.numa_node = 3;
   std::optional<Card> copy = unpack(pack(card));
   ASSERT_TRUE(copy);
   EXPECT_EQ(copy->host, "h1");
   EXPECT_EQ(copy->nonce, card.nonce);
   EXPECT_EQ(copy->wire, "tcp");
   EXPECT_EQ(copy->fake_hosts, card.fake_hosts);
+  EXPECT_EQ(copy->numa_node, 3);
   ASSERT_EQ(copy->rails.size(), 1u);
   EXPECT_EQ(copy->rails[0].address, card.rails[0].address);
   EXPECT_EQ(copy->rails[0].gbit, 2.5);

@@ -52,6 +52,27 @@ TEST(Grid, UnequalHostsAreATreeWhosePartsHaveOneOwnerEach) {
   EXPECT_EQ(grid.group_of(4, 0, {}).me, 1u);
 }
 
+TEST(Grid, NumaNodesAreADimensionWhereSeveralRanksShareSeveralOfThem) {
+  auto of = [](std::vector<HostIndex> hosts, std::vector<int> nodes) {
+    return Grid::from_nodes(hosts, nodes);
+  };
+  Grid two = of({0, 0, 0, 0, 1, 1, 1, 1}, {0, 0, 1, 1, 0, 0, 1, 1});
+  EXPECT_EQ(names(two), "local NUMA nodes hosts");
+  EXPECT_EQ(extents(two), (std::vector<Rank>{2, 2, 2}));
+  EXPECT_EQ(two.dimension(1).fabric, Fabric::local);
+  EXPECT_EQ(two.group_of(5, 0, {}).members, (std::vector<Rank>{4, 5}));
+  EXPECT_EQ(two.group_of(5, 1, {{1, Owners::all}}).members, (std::vector<Rank>{5, 7}));
+
+  Grid dealt = of({0, 0, 0, 0}, {0, 1, 0, 1});
+  EXPECT_EQ(dealt.group_of(2, 0, {}).members, (std::vector<Rank>{0, 2}));
+  Grid unequal = of({0, 0, 0, 0, 0, 1}, {0, 0, 0, 1, 1, 0});
+  EXPECT_EQ(extents(unequal), (std::vector<Rank>{3, 2, 2}));
+
+  EXPECT_EQ(names(of({0, 0, 1, 1}, {0, 0, 0, 0})), "local hosts") << "a host of one node";
+  EXPECT_EQ(names(of({0, 0}, {0, 1})), "local") << "no node has two ranks";
+  EXPECT_EQ(names(of({0, 0, 0, 0}, {0, 0, 1, -1})), "local") << "somebody's node is unknown";
+}
+
 TEST(Grid, EveryGroupOfARegularGridIsThatOfTheTree) {
   std::vector<HostIndex> dealt = round_robin(3, 12);
   std::vector<Rank> reversed(12);

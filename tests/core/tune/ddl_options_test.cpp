@@ -40,6 +40,8 @@ TEST(DdlOptions, TheUsersDimensionsAreForCommunicatorsOfAsManyRanks) {
   EXPECT_EQ(grid_of(options, eight).dimensions(), 3);
   EXPECT_EQ(grid_of(options, four).dimensions(), 2);
   EXPECT_EQ(grid_of({}, eight).fanout(0), 4);
+  std::vector<int> nodes = {0, 0, 1, 1, 0, 0, 1, 1};
+  EXPECT_EQ(grid_of({}, eight, nodes).dimension(1).name, "NUMA nodes");
 }
 
 TEST(DdlOptions, GarbageIsRefusedInOneLine) {
