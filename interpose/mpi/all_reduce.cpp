@@ -15,7 +15,8 @@ int report_failure(MPI_Comm comm) {
   return MPI_ERR_OTHER;
 }
 
-// Runs the original and counts it with the reason; returns how long it took.
+// Runs the original and counts it with the reason; returns how long both took, which is what the program pays
+// for the original with us in between (a tenth of a microsecond in six).
 template <class Original>
 Nanoseconds pass_through(const char* collective, const char* reason, int count, MPI_Datatype type,
                          int& result, Original original) {
@@ -24,7 +25,7 @@ Nanoseconds pass_through(const char* collective, const char* reason, int count, 
   result = original();
   Nanoseconds time = now() - began;
   if (s.job) s.api->count_original(s.job, collective, reason, bytes_of(count, type), time);
-  return time;
+  return now() - began;
 }
 
 // The MPI library's own reduce-scatter and all-gather: IBM's mode m.
