@@ -25,7 +25,12 @@ double hopeless(Bytes bytes) { return bytes > 1 << 20 ? 1.02 : 1.2; }
 constexpr std::size_t kMostCandidates = 4;
 
 // Calls that count per candidate: short ones are noisy and cheap.
-int rounds_for(Bytes bytes) { return bytes <= 64 << 10 ? 9 : bytes <= 1 << 20 ? 5 : 3; }
+constexpr Bytes kShort = 64 << 10;
+int rounds_for(Bytes bytes) { return bytes <= kShort ? 15 : bytes <= 1 << 20 ? 5 : 3; }
+
+// Where calls of two ways take turns of microseconds with the kernel's scheduler, they differ by a tenth from
+// run to run.
+double noise_of(Bytes bytes) { return bytes <= kShort ? 0.15 : 0.05; }
 
 std::uint64_t hash_of(std::span<const HostIndex> hosts) {
   std::uint64_t hash = 1469598103934665603ull;
@@ -98,8 +103,9 @@ void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Cand
   of_class.plans.push_back(of_class.settled.plan);
   for (std::size_t i = 1; i < worth; ++i)
     of_class.plans.push_back(&engine_.prepare(communicator_, found[i].choice, bytes));
-  of_class.tuner = std::make_unique<Tuner>(TunerPlan{measures_rails ? communicator_.limits().rails : 0,
-                                                     static_cast<int>(worth), rounds_for(bytes), picks});
+  of_class.tuner =
+      std::make_unique<Tuner>(TunerPlan{measures_rails ? communicator_.limits().rails : 0,
+                                        static_cast<int>(worth), rounds_for(bytes), picks, noise_of(bytes)});
 }
 
 bool Selection::can_measure_rails(const PreparedPlan& prepared) const {

@@ -14,8 +14,6 @@ constexpr std::uint64_t kForgotten = 16;
 // Whatever disturbs a rail makes it slower, so the shortest of a few counts.
 constexpr int kRailRounds = 4;
 constexpr double kUnequalRails = 1.3;
-// What is not better by this much is noise.
-constexpr double kMargin = 0.95;
 
 }  // namespace
 
@@ -24,25 +22,27 @@ void Tuner::next_phase() {
     phase_ = Phase::rails;
     tries_.assign(kRailRounds, {Try::What::rails, 0});
     times_.assign(static_cast<std::size_t>(kRailRounds * plan_.rails), 0);
-  } else if ((!started_ || phase_ == Phase::rails) && (plan_.candidates > 1 || plan_.original)) {
+  } else if ((!started_ || phase_ == Phase::rails) && plan_.candidates > 1) {
     phase_ = Phase::candidates;
-    begin(Try::What::candidate, plan_.candidates, plan_.rounds);
-  } else if (phase_ == Phase::candidates && plan_.original) {
+    std::vector<Try> ways;
+    for (int way = 0; way < plan_.candidates; ++way) ways.push_back({Try::What::candidate, way});
+    begin(ways);
+  } else if (phase_ != Phase::original && plan_.original) {
     phase_ = Phase::original;
-    begin(Try::What::original, 1, plan_.rounds);
+    // The best once more: what was measured in the first calls of a program was measured cold.
+    begin({{Try::What::candidate, best_}, {Try::What::original, 0}});
   } else {
     phase_ = Phase::settled;
   }
   started_ = true;
 }
 
-// Every way once without counting, then `rounds` times.
-void Tuner::begin(Try::What what, int ways, int rounds) {
+// Every way once without counting, then as often as it counts.
+void Tuner::begin(const std::vector<Try>& ways) {
+  auto rounds = static_cast<std::size_t>(plan_.rounds);
   tries_.clear();
-  for (int way = 0; way < ways; ++way)
-    tries_.insert(tries_.end(), static_cast<std::size_t>(1 + rounds), {what, way});
-  rounds_ = rounds;
-  times_.assign(static_cast<std::size_t>(ways * rounds), 0);
+  for (const Try& way : ways) tries_.insert(tries_.end(), 1 + rounds, way);
+  times_.assign(ways.size() * rounds, 0);
   done_ = 0;
 }
 
@@ -70,18 +70,18 @@ void Tuner::record(Nanoseconds time, std::span<const Nanoseconds> rails) {
     for (std::size_t rail = 0, all = static_cast<std::size_t>(plan_.rails); rail < all; ++rail)
       times_[done_ * all + rail] = rail < rails.size() ? rails[rail] : time;
   } else {
-    std::size_t per_way = static_cast<std::size_t>(rounds_) + 1, way = done_ / per_way,
+    std::size_t per_way = static_cast<std::size_t>(plan_.rounds) + 1, way = done_ / per_way,
                 round = done_ % per_way;
-    if (round > 0) times_[way * static_cast<std::size_t>(rounds_) + round - 1] = time;
+    if (round > 0) times_[way * static_cast<std::size_t>(plan_.rounds) + round - 1] = time;
   }
   ++done_;
 }
 
 std::int64_t Tuner::median_of(int way) const {
-  auto first = times_.begin() + way * rounds_;
-  std::vector<std::int64_t> rounds(first, first + rounds_);
-  std::nth_element(rounds.begin(), rounds.begin() + rounds_ / 2, rounds.end());
-  return rounds[static_cast<std::size_t>(rounds_ / 2)];
+  auto first = times_.begin() + way * plan_.rounds;
+  std::vector<std::int64_t> rounds(first, first + plan_.rounds);
+  std::nth_element(rounds.begin(), rounds.begin() + plan_.rounds / 2, rounds.end());
+  return rounds[static_cast<std::size_t>(plan_.rounds / 2)];
 }
 
 // Rails are taken for equal unless all rounds but one say that they are not: to share unevenly by mistake
@@ -100,8 +100,8 @@ void Tuner::compare_rails() {
 }
 
 void Tuner::agreed() {
-  auto clearly_better = [](std::int64_t a, std::int64_t b) {
-    return static_cast<double>(a) < kMargin * static_cast<double>(b);
+  auto clearly_better = [this](std::int64_t a, std::int64_t b) {
+    return static_cast<double>(a) < (1 - plan_.noise) * static_cast<double>(b);
   };
   if (phase_ == Phase::rails) {
     compare_rails();
@@ -109,9 +109,9 @@ void Tuner::agreed() {
     best_time_ = median_of(0);
     for (int way = 1; way < plan_.candidates; ++way)
       if (clearly_better(median_of(way), best_time_)) best_ = way, best_time_ = median_of(way);
-  } else if (clearly_better(median_of(0), best_time_)) {
-    original_wins_ = true;
-    best_time_ = median_of(0);
+  } else {
+    original_wins_ = clearly_better(median_of(1), median_of(0));
+    best_time_ = median_of(original_wins_);
   }
   next_phase();
 }

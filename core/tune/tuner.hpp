@@ -27,6 +27,7 @@ struct TunerPlan {
   int candidates = 1;     // our own ways, the likely best first
   int rounds = 1;         // calls of each that count
   bool original = false;  // the original library is a candidate as well
+  double noise = 0.05;    // what is not better by that share of the time is not better
 };
 
 /// How one call is to be made. All but `best` are measured, so the ranks meet first.
@@ -62,7 +63,7 @@ class Tuner {
  private:
   enum class Phase : std::uint8_t { rails, candidates, original, settled };
   void next_phase();
-  void begin(Try::What what, int ways, int rounds);
+  void begin(const std::vector<Try>& ways);
   bool waits() const;
   void compare_rails();
   std::int64_t median_of(int way) const;
@@ -72,7 +73,6 @@ class Tuner {
   bool started_ = false;
   std::vector<Try> tries_;           // of this phase, in order
   std::vector<std::int64_t> times_;  // of those that count: [way][round], of rails [round][rail]
-  int rounds_ = 0;                   // of this phase
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was tries_[done_]
   Fingerprint subject_ = 0;

@@ -60,7 +60,7 @@ std::vector<std::unique_ptr<TuneMemory>> memories_of(const VirtualJob& job) {
 TEST(Selection, RanksTryAndSettleAlikeWhateverTheirClocksSay) {
   VirtualJob job({0, 0, 1, 1, 2});
   auto memories = memories_of(job);
-  std::vector<int> originals = run(job, {}, memories, 80, 1000);
+  std::vector<int> originals = run(job, {}, memories, 160, 1000);
   for (int one : originals) EXPECT_EQ(one, originals[0]);
   EXPECT_GT(originals[0], 0);
   std::string first = memories[0]->write("");
