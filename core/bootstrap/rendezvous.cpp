@@ -1,0 +1,170 @@
+#include "core/bootstrap/rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace ddl {
+
+using namespace rendezvous;
+
+namespace {
+
+constexpr double kFirstTry_s = 2;  // for one address; doubled whenever all were tried in vain
+constexpr double kSlack_s = 30;    // the server speaks at its own limit, and that has to arrive
+constexpr int kBetweenTries_ms = 100;
+constexpr const char* kWhy = "the ranks of a communicator meet there";
+
+// Waits for `events` on a descriptor; false when the patience is at an end.
+bool wait_for(int fd, short events, Patience& patience) {
+  pollfd one{fd, events, 0};
+  while (!patience.is_over())
+    if (::poll(&one, 1, patience.nap()) > 0) return true;
+  return false;
+}
+
+// An open connection, or none and why not.
+Handle connect_to(const RendezvousAddress& place, std::uint16_t port, double limit_s, std::string& why) {
+  sockaddr_storage where;
+  socklen_t bytes = fill_socket_address(place, port, where);
+  Handle socket(::socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (socket.get() < 0 || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0)
+    error = errno;
+  if (error == EINPROGRESS) {
+    Patience patience(limit_s);
+    error = ETIMEDOUT;
+    if (wait_for(socket.get(), POLLOUT, patience))
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  }
+  why = error == 0 ? "" : std::strerror(error);
+  if (error != 0) return {};
+  tune_socket(socket.get());
+  return socket;
+}
+
+Bytes longest_answer(Rank size) {
+  return std::max<Bytes>(kMaxText,
+                         static_cast<Bytes>(std::max(size, 1)) * (kMaxBlob + sizeof(std::uint64_t)));
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double timeout_s)
+    : id_(id), rank_(rank), size_(size), owner_(::getpid()), reader_(longest_answer(size)) {
+  const std::vector<RendezvousAddress> places = id_.places();
+  for (const RendezvousAddress& place : places) refusals_.push_back(text_of(place, id_.port) + ": not tried");
+  Patience patience(timeout_s);
+  for (double limit_s = std::min(kFirstTry_s, timeout_s); !try_all(places, limit_s, patience); limit_s *= 2) {
+    if (patience.is_over()) fail_unreachable(timeout_s);
+    ::poll(nullptr, 0, kBetweenTries_ms);
+  }
+  join(timeout_s);
+}
+
+Rendezvous::~Rendezvous() {
+  if (::getpid() != owner_)
+    socket_.abandon();
+  else if (!failed_)
+    send(pack_frame(Kind::leave), 1);
+}
+
+bool Rendezvous::try_all(const std::vector<RendezvousAddress>& places, double limit_s, Patience& patience) {
+  for (std::size_t i = 0; i < places.size() && !patience.is_over(); ++i) {
+    std::string why;
+    server_ = text_of(places[i], id_.port);
+    socket_ = connect_to(places[i], id_.port, limit_s, why);
+    if (why.empty() && say_hello(limit_s)) return true;
+    refusals_[i] = server_ + ": " + (why.empty() ? "who answers there knows nothing of this unique id" : why);
+  }
+  return false;
+}
+
+// A stranger at that address says something else, or nothing.
+bool Rendezvous::say_hello(double limit_s) {
+  reader_ = FrameReader(longest_answer(size_));
+  if (!send(pack_value(Kind::hello, Hello{id_.token, rank_, size_}), limit_s)) return false;
+  if (hear(limit_s) != FrameReader::State::complete) return false;
+  Frame answer = reader_.take();
+  if (answer.kind == Kind::refused) throw Error(answer.text());
+  std::optional<double> limit = answer.as<double>();
+  if (answer.kind != Kind::welcome || !limit) return false;
+  limit_s_ = *limit;
+  return true;
+}
+
+void Rendezvous::join(double timeout_s) {
+  FrameReader::State state = FrameReader::State::ended;
+  if (send(pack_frame(Kind::join), timeout_s)) state = hear(timeout_s);
+  if (state != FrameReader::State::complete) fail_silent(state);
+  Frame answer = reader_.take();
+  if (answer.kind != Kind::joined) throw Error(answer.text());
+}
+
+Rendezvous::Blobs Rendezvous::exchange(std::span<const std::byte> blob) {
+  give(blob);
+  return receive();
+}
+
+void Rendezvous::give(std::span<const std::byte> blob) {
+  if (blob.size() > kMaxBlob)
+    throw Error(
+        fmt::format("rank {} wants to exchange {} bytes, {} are possible", rank_, blob.size(), kMaxBlob));
+  send(pack_frame(Kind::blob, blob), limit_s_ + kSlack_s);  // what is wrong is heard in receive
+}
+
+Rendezvous::Blobs Rendezvous::receive() {
+  FrameReader::State state = hear(limit_s_ + kSlack_s);
+  if (state != FrameReader::State::complete) fail_silent(state);
+  Frame answer = reader_.take();
+  std::optional<Blobs> blobs = unpack_all(answer, size_);
+  if (blobs) return std::move(*blobs);
+  failed_ = true;
+  if (answer.kind == Kind::failed) throw Error(answer.text());
+  throw Error(
+      fmt::format("the rendezvous at {} answers rank {} in a way nobody understands", server_, rank_));
+}
+
+bool Rendezvous::send(Packed frame, double limit_s) {
+  FrameWriter writer;
+  writer.add(std::move(frame));
+  Patience patience(limit_s);
+  do {
+    if (!writer.write(socket_.get())) return false;
+    if (writer.empty()) return true;
+  } while (wait_for(socket_.get(), POLLOUT, patience));
+  return false;
+}
+
+FrameReader::State Rendezvous::hear(double limit_s) {
+  Patience patience(limit_s);
+  FrameReader::State state = reader_.read(socket_.get());
+  while (state == FrameReader::State::waiting && wait_for(socket_.get(), POLLIN, patience))
+    state = reader_.read(socket_.get());
+  return state;
+}
+
+void Rendezvous::fail_unreachable(double timeout_s) const {
+  throw Error(
+      fmt::format("rank {} reaches no rendezvous within {:g} s: {}", rank_, timeout_s,
+                  fmt::join(refusals_, ", ")),
+      kWhy,
+      "see that the process that made the unique id lives, and that no firewall is between; DDL_RAILS "
+      "chooses the interfaces");
+}
+
+void Rendezvous::fail_silent(FrameReader::State state) {
+  failed_ = true;
+  const char* how = state == FrameReader::State::waiting ? "does not answer" : "has closed the connection";
+  throw Error(fmt::format("the rendezvous at {} {} to rank {}", server_, how, rank_), kWhy,
+              "see whether the process that made the unique id has ended");
+}
+
+}  // namespace ddl

@@ -1,0 +1,62 @@
+// Rendezvous: one rank's seat in a group that meets at a RendezvousServer and exchanges blobs in rounds.
+//
+// The rules a user can break: all ranks make the same sequence of rounds; after an exception only the
+// destructor is called. Ranks may be threads of one process, each with its own seat. Thread safety: one call
+// at a time. In a forked child the destructor closes without a word.
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+#include "core/bootstrap/rendezvous_frame.hpp"
+#include "core/bootstrap/rendezvous_id.hpp"
+
+namespace ddl {
+
+class Rendezvous {
+ public:
+  using Blobs = std::vector<std::vector<std::byte>>;
+
+  /// Joins as `rank` of `size`; tries every address of the id until somebody answers, up to `timeout_s`. Does
+  /// not wait for the other ranks. Throws Error: nobody answers, or the server refuses.
+  Rendezvous(const RendezvousId& id, Rank rank, Rank size, double timeout_s);
+  /// Says goodbye: those who still wait for this rank learn it.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  Rank rank() const { return rank_; }
+  Rank size() const { return size_; }
+
+  /// Gives a blob (16 MiB at most) and returns everybody's, by rank. Throws Error naming who is missing when
+  /// the server's limit is reached or a rank is gone.
+  Blobs exchange(std::span<const std::byte> blob);
+  /// The same in two steps: give does not wait for the others. One receive per give.
+  void give(std::span<const std::byte> blob);
+  Blobs receive();
+
+ private:
+  bool try_all(const std::vector<RendezvousAddress>& places, double limit_s, rendezvous::Patience& patience);
+  bool say_hello(double limit_s);
+  void join(double timeout_s);
+  bool send(rendezvous::Packed frame, double limit_s);
+  rendezvous::FrameReader::State hear(double limit_s);
+  [[noreturn]] void fail_unreachable(double timeout_s) const;
+  [[noreturn]] void fail_silent(rendezvous::FrameReader::State state);
+
+  RendezvousId id_;
+  Rank rank_, size_;
+  pid_t owner_;
+  std::string server_;                 // the address that is tried, and then the one that answered
+  std::vector<std::string> refusals_;  // why each of the others did not
+  double limit_s_ = 0;                 // the server's
+  rendezvous::Handle socket_;
+  rendezvous::FrameReader reader_;
+  bool failed_ = false;
+};
+
+}  // namespace ddl

@@ -1,0 +1,71 @@
+// RendezvousId: 128 bytes that tell the ranks of a group where they meet. They travel through whatever
+// channel the program has, in the place of an ncclUniqueId.
+//
+//   magic[8]  token[16]  host u64  port u16  addresses u8  spare u8  address[4] = {family u8, bytes[16]}
+//   zeros
+//
+// The rule a user can break: who holds the id may join, so it is as secret as the program's own channel.
+// Thread safety: a value. All numbers in the order of the machine: the ranks of a group are of one kind.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddl {
+
+/// An address without port. Family 4 uses the first 4 bytes, family 6 all 16; 0 is no address.
+struct RendezvousAddress {
+  std::uint8_t family = 0;
+  std::array<std::uint8_t, 16> bytes{};
+  friend bool operator==(const RendezvousAddress&, const RendezvousAddress&) = default;
+};
+
+/// From text such as "10.0.0.1" or "fd00::1"; family 0 where it is neither.
+RendezvousAddress parse_address(const std::string& text);
+std::string text_of(const RendezvousAddress& address, std::uint16_t port);
+/// Fills `storage` for the socket layer; returns its length, 0 for no address.
+socklen_t fill_socket_address(const RendezvousAddress& address, std::uint16_t port,
+                              sockaddr_storage& storage);
+
+struct RendezvousId {
+  static constexpr std::size_t kBytes = 128;
+  static constexpr std::size_t kMaxAddresses = 4;
+  using Token = std::array<std::uint8_t, 16>;
+
+  std::array<char, 8> magic{};
+  Token token{};           // strangers do not know it
+  std::uint64_t host = 0;  // of the server, see loopback_realm()
+  std::uint16_t port = 0;
+  std::uint8_t addresses = 0;
+  std::uint8_t spare = 0;
+  std::array<RendezvousAddress, kMaxAddresses> address{};
+  std::array<std::uint8_t, 24> zeros{};
+
+  /// An id with a fresh token. At most kMaxAddresses addresses are kept.
+  static RendezvousId make(std::uint16_t port, const std::vector<RendezvousAddress>& where);
+  static bool is_ours(std::span<const std::byte, kBytes> bytes);
+  /// Nothing for bytes that are not ours.
+  static std::optional<RendezvousId> from(std::span<const std::byte, kBytes> bytes);
+  std::span<const std::byte, kBytes> bytes() const;
+
+  /// Where to try in turn: a rank that shares the server's loopback tries that first.
+  std::vector<RendezvousAddress> places() const;
+};
+static_assert(sizeof(RendezvousId) == RendezvousId::kBytes);
+
+/// Equal in processes that reach each other over the loopback interface: a hash of the boot id and the
+/// network namespace.
+std::uint64_t loopback_realm();
+
+/// Addresses under which other hosts may reach this one. First those of the rails (see choose_rails; `wanted`
+/// as there), IPv4 before IPv6; without any those of bridges; without any the loopback.
+std::vector<RendezvousAddress> reachable_addresses(const std::vector<std::string>& wanted);
+
+}  // namespace ddl

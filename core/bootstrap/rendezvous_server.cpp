@@ -1,0 +1,310 @@
+#include "core/bootstrap/rendezvous_server.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/signals.hpp"
+#include "core/bootstrap/rendezvous_frame.hpp"
+#include "core/bootstrap/rendezvous_group.hpp"
+
+namespace ddl {
+namespace {
+
+using namespace rendezvous;
+
+constexpr std::size_t kMostStrangers = 256;  // connections that have not said hello yet
+constexpr double kSilence_s = 10;            // a stranger may take until it has joined
+constexpr double kFarewell_s = 2;            // for answers under way at the end
+constexpr int kLook_ms = 500;                // at the clock, for strangers
+constexpr int kRest_ms = 50;                 // when there are no descriptors for another connection
+
+Handle try_to_listen(int family, std::uint16_t& port) {
+  Handle listener(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  int both = 0;
+  if (family == AF_INET6) ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
+  RendezvousAddress any{static_cast<std::uint8_t>(family == AF_INET6 ? 6 : 4), {}};
+  sockaddr_storage where;
+  socklen_t bytes = fill_socket_address(any, 0, where);
+  if (listener.get() < 0 || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0 ||
+      ::listen(listener.get(), SOMAXCONN) != 0 ||
+      ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&where), &bytes) != 0)
+    return {};
+  port = ntohs(family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(where).sin6_port
+                                  : reinterpret_cast<sockaddr_in&>(where).sin_port);
+  return listener;
+}
+
+// IPv6 sockets take IPv4 connections too, where the kernel has IPv6.
+Handle listen_anywhere(std::uint16_t& port) {
+  Handle listener = try_to_listen(AF_INET6, port);
+  if (listener.get() < 0) listener = try_to_listen(AF_INET, port);
+  if (listener.get() < 0)
+    throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
+                "the ranks of a communicator meet there");
+  return listener;
+}
+
+// In a time that does not tell how much of it was right.
+bool same(const RendezvousId::Token& a, const RendezvousId::Token& b) {
+  int difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == 0;
+}
+
+struct Guest {
+  enum class Stage { stranger, welcome, member, going };  // going: hears the rest, says nothing any more
+  Handle socket;
+  Stage stage = Stage::stranger;
+  Rank rank = -1, size = 0;
+  FrameReader reader{sizeof(Hello)};
+  FrameWriter writer{};
+  Patience silence{kSilence_s};
+  bool ready = false, gone = false;
+  bool has_joined() const { return stage == Stage::member; }
+};
+
+}  // namespace
+
+class RendezvousServer::Service {
+ public:
+  Service(const RendezvousLimits& limits, const std::vector<std::string>& rails);
+  ~Service();
+  const RendezvousId& id() const { return id_; }
+  bool is_over() const { return over_.load(std::memory_order_acquire); }
+  bool is_forked_copy() const { return ::getpid() != owner_; }
+
+ private:
+  void serve() noexcept;
+  bool goes_on();
+  void wait();
+  int nap() const;
+  void accept_all();
+  void make_room();
+  void listen_to(Guest& guest);
+  void hear(Guest& guest, Frame frame);
+  void hear_hello(Guest& guest, const Frame& frame);
+  void hear_join(Guest& guest);
+  void part(Guest& guest);
+  void look_at_the_clock();
+  void tell_news();
+  void write_all();
+
+  RendezvousLimits limits_;
+  std::uint16_t port_ = 0;
+  Handle listener_, end_;
+  RendezvousId id_;
+  pid_t owner_ = ::getpid();
+  std::atomic<bool> over_{false};
+
+  // From here on the thread's alone.
+  RendezvousGroup group_;
+  std::list<Guest> guests_;
+  bool told_failure_ = false, is_full_ = false, ending_ = false;
+  std::uint64_t phase_ = 0;
+  Patience patience_;  // with the group
+  Nanoseconds created_ = now();
+
+  std::thread thread_;
+};
+
+RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::vector<std::string>& rails)
+    : limits_(limits),
+      listener_(listen_anywhere(port_)),
+      end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      id_(RendezvousId::make(port_, reachable_addresses(rails))),
+      patience_(limits.others_s) {
+  if (end_.get() < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  SignalsBlocked guard;
+  thread_ = std::thread([this] { serve(); });
+}
+
+RendezvousServer::Service::~Service() {
+  std::uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = ::write(end_.get(), &one, sizeof(one));
+  thread_.join();
+}
+
+void RendezvousServer::Service::serve() noexcept {
+  try {
+    while (goes_on()) {
+      wait();
+      for (Guest& guest : guests_)
+        if (guest.ready) listen_to(guest);
+      guests_.remove_if([](const Guest& guest) { return guest.gone; });
+      if (!ending_) accept_all();
+      look_at_the_clock();
+      tell_news();
+      write_all();
+    }
+  } catch (const std::exception&) {  // out of memory: those who wait see their connection end
+  }
+  guests_.clear();
+  listener_ = Handle();
+  over_.store(true, std::memory_order_release);
+}
+
+bool RendezvousServer::Service::goes_on() {
+  bool answers =
+      std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.writer.empty(); });
+  if (ending_) return answers && !patience_.is_over();
+  if (group_.all_left() && !answers) return false;
+  if (!group_.failure().empty()) return !told_failure_ || !patience_.is_over();  // latecomers learn why
+  return group_.has_begun() || now() - created_ < static_cast<Nanoseconds>(limits_.first_s * 1e9);
+}
+
+int RendezvousServer::Service::nap() const {
+  if (is_full_) return kRest_ms;
+  bool strangers =
+      std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.has_joined(); });
+  if (ending_ || group_.waits() || !group_.failure().empty()) return patience_.nap();
+  if (strangers) return kLook_ms;
+  if (group_.has_begun()) return -1;
+  double left_s = limits_.first_s - static_cast<double>(now() - created_) / 1e9;
+  return static_cast<int>(std::clamp(left_s * 1e3 + 1, 1.0, 1e9));
+}
+
+void RendezvousServer::Service::wait() {
+  std::vector<pollfd> fds = {{end_.get(), static_cast<short>(ending_ ? 0 : POLLIN), 0},
+                             {listener_.get(), static_cast<short>(is_full_ || ending_ ? 0 : POLLIN), 0}};
+  for (const Guest& guest : guests_)
+    fds.push_back({guest.socket.get(), static_cast<short>(POLLIN | (guest.writer.empty() ? 0 : POLLOUT)), 0});
+  is_full_ = false;
+  bool news = ::poll(fds.data(), fds.size(), nap()) > 0;
+  std::size_t next = 2;
+  for (Guest& guest : guests_) guest.ready = news && fds[next++].revents != 0;
+  if (!news || ending_ || !fds[0].revents) return;
+  ending_ = true;
+  group_.close();
+  patience_ = Patience(kFarewell_s);
+}
+
+void RendezvousServer::Service::accept_all() {
+  while (true) {
+    make_room();
+    Handle socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.get() < 0) {
+      is_full_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      return;
+    }
+    tune_socket(socket.get());
+    guests_.emplace_back().socket = std::move(socket);
+    listen_to(guests_.back());  // most have said hello already
+  }
+}
+
+// The oldest stranger goes: one of us tries again, and a crowd of others cannot keep us out.
+void RendezvousServer::Service::make_room() {
+  auto is_stranger = [](const Guest& guest) { return guest.stage == Guest::Stage::stranger; };
+  if (std::count_if(guests_.begin(), guests_.end(), is_stranger) <
+      static_cast<std::ptrdiff_t>(kMostStrangers))
+    return;
+  guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_stranger));
+}
+
+void RendezvousServer::Service::listen_to(Guest& guest) {
+  while (!guest.gone) {
+    FrameReader::State state = guest.reader.read(guest.socket.get());
+    if (state == FrameReader::State::waiting) break;
+    if (state == FrameReader::State::complete)
+      hear(guest, guest.reader.take());
+    else
+      part(guest);
+  }
+}
+
+void RendezvousServer::Service::hear(Guest& guest, Frame frame) {
+  if (guest.stage == Guest::Stage::stranger && frame.kind == Kind::hello) return hear_hello(guest, frame);
+  if (guest.stage == Guest::Stage::welcome && frame.kind == Kind::join) return hear_join(guest);
+  if (guest.stage == Guest::Stage::member && frame.kind == Kind::blob)
+    return group_.bring(guest.rank, std::move(frame.payload));
+  if (guest.stage == Guest::Stage::member && frame.kind == Kind::leave) {
+    group_.leave(guest.rank);
+    guest.stage = Guest::Stage::going;
+  }
+  part(guest);
+}
+
+void RendezvousServer::Service::hear_hello(Guest& guest, const Frame& frame) {
+  std::optional<Hello> hello = frame.as<Hello>();
+  if (!hello || !same(hello->token, id_.token)) return part(guest);
+  guest.rank = hello->rank;
+  guest.size = hello->size;
+  std::string refusal = group_.refusal(guest.rank, guest.size);
+  guest.stage = refusal.empty() ? Guest::Stage::welcome : Guest::Stage::going;
+  guest.writer.add(refusal.empty() ? pack_value(Kind::welcome, limits_.others_s)
+                                   : pack_text(Kind::refused, refusal));
+}
+
+// Two may have been welcomed as the same rank: the second to join is refused.
+void RendezvousServer::Service::hear_join(Guest& guest) {
+  std::string refusal = group_.refusal(guest.rank, guest.size);
+  guest.stage = refusal.empty() ? Guest::Stage::member : Guest::Stage::going;
+  guest.writer.add(refusal.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, refusal));
+  if (!refusal.empty()) return;
+  guest.reader.allow(kMaxBlob);
+  group_.join(guest.rank, guest.size);
+}
+
+void RendezvousServer::Service::part(Guest& guest) {
+  if (guest.has_joined()) group_.lose(guest.rank);
+  guest.gone = true;
+}
+
+void RendezvousServer::Service::look_at_the_clock() {
+  for (Guest& guest : guests_)
+    if (!guest.has_joined() && guest.silence.is_over()) guest.gone = true;
+  if (ending_ || !group_.waits()) {
+    phase_ = ~std::uint64_t{0};
+  } else if (phase_ != group_.phase()) {
+    phase_ = group_.phase();
+    patience_ = Patience(limits_.others_s);
+  } else if (patience_.is_over()) {
+    group_.give_up(limits_.others_s);
+  }
+}
+
+void RendezvousServer::Service::tell_news() {
+  Packed news;
+  if (group_.failure().empty() && group_.is_complete()) news = pack_all(group_.take_round());
+  if (!group_.failure().empty() && !told_failure_) {
+    told_failure_ = true;
+    news = pack_text(Kind::failed, group_.failure());
+    if (!ending_) patience_ = Patience(limits_.others_s);
+  }
+  if (!news) return;
+  for (Guest& guest : guests_)
+    if (guest.has_joined()) guest.writer.add(news);
+}
+
+void RendezvousServer::Service::write_all() {
+  for (Guest& guest : guests_)
+    if (!guest.gone && !guest.writer.empty() && !guest.writer.write(guest.socket.get()))
+      ::shutdown(guest.socket.get(), SHUT_RDWR);  // what it said before is heard, then its end
+  guests_.remove_if([](const Guest& guest) { return guest.gone; });
+}
+
+RendezvousServer::RendezvousServer(const RendezvousLimits& limits, const std::vector<std::string>& rails)
+    : service_(std::make_unique<Service>(limits, rails)) {}
+
+// A forked child has the object without its thread, in whatever state that was: it is left alone.
+RendezvousServer::~RendezvousServer() {
+  if (service_->is_forked_copy()) static_cast<void>(service_.release());
+}
+
+const RendezvousId& RendezvousServer::id() const { return service_->id(); }
+
+bool RendezvousServer::is_over() const { return service_->is_over(); }
+
+}  // namespace ddl

@@ -1,0 +1,78 @@
+#include "core/bootstrap/rendezvous_id.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace ddl {
+namespace {
+
+std::array<std::byte, RendezvousId::kBytes> copy_of(const RendezvousId& id) {
+  std::array<std::byte, RendezvousId::kBytes> bytes;
+  std::ranges::copy(id.bytes(), bytes.begin());
+  return bytes;
+}
+
+}  // namespace
+
+TEST(RendezvousId, SurvivesTheJourneyAs128Bytes) {
+  RendezvousId id = RendezvousId::make(4711, {parse_address("10.1.2.3"), parse_address("fd00::7")});
+  auto bytes = copy_of(id);
+  EXPECT_TRUE(RendezvousId::is_ours(bytes));
+  std::optional<RendezvousId> copy = RendezvousId::from(bytes);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->token, id.token);
+  EXPECT_EQ(copy->port, 4711);
+  EXPECT_EQ(copy->addresses, 2);
+  EXPECT_EQ(text_of(copy->address[0], copy->port), "10.1.2.3:4711");
+  EXPECT_EQ(text_of(copy->address[1], copy->port), "[fd00::7]:4711");
+}
+
+TEST(RendezvousId, OtherBytesAreNotOurs) {
+  std::array<std::byte, RendezvousId::kBytes> zeros{};
+  EXPECT_FALSE(RendezvousId::is_ours(zeros));
+  auto bytes = copy_of(RendezvousId::make(1, {}));
+  bytes[7] ^= std::byte{1};
+  EXPECT_FALSE(RendezvousId::is_ours(bytes)) << "another version";
+  RendezvousId broken = RendezvousId::make(1, {});
+  broken.addresses = 5;
+  EXPECT_FALSE(RendezvousId::is_ours(copy_of(broken)));
+}
+
+TEST(RendezvousId, EveryIdHasAnotherToken) {
+  EXPECT_NE(RendezvousId::make(1, {}).token, RendezvousId::make(1, {}).token);
+}
+
+TEST(RendezvousId, RanksThatShareTheLoopbackTryItFirstAndOthersNever) {
+  RendezvousId id = RendezvousId::make(1, {parse_address("10.1.2.3")});
+  EXPECT_EQ(id.places().front(), parse_address("127.0.0.1"));
+  EXPECT_EQ(id.places().back(), parse_address("10.1.2.3"));
+  id.host ^= 1;
+  EXPECT_EQ(id.places(), std::vector{parse_address("10.1.2.3")});
+}
+
+TEST(RendezvousId, MoreAddressesThanFitAreLeftOut) {
+  std::vector<RendezvousAddress> many(9, parse_address("10.0.0.1"));
+  EXPECT_EQ(RendezvousId::make(1, many).addresses, RendezvousId::kMaxAddresses);
+}
+
+TEST(RendezvousAddress, BothFamiliesReachTheSocketLayer) {
+  sockaddr_storage storage;
+  ASSERT_EQ(fill_socket_address(parse_address("10.1.2.3"), 80, storage), sizeof(sockaddr_in));
+  EXPECT_EQ(reinterpret_cast<sockaddr_in&>(storage).sin_addr.s_addr, htonl(0x0a010203));
+  ASSERT_EQ(fill_socket_address(parse_address("::1"), 80, storage), sizeof(sockaddr_in6));
+  EXPECT_EQ(reinterpret_cast<sockaddr_in6&>(storage).sin6_port, htons(80));
+  EXPECT_EQ(fill_socket_address(parse_address("no address"), 80, storage), 0u);
+}
+
+TEST(RendezvousAddress, ThisHostIsReachableUnderAtLeastOne) {
+  std::vector<RendezvousAddress> addresses = reachable_addresses({});
+  ASSERT_FALSE(addresses.empty());
+  for (const RendezvousAddress& address : addresses) EXPECT_NE(address.family, 0);
+  EXPECT_EQ(reachable_addresses({"lo"}).front(), parse_address("127.0.0.1")) << "a wish overrides the kind";
+}
+
+}  // namespace ddl

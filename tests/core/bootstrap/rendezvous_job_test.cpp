@@ -1,0 +1,136 @@
+// Whole jobs over a rendezvous, as a front without MPI drives them: ranks as threads of one process, and as
+// processes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "core/bootstrap/rendezvous_bootstrap.hpp"
+#include "core/bootstrap/rendezvous_server.hpp"
+#include "core/collective/job.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr double kLong_s = 300;  // only against hanging
+
+// What the members of a communicator tell each other before its first call.
+struct Offer {
+  CommId id;
+  Bytes staging, area;
+};
+
+// A job with one communicator of all ranks.
+struct Member {
+  std::shared_ptr<Rendezvous> seat;
+  Job job;
+  Communicator* world = nullptr;
+
+  Member(const RendezvousId& id, Rank rank, Rank size, const Env& env)
+      : seat(std::make_shared<Rendezvous>(id, rank, size, kLong_s)),
+        job(std::make_unique<RendezvousBootstrap>(seat), env, "", true) {
+    EXPECT_EQ(job.meet(), "");
+    EXPECT_EQ(job.connect(all_of(job.reach()), [] {}), "");
+    std::vector<Rank> members(static_cast<std::size_t>(size));
+    std::iota(members.begin(), members.end(), 0);
+    auto spec = job.prepare(members, rank);
+    Offer mine = {job.fresh_id(), spec.value().limits.staging, job.offset_of(spec->area)};
+    for (const Offer& offer : all_of(mine)) {
+      if (spec->areas.empty()) spec->id = offer.id;
+      spec->areas.push_back(offer.area);
+      spec->limits.staging = std::min(spec->limits.staging, offer.staging);
+    }
+    world = &job.engine().create(*spec);
+  }
+  ~Member() {
+    job.engine().destroy(*world);
+    seat->exchange({});  // the memory of a rank is read by others until all are done
+  }
+
+  /// Everybody's value, by rank.
+  template <class Value>
+  std::vector<Value> all_of(const Value& mine) {
+    std::vector<Value> values;
+    for (const auto& bytes : seat->exchange(std::as_bytes(std::span(&mine, 1))))
+      values.push_back(rendezvous::Frame{{}, bytes}.template as<Value>().value());
+    return values;
+  }
+
+  /// How many of `count` elements are not the sum of (rank + 1) * (i % 16).
+  std::size_t wrong_sums(Elements count) {
+    std::vector<float> in(count), out(count, -1);
+    for (Elements i = 0; i < count; ++i)
+      in[i] = static_cast<float>((static_cast<Elements>(job.rank()) + 1) * (i % 16));
+    Call call{in.data(), out.data(), count, DType::float32, Op::sum};
+    Operation* operation = job.engine().start(*world, call);
+    job.engine().wait(*world, operation);
+    job.engine().finish(*world, operation);
+    auto ranks = static_cast<Elements>(job.size());
+    std::size_t wrong = 0;
+    for (Elements i = 0; i < count; ++i)
+      wrong += out[i] != static_cast<float>(ranks * (ranks + 1) / 2 * (i % 16));
+    return wrong;
+  }
+};
+
+void run_as_threads(Rank size, const Env& env, int hosts) {
+  RendezvousServer server({kLong_s, kLong_s});
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      Member member(server.id(), rank, size, env);
+      EXPECT_EQ(member.job.census().hosts(), hosts);
+      for (Elements count : {0, 1, 7, 1000, 70'001, 1'000'000}) EXPECT_EQ(member.wrong_sums(count), 0u);
+      EXPECT_EQ(member.job.engine().failure(), "");
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+Env env_with(const std::vector<std::string>& entries) { return parse_env(entries); }
+
+}  // namespace
+
+TEST(RendezvousJob, RanksThatAreThreadsAllReduceThroughSharedMemory) {
+  for (Rank size : {1, 2, 3}) run_as_threads(size, env_with({}), 1);
+}
+
+TEST(RendezvousJob, RanksThatAreThreadsOfTwoHostsAllReduceOverTheWireToo) {
+  run_as_threads(3, env_with({"DDL_FAKE_HOSTS=2,1", "DDL_WIRE=tcp"}), 2);
+}
+
+// Forked before anything else is started: the id comes through a pipe, as a program would hand it around.
+TEST(RendezvousJob, RanksThatAreProcessesAllReduce) {
+  constexpr Rank kSize = 3;
+  std::array<int, 2> line{};
+  ASSERT_EQ(::pipe(line.data()), 0);
+  auto run = [](const RendezvousId& id, Rank rank) {
+    Member member(id, rank, kSize, env_with({}));
+    return member.wrong_sums(70'001) + member.wrong_sums(5);
+  };
+  std::vector<pid_t> children;
+  for (Rank rank = 1; rank < kSize; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    RendezvousId id;
+    if (::read(line[0], &id, sizeof(id)) != static_cast<ssize_t>(sizeof(id))) ::_exit(2);
+    std::size_t wrong = run(id, rank);
+    ::_exit(wrong == 0 && !::testing::Test::HasFailure() ? 0 : 1);
+  }
+  RendezvousServer server({kLong_s, kLong_s});
+  for (std::size_t i = 0; i < children.size(); ++i)
+    ASSERT_EQ(::write(line[1], &server.id(), sizeof(RendezvousId)),
+              static_cast<ssize_t>(sizeof(RendezvousId)));
+  EXPECT_EQ(run(server.id(), 0), 0u);
+  for (pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int end : line) ::close(end);
+}
+
+}  // namespace ddl

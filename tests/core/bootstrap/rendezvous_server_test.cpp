@@ -1,0 +1,214 @@
+// The server as strangers and careless ranks meet it: raw sockets instead of Rendezvous.
+#include "core/bootstrap/rendezvous_server.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_frame.hpp"
+
+namespace ddl {
+namespace {
+
+using namespace rendezvous;
+
+constexpr double kLong_s = 300;  // only against hanging
+
+// A connection to the server, spoken on frame by frame.
+struct Visitor {
+  Handle socket;
+  FrameReader reader{1 << 26};
+
+  explicit Visitor(const RendezvousId& id) : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_storage where;
+    socklen_t bytes = fill_socket_address(parse_address("127.0.0.1"), id.port, where);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes), 0);
+  }
+  void say(Packed frame) {
+    FrameWriter writer;
+    for (writer.add(frame); !writer.empty();) ASSERT_TRUE(writer.write(socket.get()));
+  }
+  /// The next frame; none when the server ends the connection.
+  std::optional<Frame> hear() {
+    for (int seconds = 0; seconds < kLong_s; ++seconds) {
+      FrameReader::State state = reader.read(socket.get());
+      if (state == FrameReader::State::complete) return reader.take();
+      if (state != FrameReader::State::waiting) return std::nullopt;
+      pollfd one{socket.get(), POLLIN, 0};
+      ::poll(&one, 1, 1000);
+    }
+    ADD_FAILURE() << "the server is silent";
+    return std::nullopt;
+  }
+  Kind join(const RendezvousId& id, Rank rank, Rank size) {
+    say(pack_value(Kind::hello, Hello{id.token, rank, size}));
+    auto welcome = hear();
+    if (!welcome || welcome->kind != Kind::welcome) return welcome ? welcome->kind : Kind::leave;
+    say(pack_frame(Kind::join));
+    auto joined = hear();
+    return joined ? joined->kind : Kind::leave;
+  }
+};
+
+Rendezvous::Blobs exchange_byte(Rendezvous& seat, int value) {
+  std::byte byte{static_cast<std::uint8_t>(value)};
+  return seat.exchange({&byte, 1});
+}
+
+// A group of two meets on that server and leaves, undisturbed by whoever else is connected.
+void expect_two_can_meet(const RendezvousId& id) {
+  auto meet = [&](Rank rank) {
+    Rendezvous seat(id, rank, 2, kLong_s);
+    for (int round = 0; round < 3; ++round) {
+      Rendezvous::Blobs blobs = exchange_byte(seat, 10 * round + rank);
+      ASSERT_EQ(blobs.size(), 2u);
+      EXPECT_EQ(blobs[0], std::vector{static_cast<std::byte>(10 * round)});
+      EXPECT_EQ(blobs[1], std::vector{static_cast<std::byte>(10 * round + 1)});
+    }
+  };
+  std::thread other([&] { meet(1); });
+  meet(0);
+  other.join();
+}
+
+void wait_until_over(const RendezvousServer& server) {
+  for (int i = 0; i < 3000 && !server.is_over(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(server.is_over());
+}
+
+}  // namespace
+
+TEST(RendezvousServer, EndsByItselfWhenAllHaveLeft) {
+  RendezvousServer server({kLong_s, kLong_s});
+  EXPECT_FALSE(server.is_over());
+  expect_two_can_meet(server.id());
+  wait_until_over(server);
+}
+
+TEST(RendezvousServer, EndsByItselfWhenNobodyEverComes) {
+  RendezvousServer server({0.2, kLong_s});
+  wait_until_over(server);
+}
+
+TEST(RendezvousServer, EndsAtOnceWithItsObject) { RendezvousServer server; }
+
+TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  Visitor silent(id), garbage(id), guessing(id), hasty(id);
+  std::string request(5000, 'x');
+  ASSERT_GT(::send(garbage.socket.get(), request.data(), request.size(), MSG_NOSIGNAL), 0);
+  RendezvousId::Token token = id.token;
+  token[3] ^= 1;
+  guessing.say(pack_value(Kind::hello, Hello{token, 0, 2}));
+  hasty.say(pack_frame(Kind::blob));  // before hello
+  EXPECT_FALSE(garbage.hear());
+  EXPECT_FALSE(guessing.hear());
+  EXPECT_FALSE(hasty.hear());
+  Visitor unsure(id);  // says hello as rank 0 and goes
+  unsure.say(pack_value(Kind::hello, Hello{id.token, 0, 9}));
+  EXPECT_EQ(unsure.hear().value().kind, Kind::welcome);
+  unsure.socket = Handle();
+  expect_two_can_meet(id);
+}
+
+TEST(RendezvousServer, ACrowdOfSilentStrangersDoesNotKeepTheRanksOut) {
+  RendezvousServer server({kLong_s, kLong_s});
+  std::vector<Visitor> crowd;
+  for (int i = 0; i < 300; ++i) crowd.emplace_back(server.id());
+  expect_two_can_meet(server.id());
+}
+
+TEST(RendezvousServer, WhoDoesNotFitIsRefusedAndTheOthersGoOn) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  Visitor first(id), same(id), beyond(id), other_size(id), second(id);
+  EXPECT_EQ(first.join(id, 0, 2), Kind::joined);
+  EXPECT_EQ(same.join(id, 0, 2), Kind::refused);
+  EXPECT_EQ(beyond.join(id, 2, 2), Kind::refused);
+  EXPECT_EQ(other_size.join(id, 1, 3), Kind::refused);
+  EXPECT_EQ(second.join(id, 1, 2), Kind::joined);
+  first.say(pack_text(Kind::blob, "a"));
+  second.say(pack_text(Kind::blob, "b"));
+  auto blobs = unpack_all(first.hear().value(), 2);
+  ASSERT_TRUE(blobs);
+  EXPECT_EQ((*blobs)[1].size(), 1u);
+}
+
+TEST(RendezvousServer, OfTwoWelcomedAsTheSameRankOneJoins) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  Visitor one(id), two(id);
+  for (Visitor* visitor : {&one, &two}) {
+    visitor->say(pack_value(Kind::hello, Hello{id.token, 0, 2}));
+    EXPECT_EQ(visitor->hear().value().kind, Kind::welcome);
+  }
+  one.say(pack_frame(Kind::join));
+  EXPECT_EQ(one.hear().value().kind, Kind::joined);
+  two.say(pack_frame(Kind::join));
+  EXPECT_EQ(two.hear().value().kind, Kind::refused);
+}
+
+TEST(RendezvousServer, ALostRankIsToldToAllWhoCameAndToThoseWhoComeLater) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  Visitor waiting(id), dying(id), late(id);
+  ASSERT_EQ(waiting.join(id, 0, 3), Kind::joined);
+  ASSERT_EQ(dying.join(id, 2, 3), Kind::joined);
+  waiting.say(pack_frame(Kind::blob));
+  dying.socket = Handle();
+  Frame told = waiting.hear().value();
+  EXPECT_EQ(told.kind, Kind::failed);
+  EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
+  late.say(pack_value(Kind::hello, Hello{id.token, 1, 3}));
+  told = late.hear().value();
+  EXPECT_EQ(told.kind, Kind::refused);
+  EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
+}
+
+TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  Visitor waiting(id), broken(id);
+  ASSERT_EQ(waiting.join(id, 0, 2), Kind::joined);
+  ASSERT_EQ(broken.join(id, 1, 2), Kind::joined);
+  Packed head = pack_frame(Kind::blob);
+  Head claim;
+  std::copy(head->begin(), head->end(), reinterpret_cast<std::byte*>(&claim));
+  claim.length = kMaxBlob + 1;
+  ASSERT_EQ(::send(broken.socket.get(), &claim, sizeof(claim), MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof(claim)));
+  EXPECT_EQ(waiting.hear().value().kind, Kind::failed);
+}
+
+TEST(RendezvousServer, WhoWaitsWhenItEndsLearnsIt) {
+  auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
+  RendezvousId id = server->id();
+  Visitor waiting(id);
+  ASSERT_EQ(waiting.join(id, 0, 2), Kind::joined);
+  server.reset();
+  Frame told = waiting.hear().value();
+  EXPECT_EQ(told.kind, Kind::failed);
+  EXPECT_NE(told.text().find("has ended the rendezvous"), std::string::npos) << told.text();
+}
+
+TEST(RendezvousServer, AForkedChildLeavesItAlone) {
+  auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
+  pid_t child = ::fork();
+  if (child == 0) {
+    server.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_two_can_meet(server->id());
+}
+
+}  // namespace ddl
