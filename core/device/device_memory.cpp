@@ -1,44 +1,23 @@
 #include "core/device/device_memory.hpp"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
 
 #include "core/base/clock.hpp"
+#include "core/device/cuda_driver.hpp"
 
 namespace ddl {
 namespace {
-
-// From the CUDA driver API, which is stable: CUresult cuPointerGetAttribute(void*, CUpointer_attribute,
-// CUdeviceptr) and CUresult cuMemcpy(CUdeviceptr, CUdeviceptr, size_t), the latter for any pair of pointers
-// of the unified address space.
-using GetAttribute = int (*)(void* data, int attribute, std::uintptr_t pointer);
-using Copy = int (*)(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);
-constexpr int kMemoryType = 2;         // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int kIsManaged = 8;          // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr unsigned kDeviceMemory = 2;  // CU_MEMORYTYPE_DEVICE
-
-struct Driver {
-  GetAttribute get_attribute = nullptr;
-  Copy copy = nullptr;
-};
-
-Driver find_driver() {
-  void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) return {};
-  return {reinterpret_cast<GetAttribute>(::dlsym(library, "cuPointerGetAttribute")),
-          reinterpret_cast<Copy>(::dlsym(library, "cuMemcpy"))};
-}
 
 // A program may load CUDA at any time, so "not there" is asked again: but not within ten microseconds, in
 // which nothing can be loaded, and only when another object has been loaded since, which dl_iterate_phdr
 // counts.
 constexpr Nanoseconds kAskAgain = 10'000;
 
-const Driver* driver(Nanoseconds when) {
-  static std::atomic<const Driver*> found{nullptr};
-  if (const Driver* known = found.load(std::memory_order_acquire)) return known;
+const cuda::Driver* driver(Nanoseconds when) {
+  static std::atomic<const cuda::Driver*> found{nullptr};
+  if (const cuda::Driver* known = found.load(std::memory_order_acquire)) return known;
   static std::atomic<Nanoseconds> asked{-kAskAgain};
   if (when - asked.load(std::memory_order_acquire) < kAskAgain) return nullptr;
   static std::atomic<unsigned long long> objects_seen{0};
@@ -49,9 +28,9 @@ const Driver* driver(Nanoseconds when) {
   };
   ::dl_iterate_phdr(first, &loaded);
   if (objects_seen.load(std::memory_order_acquire) != loaded) {
-    Driver driver = find_driver();
-    if (driver.get_attribute && driver.copy) {
-      found.store(new Driver(driver), std::memory_order_release);  // or twice when two threads race
+    cuda::Driver driver = cuda::find_driver(cuda::Load::kOnlyIfLoaded).driver;
+    if (driver.pointer_attribute && driver.copy) {
+      found.store(new cuda::Driver(driver), std::memory_order_release);  // or twice when two threads race
       return found.load(std::memory_order_acquire);
     }
   }
@@ -61,25 +40,42 @@ const Driver* driver(Nanoseconds when) {
   return nullptr;
 }
 
-bool is_device_memory(const Driver& cuda, const void* pointer) {
+bool is_device_memory(const cuda::Driver& driver, const void* pointer) {
   unsigned type = 0, managed = 0;
   auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if (cuda.get_attribute(&type, kMemoryType, address) != 0)
+  if (driver.pointer_attribute(&type, cuda::kPointerMemoryType, address) != cuda::kSuccess)
     return false;  // unknown to CUDA: plain host memory
-  if (type != kDeviceMemory) return false;
-  return cuda.get_attribute(&managed, kIsManaged, address) != 0 || managed == 0;
+  if (type != cuda::kMemoryTypeDevice) return false;
+  return driver.pointer_attribute(&managed, cuda::kPointerIsManaged, address) != cuda::kSuccess ||
+         managed == 0;
+}
+
+cuda::Context context_of(const cuda::Driver& driver, const void* pointer) {
+  cuda::Context context = nullptr;
+  auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  bool known = driver.pointer_attribute(&context, cuda::kPointerContext, address) == cuda::kSuccess;
+  return known ? context : nullptr;
 }
 
 }  // namespace
 
 bool is_device_memory(const void* one, const void* other, Nanoseconds when) {
-  const Driver* cuda = driver(when);
-  return cuda && (is_device_memory(*cuda, one) || is_device_memory(*cuda, other));
+  const cuda::Driver* found = driver(when);
+  return found && (is_device_memory(*found, one) || is_device_memory(*found, other));
 }
 
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {
-  return driver(now())->copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from),
-                             bytes) == 0;
+  const cuda::Driver& known = *driver(now());
+  auto copy = [&] {
+    return known.copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) ==
+           cuda::kSuccess;
+  };
+  // The progress thread has no context of its own, and the program's thread may have another device's.
+  cuda::Context owner = context_of(known, to);
+  if (!owner) owner = context_of(known, from);
+  if (!owner || !known.context_push || !known.context_pop) return copy();
+  cuda::CurrentContext current(known, owner);
+  return current.result() == cuda::kSuccess && copy();
 }
 
 }  // namespace ddl

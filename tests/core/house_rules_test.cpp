@@ -56,6 +56,7 @@ TEST(HouseRules, EachForeignLibraryIsConfinedToItsFiles) {
   expect_only_in("pmix", {"core/bootstrap/pmix"});
   expect_only_in("ucp/", {"core/transport/ucx"});
   expect_only_in("mpi.h", {"interpose/mpi/"});
+  expect_only_in("cuda", {});  // declared by ourselves: the build needs no CUDA
 }
 
 TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
@@ -71,6 +72,7 @@ TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
   expect_never("core/plan", {"core/transport", "core/collective", "core/reduce", "core/bootstrap"});
   expect_never("core/reduce", {"core/plan", "core/transport", "core/collective", "core/bootstrap"});
   expect_never("core/transport", {"core/plan", "core/collective", "core/reduce", "core/bootstrap"});
+  expect_never("core/device", {"core/plan", "core/transport", "core/collective", "core/bootstrap"});
   expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport"});
 }
 

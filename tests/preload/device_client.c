@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int cuInit(unsigned flags);
+int cuDevicePrimaryCtxRetain(void** context, int device);
+int cuCtxSetCurrent(void* context);
 int cuMemAlloc_v2(uintptr_t* address, size_t bytes);
 int cuMemcpy(uintptr_t to, uintptr_t from, size_t bytes);
 
@@ -31,7 +34,9 @@ static int run(int rank, int size, int in_place, int on_host) {
 
 int main(int argc, char** argv) {
   int rank, size;
+  void* context = NULL;
   MPI_Init(&argc, &argv);
+  if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 2;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   int wrong = run(rank, size, 0, 0) | run(rank, size, 1, 0) | run(rank, size, 0, rank == 0);

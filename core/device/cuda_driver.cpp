@@ -1,0 +1,50 @@
+#include "core/device/cuda_driver.hpp"
+
+#include <dlfcn.h>
+
+namespace ddl::cuda {
+namespace {
+
+enum class Need { kNeeded, kOptional };
+
+template <typename Function>
+void look_up(void* library, Need need, const char* symbol, Function& function, std::string& missing) {
+  function = reinterpret_cast<Function>(::dlsym(library, symbol));
+  if (!function && need == Need::kNeeded && missing.empty())
+    missing = std::string("the CUDA driver has no ") + symbol;
+}
+
+}  // namespace
+
+Found find_driver(Load how, const char* library_name) {
+  Found found;
+  void* library = ::dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (!library && how == Load::kOnDemand) library = ::dlopen(library_name, RTLD_LAZY);
+  if (!library) {
+    found.missing = std::string(library_name) + " is not " +
+                    (how == Load::kOnDemand ? "there, or cannot be loaded" : "loaded");
+    return found;
+  }
+#define DDL_CUDA(need, member, name, suffix, parameters) \
+  look_up(library, Need::need, #name #suffix, found.driver.member, found.missing);
+#include "core/device/cuda_driver.def"
+#undef DDL_CUDA
+  return found;
+}
+
+std::string describe(const Driver& driver, Result result) {
+  const char *name = nullptr, *text = nullptr;
+  if (!driver.error_name || driver.error_name(result, &name) != kSuccess || !name)
+    return "CUDA error " + std::to_string(result);
+  if (!driver.error_string || driver.error_string(result, &text) != kSuccess || !text) return name;
+  return std::string(name) + ": " + text;
+}
+
+bool has_stream_memory_operations(const Driver& driver, Device device) {
+  int supported = 0;
+  return driver.stream_write_value && driver.stream_wait_value &&
+         driver.device_attribute(&supported, kAttributeStreamMemoryOperations, device) == kSuccess &&
+         supported != 0;
+}
+
+}  // namespace ddl::cuda

@@ -1,0 +1,211 @@
+// A TEST DOUBLE of the CUDA driver (SONAME libcuda.so.1); see README.md. This file holds the exported
+// functions: each checks what the real one would refuse, then hands over to devices, memory or streams.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/fake_cuda/devices.hpp"
+#include "tests/support/fake_cuda/memory.hpp"
+#include "tests/support/fake_cuda/prototypes.hpp"
+#include "tests/support/fake_cuda/streams.hpp"
+
+namespace fake = fake_cuda;
+
+// ---- the library itself ----
+
+Result cuInit(unsigned flags) { return flags ? kInvalidValue : fake::initialise(); }
+
+Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+
+namespace {
+struct ErrorText {
+  Result result;
+  const char *name, *text;
+};
+constexpr ErrorText kErrors[] = {
+    {kSuccess, "CUDA_SUCCESS", "no error"},
+    {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "not permitted when a stream is capturing"},
+};
+Result error_text(Result error, const char** to, const char* ErrorText::*which) {
+  for (const ErrorText& known : kErrors)
+    if (known.result == error) return *to = known.*which, kSuccess;
+  return *to = nullptr, kInvalidValue;
+}
+}  // namespace
+
+Result cuGetErrorName(Result error, const char** name) { return error_text(error, name, &ErrorText::name); }
+Result cuGetErrorString(Result error, const char** text) { return error_text(error, text, &ErrorText::text); }
+
+// ---- devices ----
+
+namespace {
+Result check_device(Device device) {
+  RETURN_IF_FAILED(fake::initialised());
+  return fake::device_exists(device) ? kSuccess : kInvalidDevice;
+}
+}  // namespace
+
+Result cuDeviceGetCount(int* count) {
+  RETURN_IF_FAILED(fake::initialised());
+  *count = fake::device_count();
+  return kSuccess;
+}
+
+Result cuDeviceGet(Device* device, int ordinal) {
+  RETURN_IF_FAILED(check_device(ordinal));
+  *device = ordinal;
+  return kSuccess;
+}
+
+Result cuDeviceGetName(char* name, int length, Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  std::snprintf(name, static_cast<std::size_t>(length), "test double of a GPU");
+  return kSuccess;
+}
+
+Result cuDeviceGetAttribute(int* value, int attribute, Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  bool without = std::getenv("FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS") != nullptr;
+  *value = attribute == kAttributeStreamMemoryOperations && !without;
+  return kSuccess;
+}
+
+Result cuDeviceGetPCIBusId(char* text, int length, Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  std::snprintf(text, static_cast<std::size_t>(length), "FFFF:%02X:00.0", fake::uuid_of(device).bytes[15]);
+  return kSuccess;
+}
+
+Result cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  *uuid = fake::uuid_of(device);
+  return kSuccess;
+}
+
+// ---- contexts ----
+
+Result cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  *context = fake::primary_context(device);
+  return kSuccess;
+}
+
+Result cuDevicePrimaryCtxRelease_v2(Device device) { return check_device(device); }
+
+Result cuCtxGetCurrent(Context* context) {
+  RETURN_IF_FAILED(fake::initialised());
+  *context = fake::current();
+  return kSuccess;
+}
+
+Result cuCtxSetCurrent(Context context) {
+  RETURN_IF_FAILED(fake::initialised());
+  if (context && !fake::is_context(context)) return kInvalidContext;
+  fake::set_current(context);
+  return kSuccess;
+}
+
+Result cuCtxPushCurrent_v2(Context context) {
+  RETURN_IF_FAILED(fake::on_call("cuCtxPushCurrent"));
+  if (!fake::is_context(context)) return kInvalidContext;
+  fake::push(context);
+  return kSuccess;
+}
+
+Result cuCtxPopCurrent_v2(Context* context) { return fake::pop(*context) ? kSuccess : kInvalidContext; }
+
+Result cuCtxGetDevice(Device* device) {
+  if (!fake::current()) return kInvalidContext;
+  *device = fake::device_of(fake::current());
+  return kSuccess;
+}
+
+Result cuCtxSynchronize() {
+  if (!fake::current()) return kInvalidContext;
+  fake::synchronize_all(fake::current());
+  return kSuccess;
+}
+
+// ---- streams ----
+
+Result cuStreamCreate(Stream* stream, unsigned flags) {
+  if (!fake::current()) return kInvalidContext;
+  if (flags > kStreamNonBlocking) return kInvalidValue;
+  *stream = fake::make_stream(fake::current(), flags);
+  return kSuccess;
+}
+
+Result cuStreamDestroy_v2(Stream stream) { return fake::destroy_stream(stream); }
+
+namespace {
+template <typename Function>
+Result with_stream(Stream given, Function function) {
+  Stream stream = nullptr;
+  RETURN_IF_FAILED(fake::stream_meant(given, stream));
+  return function(stream);
+}
+Result enqueue(Stream given, std::function<void()> operation) {
+  return with_stream(given, [&](Stream stream) { return fake::submit(stream, std::move(operation)); });
+}
+}  // namespace
+
+Result cuStreamSynchronize(Stream given) {
+  return with_stream(given, [](Stream stream) { return fake::synchronize(stream); });
+}
+
+Result cuStreamQuery(Stream given) {
+  return with_stream(given, [](Stream stream) { return fake::query(stream); });
+}
+
+Result cuStreamIsCapturing(Stream given, int* status) {
+  return with_stream(given, [&](Stream stream) { return fake::capture_status(stream, *status); });
+}
+
+Result cuStreamWaitEvent(Stream given, Event event, unsigned) {
+  RETURN_IF_FAILED(fake::on_call("cuStreamWaitEvent"));
+  return with_stream(given, [&](Stream stream) { return fake::wait_for(stream, event); });
+}
+
+Result cuStreamGetCtx(Stream given, Context* context) {
+  return with_stream(given, [&](Stream stream) { return fake::context_of(stream, *context); });
+}
+
+Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
+  RETURN_IF_FAILED(fake::on_call("cuLaunchHostFunc"));
+  return enqueue(stream, [=] { function(data); });
+}
+
+Result cuStreamBeginCapture_v2(Stream stream, int) { return fake::begin_capture(stream); }
+Result cuStreamEndCapture(Stream stream, Graph* graph) { return fake::end_capture(stream, *graph); }
+Result cuGraphDestroy(Graph graph) { return fake::destroy_graph(graph); }
+
+// ---- events ----
+
+Result cuEventCreate(Event* event, unsigned) {
+  RETURN_IF_FAILED(fake::on_call("cuEventCreate"));
+  if (!fake::current()) return kInvalidContext;
+  *event = fake::make_event();
+  return kSuccess;
+}
+
+Result cuEventDestroy_v2(Event event) { return fake::destroy_event(event); }
+Result cuEventQuery(Event event) { return fake::query(event); }
+Result cuEventSynchronize(Event event) { return fake::synchronize(event); }
+
+Result cuEventRecord(Event event, Stream given) {
+  RETURN_IF_FAILED(fake::on_call("cuEventRecord"));
+  return with_stream(given, [&](Stream stream) { return fake::record(event, stream); });
+}

@@ -1,0 +1,168 @@
+// The exported functions of the test double that concern memory: allocation, copies, values in memory, IPC.
+#include <time.h>
+
+#include <cstring>
+
+#include "tests/support/fake_cuda/devices.hpp"
+#include "tests/support/fake_cuda/memory.hpp"
+#include "tests/support/fake_cuda/prototypes.hpp"
+#include "tests/support/fake_cuda/streams.hpp"
+
+namespace fake = fake_cuda;
+using fake::Kind;
+using fake::Range;
+
+namespace {
+
+DevicePointer address(const void* pointer) { return reinterpret_cast<DevicePointer>(pointer); }
+
+// A call that may fail on request and needs a context.
+Result begin(const char* function) {
+  RETURN_IF_FAILED(fake::on_call(function));
+  return fake::current() ? kSuccess : kInvalidContext;
+}
+
+Result enqueue(Stream given, std::function<void()> operation) {
+  Stream stream = nullptr;
+  RETURN_IF_FAILED(fake::stream_meant(given, stream));
+  return fake::submit(stream, std::move(operation));
+}
+
+Result copy(DevicePointer to, Kind to_kind, DevicePointer from, Kind from_kind, std::size_t bytes,
+            Stream stream) {
+  std::optional<Range> target = fake::resolve(to, bytes, to_kind),
+                       source = fake::resolve(from, bytes, from_kind);
+  if (!target || !source) return kInvalidValue;
+  return enqueue(stream, [=] { std::memmove(target->at, source->at, bytes); });
+}
+
+// Pinned memory is at the same address for the device; ordinary host memory is no place for a value.
+std::uint32_t* value_at(DevicePointer pointer, std::optional<Range>& keep) {
+  if (pointer % sizeof(std::uint32_t) != 0) return nullptr;
+  keep = fake::resolve(pointer, sizeof(std::uint32_t), Kind::kPinned);
+  if (!keep) keep = fake::resolve(pointer, sizeof(std::uint32_t), Kind::kDevice);
+  return keep ? reinterpret_cast<std::uint32_t*>(static_cast<void*>(keep->at)) : nullptr;
+}
+
+}  // namespace
+
+Result cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
+  RETURN_IF_FAILED(begin("cuMemAlloc"));
+  if (bytes == 0) return kInvalidValue;
+  *pointer = fake::allocate_device(fake::device_of(fake::current()), bytes);
+  return *pointer ? kSuccess : kOutOfMemory;
+}
+
+Result cuMemFree_v2(DevicePointer pointer) {
+  if (!fake::current()) return kInvalidContext;
+  fake::synchronize_all(fake::current());
+  return pointer == 0 || fake::free_device(pointer) ? kSuccess : kInvalidValue;
+}
+
+Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  RETURN_IF_FAILED(begin("cuMemHostAlloc"));
+  *pointer = bytes ? fake::allocate_pinned(bytes) : nullptr;
+  return *pointer ? kSuccess : kOutOfMemory;
+}
+
+Result cuMemFreeHost(void* pointer) {
+  if (!fake::current()) return kInvalidContext;
+  fake::synchronize_all(fake::current());
+  return fake::free_pinned(pointer) ? kSuccess : kInvalidValue;
+}
+
+Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* host, unsigned) {
+  *pointer = address(host);
+  return fake::resolve(*pointer, 1, Kind::kPinned) ? kSuccess : kInvalidValue;
+}
+
+Result cuPointerGetAttribute(void* data, int attribute, DevicePointer pointer) {
+  RETURN_IF_FAILED(fake::initialised());
+  std::optional<Range> device = fake::resolve(pointer, 1, Kind::kDevice);
+  std::optional<Range> known = device ? device : fake::resolve(pointer, 1, Kind::kPinned);
+  if (!known) return kInvalidValue;  // the program's own memory
+  unsigned type = device ? kMemoryTypeDevice : kMemoryTypeHost;
+  int ordinal = known->area->device;
+  Context context = fake::primary_context(ordinal);
+  switch (attribute) {
+    case kPointerMemoryType:
+      std::memcpy(data, &type, sizeof type);
+      return kSuccess;
+    case kPointerIsManaged:
+      std::memset(data, 0, sizeof(unsigned));
+      return kSuccess;
+    case kPointerOrdinal:
+      std::memcpy(data, &ordinal, sizeof ordinal);
+      return kSuccess;
+    case kPointerContext:
+      std::memcpy(data, &context, sizeof context);
+      return kSuccess;
+    default:
+      return kNotSupported;
+  }
+}
+
+// ---- copies ----
+
+Result cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemcpyAsync"));
+  return copy(to, Kind::kAny, from, Kind::kAny, bytes, stream);
+}
+
+Result cuMemcpy(DevicePointer to, DevicePointer from, std::size_t bytes) {
+  RETURN_IF_FAILED(begin("cuMemcpy"));
+  RETURN_IF_FAILED(copy(to, Kind::kAny, from, Kind::kAny, bytes, nullptr));
+  return cuStreamSynchronize(nullptr);
+}
+
+Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemcpyHtoDAsync"));
+  return copy(to, Kind::kDevice, address(from), Kind::kAny, bytes, stream);
+}
+
+Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemcpyDtoHAsync"));
+  return copy(address(to), Kind::kAny, from, Kind::kDevice, bytes, stream);
+}
+
+Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemcpyDtoDAsync"));
+  return copy(to, Kind::kDevice, from, Kind::kDevice, bytes, stream);
+}
+
+// ---- values in memory ----
+
+Result cuStreamWriteValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned) {
+  RETURN_IF_FAILED(begin("cuStreamWriteValue32"));
+  std::optional<Range> keep;
+  std::uint32_t* at = value_at(pointer, keep);
+  if (!at) return kInvalidValue;
+  return enqueue(stream, [=] { __atomic_store_n(at, value, __ATOMIC_RELEASE); });
+}
+
+Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {
+  RETURN_IF_FAILED(begin("cuStreamWaitValue32"));
+  std::optional<Range> keep;
+  std::uint32_t* at = value_at(pointer, keep);
+  if (!at || flags != kWaitValueGreaterOrEqual) return kInvalidValue;
+  return enqueue(stream, [=] {
+    const timespec moment = {0, 20'000};
+    while (static_cast<std::int32_t>(__atomic_load_n(at, __ATOMIC_ACQUIRE) - value) < 0)
+      ::nanosleep(&moment, nullptr);
+  });
+}
+
+// ---- between processes ----
+
+Result cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
+  RETURN_IF_FAILED(begin("cuIpcGetMemHandle"));
+  return fake::export_device(pointer, *handle) ? kSuccess : kInvalidValue;
+}
+
+Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned) {
+  RETURN_IF_FAILED(begin("cuIpcOpenMemHandle"));
+  *pointer = fake::import_device(handle, fake::device_of(fake::current()));
+  return *pointer ? kSuccess : kInvalidValue;
+}
+
+Result cuIpcCloseMemHandle(DevicePointer pointer) { return cuMemFree_v2(pointer); }

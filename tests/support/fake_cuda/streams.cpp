@@ -1,0 +1,297 @@
+#include "tests/support/fake_cuda/streams.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace fake_cuda {
+namespace {
+
+using namespace ddl::cuda;
+
+struct Queue;
+
+// Reached when that many operations of a queue are done.
+struct Point {
+  std::shared_ptr<Queue> queue;
+  std::uint64_t operations;
+  bool reached() const;
+};
+
+struct Operation {
+  std::vector<Point> after;
+  std::function<void()> run;
+};
+
+struct Queue {
+  Context context = nullptr;
+  bool blocking = true;  // ordered with the legacy default stream
+  bool legacy = false;   // is the legacy default stream
+  bool closing = false;
+  bool capturing = false;
+  std::deque<Operation> waiting;
+  std::uint64_t submitted = 0, done = 0;
+};
+
+bool Point::reached() const { return queue->done >= operations; }
+
+struct RecordedEvent {
+  std::vector<Point> at;  // empty: never recorded, which counts as reached
+};
+
+struct CapturedGraph {
+  std::vector<Operation> operations;
+};
+
+// One lock and one bell for everything: this is about order, not speed. Never taken down, because threads of
+// streams that still wait outlive main.
+struct World {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Stream, std::shared_ptr<Queue>> queues;
+  std::map<Stream, CapturedGraph*> captures;
+  std::set<Event> events;
+  std::set<Graph> graphs;
+};
+
+World& world() {
+  static World* the_one = new World;
+  return *the_one;
+}
+
+void work_off(const std::shared_ptr<Queue>& queue) {
+  World& all = world();
+  std::unique_lock lock(all.mutex);
+  auto ready = [&] {
+    if (queue->waiting.empty()) return queue->closing;
+    for (const Point& point : queue->waiting.front().after)
+      if (!point.reached()) return false;
+    return true;
+  };
+  for (;;) {
+    all.changed.wait(lock, ready);
+    if (queue->waiting.empty()) return;  // closing
+    Operation operation = std::move(queue->waiting.front());
+    queue->waiting.pop_front();
+    lock.unlock();
+    operation.run();
+    operation = {};
+    lock.lock();
+    ++queue->done;
+    all.changed.notify_all();
+  }
+}
+
+// The rest expects the lock to be held.
+
+std::shared_ptr<Queue> find(Stream stream) {
+  auto found = world().queues.find(stream);
+  return found == world().queues.end() ? nullptr : found->second;
+}
+
+Point tail(const std::shared_ptr<Queue>& queue) { return {queue, queue->submitted}; }
+
+// The legacy default stream comes after what all blocking streams of its context have so far; they come after
+// what it has.
+std::vector<Point> implied(const std::shared_ptr<Queue>& queue) {
+  std::vector<Point> points;
+  if (!queue->blocking) return points;
+  for (const auto& [stream, other] : world().queues)
+    if (other != queue && other->context == queue->context && other->blocking &&
+        (queue->legacy || other->legacy) && !tail(other).reached())
+      points.push_back(tail(other));
+  return points;
+}
+
+Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  if (queue->capturing) {
+    world().captures[stream]->operations.push_back({std::move(after), std::move(run)});
+    return kSuccess;
+  }
+  for (Point& point : implied(queue)) after.push_back(std::move(point));
+  queue->waiting.push_back({std::move(after), std::move(run)});
+  ++queue->submitted;
+  world().changed.notify_all();
+  return kSuccess;
+}
+
+bool reached(const std::vector<Point>& points) {
+  for (const Point& point : points)
+    if (!point.reached()) return false;
+  return true;
+}
+
+void wait_until_reached(std::unique_lock<std::mutex>& lock, const std::vector<Point>& points) {
+  world().changed.wait(lock, [&] { return reached(points); });
+}
+
+// What a call about a stream has to wait for: its own work, and what it is ordered behind.
+Result points_of(Stream stream, std::vector<Point>& points) {
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  if (queue->capturing) return kCaptureUnsupported;
+  points = queue->legacy ? implied(queue) : std::vector<Point>{};
+  points.push_back(tail(queue));
+  return kSuccess;
+}
+
+RecordedEvent* recorded(Event event) {
+  return world().events.count(event) ? reinterpret_cast<RecordedEvent*>(event) : nullptr;
+}
+
+}  // namespace
+
+Stream make_stream(Context context, unsigned flags) {
+  auto queue = std::make_shared<Queue>();
+  queue->context = context;
+  queue->blocking = !(flags & kStreamNonBlocking);
+  Stream stream = reinterpret_cast<Stream>(queue.get());
+  {
+    std::lock_guard lock(world().mutex);
+    world().queues[stream] = queue;
+  }
+  std::thread(work_off, queue).detach();
+  return stream;
+}
+
+void make_legacy_default(Stream stream) {
+  std::lock_guard lock(world().mutex);
+  find(stream)->legacy = true;
+}
+
+Result destroy_stream(Stream stream) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue || queue->legacy) return kInvalidHandle;
+  queue->closing = true;
+  world().queues.erase(stream);
+  world().changed.notify_all();
+  return kSuccess;
+}
+
+Result submit(Stream stream, std::function<void()> operation) {
+  std::lock_guard lock(world().mutex);
+  return put(stream, {}, std::move(operation));
+}
+
+Result synchronize(Stream stream) {
+  std::unique_lock lock(world().mutex);
+  std::vector<Point> points;
+  if (Result result = points_of(stream, points)) return result;
+  wait_until_reached(lock, points);
+  return kSuccess;
+}
+
+Result query(Stream stream) {
+  std::lock_guard lock(world().mutex);
+  std::vector<Point> points;
+  if (Result result = points_of(stream, points)) return result;
+  return reached(points) ? kSuccess : kNotReady;
+}
+
+Result context_of(Stream stream, Context& context) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  context = queue->context;
+  return kSuccess;
+}
+
+void synchronize_all(Context context) {
+  std::unique_lock lock(world().mutex);
+  std::vector<Point> points;
+  for (const auto& [stream, queue] : world().queues)
+    if (queue->context == context) points.push_back(tail(queue));
+  wait_until_reached(lock, points);
+}
+
+Event make_event() {
+  std::lock_guard lock(world().mutex);
+  Event event = reinterpret_cast<Event>(new RecordedEvent);
+  world().events.insert(event);
+  return event;
+}
+
+Result destroy_event(Event event) {
+  std::lock_guard lock(world().mutex);
+  if (!world().events.erase(event)) return kInvalidHandle;
+  delete reinterpret_cast<RecordedEvent*>(event);
+  return kSuccess;
+}
+
+Result record(Event event, Stream stream) {
+  std::lock_guard lock(world().mutex);
+  RecordedEvent* known = recorded(event);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!known || !queue) return kInvalidHandle;
+  if (queue->capturing) return put(stream, {}, [] {});
+  known->at = queue->legacy ? implied(queue) : std::vector<Point>{};
+  known->at.push_back(tail(queue));
+  return kSuccess;
+}
+
+Result wait_for(Stream stream, Event event) {
+  std::lock_guard lock(world().mutex);
+  RecordedEvent* known = recorded(event);
+  return known ? put(stream, known->at, [] {}) : kInvalidHandle;
+}
+
+Result query(Event event) {
+  std::lock_guard lock(world().mutex);
+  RecordedEvent* known = recorded(event);
+  if (!known) return kInvalidHandle;
+  return reached(known->at) ? kSuccess : kNotReady;
+}
+
+Result synchronize(Event event) {
+  std::unique_lock lock(world().mutex);
+  RecordedEvent* known = recorded(event);
+  if (!known) return kInvalidHandle;
+  std::vector<Point> points = known->at;
+  wait_until_reached(lock, points);
+  return kSuccess;
+}
+
+Result begin_capture(Stream stream) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  if (queue->legacy || queue->capturing) return kCaptureUnsupported;
+  queue->capturing = true;
+  world().captures[stream] = new CapturedGraph;
+  return kSuccess;
+}
+
+Result end_capture(Stream stream, Graph& graph) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue || !queue->capturing) return kInvalidHandle;
+  queue->capturing = false;
+  graph = reinterpret_cast<Graph>(world().captures[stream]);
+  world().captures.erase(stream);
+  world().graphs.insert(graph);
+  return kSuccess;
+}
+
+Result capture_status(Stream stream, int& status) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  status = queue->capturing ? kCaptureActive : kCaptureNone;
+  return kSuccess;
+}
+
+Result destroy_graph(Graph graph) {
+  std::lock_guard lock(world().mutex);
+  if (!world().graphs.erase(graph)) return kInvalidHandle;
+  delete reinterpret_cast<CapturedGraph*>(graph);
+  return kSuccess;
+}
+
+}  // namespace fake_cuda
