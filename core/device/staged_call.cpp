@@ -1,0 +1,391 @@
+#include "core/device/staged_call.hpp"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/signals.hpp"
+
+namespace ddl {
+namespace {
+
+// Pieces are cut at multiples of this, which every element size divides.
+constexpr Bytes kPieceUnit = 256;
+// A call is cut for overlap only where the parts stay worth a copy of their own.
+constexpr Bytes kLeastPiece = Bytes{256} << 10;
+// Flags that the stream and the worker write are on cache lines of their own.
+constexpr std::size_t kFlagStride = 64;
+
+constexpr Bytes round_up(Bytes bytes, Bytes unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Yields at first, then sleeps longer and longer, up to a fifth of a millisecond: a stream may be behind a
+// kernel of seconds.
+class Patience {
+ public:
+  void wait() {
+    if (++rounds_ <= kYields) {
+      ::sched_yield();
+      return;
+    }
+    timespec pause = {0, std::min<long>(10'000L * (1 + (rounds_ - kYields) / 16), 200'000L)};
+    ::nanosleep(&pause, nullptr);
+  }
+
+ private:
+  static constexpr int kYields = 200;
+  int rounds_ = 0;
+};
+
+// A flag in pinned memory counts up; comparison as the stream compares, so that it may wrap.
+struct Flag {
+  std::uint32_t* at = nullptr;
+  cuda::DevicePointer on_device = 0;
+  bool reached(std::uint32_t value) const {
+    return static_cast<std::int32_t>(std::atomic_ref(*at).load(std::memory_order_acquire) - value) >= 0;
+  }
+  void set(std::uint32_t value) const { std::atomic_ref(*at).store(value, std::memory_order_release); }
+};
+
+// The part of a host function that raises a flag or waits for one.
+struct FlagStep {
+  Flag flag;
+  std::uint32_t value;
+};
+
+void raise_flag(void* data) {
+  std::unique_ptr<FlagStep> step(static_cast<FlagStep*>(data));
+  step->flag.set(step->value);
+}
+
+void wait_for_flag(void* data) {
+  std::unique_ptr<FlagStep> step(static_cast<FlagStep*>(data));
+  for (Patience patience; !step->flag.reached(step->value);) patience.wait();
+}
+
+struct Slot {
+  std::byte *in = nullptr, *out = nullptr;
+  Flag ready, done;
+  cuda::Event passed = nullptr;  // the stream that had it last is done with it
+  bool used = false;
+};
+
+struct Call {
+  StagedBuffers buffers;
+  Bytes piece;
+  StagedWork work;
+  std::uint64_t first_ticket = 0, count = 0;
+
+  StagedChunk chunk(std::uint64_t index, const Slot& slot) const {
+    Bytes offset = index * piece, bytes = std::min(piece, buffers.block_bytes - offset);
+    return {{slot.in, bytes * buffers.in_blocks}, {slot.out, bytes * buffers.out_blocks}, offset, bytes};
+  }
+};
+
+struct Job {
+  std::shared_ptr<const Call> call;
+  std::uint64_t index;
+};
+
+}  // namespace
+
+struct StagedCalls::State {
+  State(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
+  ~State();
+
+  Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
+  Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks) const;
+  bool enqueue(const std::shared_ptr<Call>& call, cuda::Stream stream);
+  bool bring_in(const std::shared_ptr<Call>& call, std::uint64_t index, cuda::Stream stream);
+  bool take_out(const Call& call, std::uint64_t index, cuda::Stream stream);
+  cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
+  cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
+
+  void pin();
+  void unpin();
+  bool streams_have_passed();
+  void work_off();
+  void do_job(const Job& job);
+  void fail(const std::string& why);
+  bool fine(cuda::Result result, const char* what);
+  Slot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
+
+  const cuda::Driver& driver;
+  const cuda::Context context;
+  const StagedOptions options;
+  Bytes area_bytes;
+  std::byte* pinned = nullptr;
+  std::vector<Slot> slots;
+
+  std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
+  std::uint64_t next_ticket;
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  std::deque<Job> jobs;
+  bool closing = false;
+  std::string failure;
+  std::atomic<bool> failed{false};
+  std::thread worker;
+};
+
+StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_context,
+                          const StagedOptions& chosen)
+    : driver(cuda_driver),
+      context(cuda_context),
+      options(chosen),
+      area_bytes(
+          round_up(std::max(chosen.chunk_bytes, kPieceUnit * std::max(1u, chosen.most_blocks)), kPieceUnit)),
+      slots(std::max(1u, chosen.chunks)),
+      next_ticket(chosen.first_ticket) {
+  pin();
+  SignalsBlocked blocked;
+  worker = std::thread([this] { work_off(); });
+}
+
+StagedCalls::State::~State() {
+  {
+    std::lock_guard lock(mutex);
+    closing = true;
+    changed.notify_all();
+  }
+  worker.join();
+  if (streams_have_passed())
+    unpin();
+  else
+    log_warning(Error::sentence("a stream does not come to an end",
+                                "a collective on it was aborted, and " +
+                                    std::to_string(2 * area_bytes * slots.size() >> 20) +
+                                    " MiB of pinned memory that it may still use are left behind",
+                                ""));
+}
+
+// One piece of pinned memory for all: per slot the flags, then the areas.
+void StagedCalls::State::pin() {
+  cuda::CurrentContext current(driver, context);
+  Bytes per_slot = 2 * kFlagStride + 2 * area_bytes;
+  void* memory = nullptr;
+  cuda::DevicePointer on_device = 0;
+  cuda::Result result = current.result();
+  if (result == cuda::kSuccess)
+    result =
+        driver.host_allocate(&memory, per_slot * slots.size(), cuda::kHostPortable | cuda::kHostDeviceMap);
+  pinned = static_cast<std::byte*>(memory);
+  if (result == cuda::kSuccess) result = driver.host_device_pointer(&on_device, memory, 0);
+  for (std::size_t i = 0; i < slots.size() && result == cuda::kSuccess; ++i) {
+    std::size_t flags = 2 * kFlagStride * i, areas = 2 * (kFlagStride * slots.size() + area_bytes * i);
+    auto flag = [&](std::size_t at) {
+      return Flag{new (pinned + at) std::uint32_t(static_cast<std::uint32_t>(options.first_ticket - 1)),
+                  on_device + at};
+    };
+    slots[i] = {pinned + areas, pinned + areas + area_bytes, flag(flags), flag(flags + kFlagStride), nullptr,
+                false};
+    result = driver.event_create(&slots[i].passed, cuda::kEventNoTiming);
+  }
+  if (result == cuda::kSuccess) return;
+  unpin();
+  throw Error("cannot pin " + std::to_string(per_slot * slots.size() >> 20) +
+                  " MiB of host memory: " + cuda::describe(driver, result),
+              "collectives on this device are staged there", "lower the size of chunks or raise `ulimit -l`");
+}
+
+void StagedCalls::State::unpin() {
+  cuda::CurrentContext current(driver, context);
+  for (Slot& slot : slots)
+    if (slot.passed) driver.event_destroy(slot.passed);
+  if (pinned) driver.host_free(pinned);
+  pinned = nullptr;
+}
+
+bool StagedCalls::State::streams_have_passed() {
+  cuda::CurrentContext current(driver, context);
+  Nanoseconds until = now() + options.patience;
+  for (const Slot& slot : slots)
+    for (Patience patience; driver.event_query(slot.passed) == cuda::kNotReady;) {
+      if (now() > until) return false;
+      patience.wait();
+    }
+  return true;
+}
+
+// ---- the caller's side ----
+
+Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
+  std::uint32_t blocks = std::max({buffers.in_blocks, buffers.out_blocks, buffers.blocks_anywhere, 1u});
+  if (blocks > std::max(1u, options.most_blocks)) {
+    fail("a call of " + std::to_string(blocks) + " blocks, where room was made for " +
+         std::to_string(options.most_blocks));
+    return Submitted::kFailed;
+  }
+  std::lock_guard lock(submitting);
+  if (failed) return Submitted::kFailed;
+  if (buffers.block_bytes == 0) return Submitted::kEnqueued;
+  cuda::CurrentContext current(driver, context);
+  if (!fine(current.result(), "its context")) return Submitted::kFailed;
+  int capture = cuda::kCaptureNone;
+  if (!fine(driver.stream_is_capturing(stream, &capture), "the stream")) return Submitted::kFailed;
+  if (capture != cuda::kCaptureNone) return Submitted::kCapturing;
+
+  auto call = std::make_shared<Call>(Call{buffers, 0, std::move(work)});
+  call->piece = piece_bytes(buffers.block_bytes, blocks);
+  call->count = (buffers.block_bytes + call->piece - 1) / call->piece;
+  call->first_ticket = next_ticket;
+  return enqueue(call, stream) ? Submitted::kEnqueued : Submitted::kFailed;
+}
+
+// The same on all ranks: from what they have in common alone.
+Bytes StagedCalls::State::piece_bytes(Bytes block_bytes, std::uint32_t blocks) const {
+  Bytes overlapped = round_up((block_bytes + slots.size() - 1) / slots.size(), kPieceUnit);
+  Bytes most = area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see area_bytes
+  return std::min(most, std::max(overlapped, kLeastPiece));
+}
+
+bool StagedCalls::State::enqueue(const std::shared_ptr<Call>& call, cuda::Stream stream) {
+  const std::uint64_t depth = slots.size();
+  std::uint64_t in = 0, out = 0;
+  bool well = true;
+  for (; well && in < call->count; ++in) {
+    if (in >= depth) well = take_out(*call, out++, stream);
+    well = well && bring_in(call, in, stream);
+  }
+  while (well && out < call->count) well = take_out(*call, out++, stream);
+  next_ticket += in;
+  // Where it broke off, the slots are the stream's until it has come this far. The worker raises `done` for
+  // what it was given, so that the stream does get here.
+  std::uint64_t touched = std::min(in, depth);
+  for (std::uint64_t ticket = next_ticket - touched; ticket != next_ticket; ++ticket)
+    well &= fine(driver.event_record(slot(ticket).passed, stream), "an event");
+  return well;
+}
+
+// One chunk's way to the worker.
+bool StagedCalls::State::bring_in(const std::shared_ptr<Call>& call, std::uint64_t index,
+                                  cuda::Stream stream) {
+  std::uint64_t ticket = call->first_ticket + index;
+  Slot& its = slot(ticket);
+  if (its.used && index < slots.size() && !fine(driver.stream_wait_event(stream, its.passed, 0), "an event"))
+    return false;
+  its.used = true;
+  const StagedChunk chunk = call->chunk(index, its);
+  const StagedBuffers& buffers = call->buffers;
+  for (std::uint32_t block = 0; block < buffers.in_blocks; ++block)
+    if (!fine(driver.copy_to_host_async(its.in + block * chunk.bytes,
+                                        buffers.in + block * buffers.block_bytes + chunk.offset, chunk.bytes,
+                                        stream),
+              "a copy from the device"))
+      return false;
+  if (!fine(raise(stream, its.ready, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
+  std::lock_guard lock(mutex);
+  jobs.push_back({call, index});
+  changed.notify_one();
+  return true;
+}
+
+// One chunk's way back.
+bool StagedCalls::State::take_out(const Call& call, std::uint64_t index, cuda::Stream stream) {
+  std::uint64_t ticket = call.first_ticket + index;
+  Slot& its = slot(ticket);
+  if (!fine(wait(stream, its.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
+  const StagedChunk chunk = call.chunk(index, its);
+  const StagedBuffers& buffers = call.buffers;
+  for (std::uint32_t block = 0; block < buffers.out_blocks; ++block)
+    if (!fine(driver.copy_to_device_async(buffers.out + block * buffers.block_bytes + chunk.offset,
+                                          its.out + block * chunk.bytes, chunk.bytes, stream),
+              "a copy to the device"))
+      return false;
+  return true;
+}
+
+cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
+  if (options.ordering == FlagOrdering::kStreamMemoryOperations)
+    return driver.stream_write_value(stream, flag.on_device, value, cuda::kWriteValueDefault);
+  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
+  cuda::Result result = driver.launch_host_function(stream, raise_flag, step.get());
+  if (result == cuda::kSuccess) step.release();
+  return result;
+}
+
+cuda::Result StagedCalls::State::wait(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
+  if (options.ordering == FlagOrdering::kStreamMemoryOperations)
+    return driver.stream_wait_value(stream, flag.on_device, value, cuda::kWaitValueGreaterOrEqual);
+  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
+  cuda::Result result = driver.launch_host_function(stream, wait_for_flag, step.get());
+  if (result == cuda::kSuccess) step.release();
+  return result;
+}
+
+// ---- the worker's side ----
+
+void StagedCalls::State::work_off() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [this] { return closing || !jobs.empty(); });
+    if (jobs.empty()) return;
+    Job job = std::move(jobs.front());
+    jobs.pop_front();
+    lock.unlock();
+    do_job(job);
+    job = {};
+    lock.lock();
+  }
+}
+
+void StagedCalls::State::do_job(const Job& job) {
+  std::uint64_t ticket = job.call->first_ticket + job.index;
+  Slot& its = slot(ticket);
+  for (Patience patience; !failed && !its.ready.reached(static_cast<std::uint32_t>(ticket));) patience.wait();
+  if (!failed) {
+    std::string problem;
+    try {
+      problem = job.call->work(job.call->chunk(job.index, its));
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    if (!problem.empty()) fail(problem);
+  }
+  its.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
+}
+
+void StagedCalls::State::fail(const std::string& why) {
+  std::lock_guard lock(mutex);
+  if (failed) return;
+  failure = why;
+  failed = true;
+}
+
+bool StagedCalls::State::fine(cuda::Result result, const char* what) {
+  if (result == cuda::kSuccess) return true;
+  fail("CUDA refuses " + std::string(what) + " of a collective: " + cuda::describe(driver, result));
+  return false;
+}
+
+// ---- the wall ----
+
+StagedCalls::StagedCalls(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options)
+    : state_(std::make_unique<State>(driver, context, options)) {}
+
+StagedCalls::~StagedCalls() = default;
+
+Submitted StagedCalls::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
+  return state_->submit(buffers, stream, std::move(work));
+}
+
+std::string StagedCalls::failure() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->failure;
+}
+
+void StagedCalls::abort(const std::string& why) { state_->fail(why); }
+
+}  // namespace ddl

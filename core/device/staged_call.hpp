@@ -1,0 +1,91 @@
+// Collective calls ordered on a CUDA stream and done by the host. A call is cut into chunks; for each, the
+// stream copies the input into pinned memory, raises a flag, waits for another flag and copies the result
+// back, while a worker thread of ours waits for the first flag, does the work and raises the second:
+//
+//   stream:  D2H 0 | ready 0 | D2H 1 | ready 1 | wait done 0 | H2D 0 | D2H 2 | ready 2 | wait done 1 | H2D 1
+//   ... worker:                    work on 0 ......................| work on 1 ..........| work on 2 ...
+//
+// so that copying overlaps the work, and the caller returns as soon as this is enqueued. The number of pinned
+// chunks bounds what is in flight: where another stream still has a chunk, the stream waits for it, never the
+// caller. The worker makes no CUDA calls, because one may wait for all streams, and so for the worker itself.
+//
+// The rules: the work of all calls is done in the order of submit(), on one thread; all ranks that meet in
+// the work must submit in the same order with the same options and the same number of blocks, and so have
+// equal chunks. One object serves one communicator (calls of two may come in different orders on different
+// ranks). After the first failure, of any kind, nothing is done any more: streams go on with undefined
+// results. Thread safety: all but construction and destruction. Ownership: the pinned memory and the worker.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/types.hpp"
+#include "core/device/cuda_driver.hpp"
+
+namespace ddl {
+
+/// How a stream raises a flag and waits for one. Host functions are for devices without stream memory
+/// operations: one that waits may keep all others of the process waiting, so only with one rank per process.
+enum class FlagOrdering { kStreamMemoryOperations, kHostFunctions };
+
+struct StagedOptions {
+  Bytes chunk_bytes = Bytes{4} << 20;  // pinned, for all blocks of a chunk together; twice: input and output
+  std::uint32_t chunks = 3;            // at least 1; from 2 on copies overlap the work
+  std::uint32_t most_blocks = 1;       // of any call: the number of ranks
+  FlagOrdering ordering = FlagOrdering::kStreamMemoryOperations;
+  Nanoseconds patience =
+      2'000'000'000;               // of the destructor, for streams that are not done with pinned memory
+  std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
+};
+
+/// What a call reads and writes on the device: blocks of equal size, one behind the other. An all-reduce has
+/// one and one, an all-gather one and as many as ranks, a send one and none.
+struct StagedBuffers {
+  cuda::DevicePointer in = 0, out = 0;
+  Bytes block_bytes = 0;
+  std::uint32_t in_blocks = 1, out_blocks = 1;
+  std::uint32_t blocks_anywhere = 0;  // the most that any rank has in this call; 0: what this one has
+};
+
+/// The same piece of every block, packed one behind the other in pinned memory.
+struct StagedChunk {
+  std::span<const std::byte> in;  // in_blocks * bytes
+  std::span<std::byte> out;       // out_blocks * bytes
+  Bytes offset = 0, bytes = 0;    // of the piece in its block
+};
+
+/// The work on one chunk. Returns nothing, or what went wrong. Called on the worker thread.
+using StagedWork = std::function<std::string(const StagedChunk&)>;
+
+enum class Submitted {
+  kEnqueued,   // or nothing to do
+  kCapturing,  // the stream is being captured into a graph, which could not be replayed: nothing was enqueued
+  kFailed      // see failure()
+};
+
+class StagedCalls {
+ public:
+  /// Pins the memory; throws Error where that fails. `driver` must outlive this.
+  StagedCalls(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
+  /// Waits until the worker has done all that was submitted: abort() first where that may never be.
+  ~StagedCalls();
+  StagedCalls(const StagedCalls&) = delete;
+  StagedCalls& operator=(const StagedCalls&) = delete;
+
+  /// Enqueues one call on `stream` (0: the legacy default stream) and returns.
+  Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
+
+  /// Empty, or the first thing that went wrong.
+  std::string failure() const;
+
+  /// Lets streams go on without results. The caller interrupts the work that is being done, if any.
+  void abort(const std::string& why);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ddl
