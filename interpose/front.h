@@ -1,6 +1,6 @@
-/* Between the shim and a front: a table of function pointers each way. The shim knows symbols, the front
- * knows the work. Arguments travel as pointer-sized words, so that the shim serves any MPI library's handles.
- */
+/* Between the shim and its fronts: a table of function pointers each way. The shim knows symbols, a front
+ * knows the work. MPI's arguments travel as pointer-sized words, so that the shim serves any MPI library's
+ * handles; NCCL's have their own types (nccl/nccl_api.h). */
 #ifndef DDL_INTERPOSE_FRONT_H
 #define DDL_INTERPOSE_FRONT_H
 
@@ -17,8 +17,18 @@ typedef struct ddl_mpi_table {
 } ddl_mpi_table;
 #undef DDL_HOOK
 
+#define DDL_NCCL_HOOK(result, name, parameters, arguments) ddl_function name;
+typedef struct ddl_nccl_table {
+#include "interpose/nccl_hooks.def"
+} ddl_nccl_table;
+#undef DDL_NCCL_HOOK
+
 /* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us.
  * Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody should know). */
 typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* next, ddl_mpi_table* front);
+
+/* The same of libddl_nccl.so. Where there is no NCCL, `next` holds NULLs; a slot of `front` that stays NULL
+ * is the original's. */
+typedef int (*ddl_nccl_front_function)(uint32_t version, const ddl_nccl_table* next, ddl_nccl_table* front);
 
 #endif

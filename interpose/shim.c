@@ -1,13 +1,16 @@
-/* libddl_shim.so: the one preloaded object.
+/* libddl_shim.so: the one preloaded object. Here: what its hooks share, and those of MPI; nccl/hooks.c has
+ * NCCL's.
  *
- * It needs libc alone, has no constructor and does nothing until the first MPI_Init*: then it loads its
- * sibling libddl_mpi.so, hands it the functions the program would have called, and from then on asks it. In a
- * process that uses no MPI it is never entered.
+ * It needs libc alone, has no constructor and does nothing until the first MPI_Init* or the first sign of
+ * NCCL: then it loads the sibling that knows the work, hands it the functions the program would have called,
+ * and from then on asks it. In a process that uses neither it is never entered.
  *
  * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork),
- * a libmpi that was loaded with RTLD_LOCAL (find_next), a child that inherits our environment
- * (DDL_OWNER_PID), an MPI library that we do not know (is_open_mpi). The front is never unloaded. */
+ * a library that was loaded with RTLD_LOCAL (ddl_find_next), a child that inherits our environment
+ * (DDL_OWNER_PID), an MPI library that we do not know (is_open_mpi). A front is never unloaded. */
 #define _GNU_SOURCE
+#include "interpose/shim.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -16,60 +19,74 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/front.h"
-
-#define DDL_EXPORT __attribute__((visibility("default")))
-
 static ddl_mpi_table next;
 static ddl_mpi_table front;
 static volatile int front_is_up; /* in this very process, not in forked children */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static pthread_once_t front_once = PTHREAD_ONCE_INIT;
 
-static int first_libmpi(struct dl_phdr_info* info, size_t size, void* path) {
+struct loaded_file {
+  const char *starts_with, *path;
+};
+
+static int first_of_that_name(struct dl_phdr_info* info, size_t size, void* wanted) {
+  struct loaded_file* file = wanted;
   const char* slash = strrchr(info->dlpi_name, '/');
   (void)size;
-  if (strncmp(slash ? slash + 1 : info->dlpi_name, "libmpi.so", 9) != 0) return 0;
-  *(const char**)path = info->dlpi_name;
+  if (strncmp(slash ? slash + 1 : info->dlpi_name, file->starts_with, strlen(file->starts_with)) != 0)
+    return 0;
+  file->path = info->dlpi_name;
   return 1;
 }
 
-/* What the program would have called: the next definition in its own search order; where libmpi is not in
- * that (loaded with RTLD_LOCAL, as plugins do), the one of the libmpi that is loaded. */
-static ddl_function find_next(const char* name) {
+ddl_function ddl_find_next(const char* name, const char* library) {
   void* found = dlsym(RTLD_NEXT, name);
   if (!found) {
-    const char* path = NULL;
-    dl_iterate_phdr(first_libmpi, &path);
-    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    if (library) found = dlsym(library, name);
+    struct loaded_file file = {library, NULL};
+    dl_iterate_phdr(first_of_that_name, &file);
+    void* loaded = file.path ? dlopen(file.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (loaded) found = dlsym(loaded, name);
   }
   return (ddl_function)(uintptr_t)found;
 }
+
+void ddl_no_such_function(const char* name, const char* kind) {
+  fprintf(stderr, "ddl: error: no %s library in this process defines %s; link the program with one\n", kind,
+          name);
+  _exit(127);
+}
+
+void ddl_shim_warn(const char* why) {
+  const char* rank = getenv("PMIX_RANK");
+  if (!rank || strcmp(rank, "0") == 0)
+    fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", why);
+}
+
+void* ddl_load_sibling(const char* file) {
+  Dl_info self;
+  char path[4096];
+  if (!dladdr((void*)(uintptr_t)ddl_load_sibling, &self)) return NULL;
+  const char* slash = strrchr(self.dli_fname, '/');
+  int folder = slash ? (int)(slash - self.dli_fname) : 1;
+  snprintf(path, sizeof path, "%.*s/%s", folder, slash ? self.dli_fname : ".", file);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) ddl_shim_warn(dlerror());
+  return library;
+}
+
+static ddl_function find_next(const char* name) { return ddl_find_next(name, "libmpi.so"); }
 
 static ddl_function resolve(ddl_function* slot, const char* name) {
   ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
   if (!found) {
     found = find_next(name);
-    if (!found) {
-      fprintf(stderr, "ddl: error: no MPI library in this process defines %s; link the program with one\n",
-              name);
-      _exit(127); /* what the loader would have done without us */
-    }
+    if (!found) ddl_no_such_function(name, "MPI");
     __atomic_store_n(slot, found, __ATOMIC_RELAXED);
   }
   return found;
 }
 
 static void after_fork(void) { front_is_up = 0; }
-
-/* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that
- * have it. */
-static void warn(const char* why) {
-  const char* rank = getenv("PMIX_RANK");
-  if (!rank || strcmp(rank, "0") == 0)
-    fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", why);
-}
 
 static int is_open_mpi(void) {
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
@@ -84,22 +101,13 @@ static int is_child_of_owner(void) {
 }
 
 static void load_front(void) {
-  Dl_info self;
-  char path[4096];
   if (is_child_of_owner() || !getenv("PMIX_NAMESPACE")) return;
   if (!is_open_mpi()) {
-    warn("this program's MPI library is not Open MPI 4 or 5");
+    ddl_shim_warn("this program's MPI library is not Open MPI 4 or 5");
     return;
   }
-  if (!dladdr((void*)(uintptr_t)load_front, &self)) return;
-  const char* slash = strrchr(self.dli_fname, '/');
-  int folder = slash ? (int)(slash - self.dli_fname) : 1;
-  snprintf(path, sizeof path, "%.*s/libddl_mpi.so", folder, slash ? self.dli_fname : ".");
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    warn(dlerror());
-    return;
-  }
+  void* library = ddl_load_sibling("libddl_mpi.so");
+  if (!library) return;
   ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)dlsym(library, "ddl_mpi_front");
 #define DDL_HOOK(name, arguments) next.name = find_next(#name);
 #include "interpose/mpi_hooks.def"

@@ -32,9 +32,10 @@ void tell_about_report(const std::string& file, const FileStamp& before) {
   FileStamp after = stamp_of(file);
   if (after != FileStamp{} && after != before) return print_note("report written to " + file);
   print_warning(
-      fmt::format("no report was written to {} (no rank 0 on this machine came to MPI_Finalize with the "
+      fmt::format("no report was written to {} (no rank 0 on this machine came to MPI_Finalize, or made an "
+                  "NCCL communicator, with the "
                   "engine loaded: the program "
-                  "may use no MPI, be statically linked, or have failed); run with -x DDL_VERBOSE=1 to see "
+                  "may use neither, be statically linked, or have failed); run with -x DDL_VERBOSE=1 to see "
                   "what was loaded",
                   file));
 }

@@ -21,8 +21,10 @@ warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -v '^MPI_'); [ -z "$got" ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl)'); [ -z "$got" ] || fail "shim exports $got"
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
+    [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
+    readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
     [ "$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}')" = ddl_engine ] || fail "engine exports more"
     needed=$(readelf -d "$shim" | awk '/NEEDED/{print $NF}' | tr -d '[]'); [ "$needed" = libc.so.6 ] || fail "shim needs $needed"
     readelf -d "$lib"/libddl*.so | grep NEEDED | grep -E 'libstdc|libgcc' && fail "a guest library needs libstdc++"

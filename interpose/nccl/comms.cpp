@@ -1,0 +1,137 @@
+#include "interpose/nccl/comms.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "interpose/nccl/group.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+struct Known {
+  int rank, size;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<ncclComm_t, Known> comms;
+  CommFacts facts;
+};
+
+Table& table() {
+  static Table* the_table = new Table;  // outlives exit handlers of the program
+  return *the_table;
+}
+
+// After the original created one, or began to.
+ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
+  if (!went_well(result) || !at) return result;
+  if (in_group())
+    note_created_in_group(at, rank, size);
+  else if (*at)
+    remember(*at, rank, size);
+  return result;
+}
+
+}  // namespace
+
+void remember(ncclComm_t comm, int rank, int size) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  bool is_new = t.comms.insert_or_assign(comm, Known{rank, size}).second;
+  t.facts.created += is_new;
+  if (rank < 0 || size < t.facts.largest) return;
+  t.facts.lowest = size > t.facts.largest ? rank : std::min(rank, t.facts.lowest);
+  t.facts.largest = size;
+}
+
+void forget(ncclComm_t comm) {
+  Table& t = table();
+  bool was_last;
+  {
+    std::lock_guard lock(t.mutex);
+    was_last = t.comms.erase(comm) == 1 && t.comms.empty();
+  }
+  if (was_last) write_report();
+}
+
+int size_of(ncclComm_t comm) {
+  Table& t = table();
+  {
+    std::lock_guard lock(t.mutex);
+    auto known = t.comms.find(comm);
+    if (known != t.comms.end() && known->second.size > 0) return known->second.size;
+  }
+  int size = 0, rank = -1;
+  if (original::ncclCommCount(comm, &size) != ncclSuccess || size < 1) return 1;
+  if (original::ncclCommUserRank(comm, &rank) != ncclSuccess) rank = -1;
+  remember(comm, rank, size);
+  return size;
+}
+
+CommFacts comm_facts() {
+  std::lock_guard lock(table().mutex);
+  return table().facts;
+}
+
+ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  open_group();
+  return guarded(
+      [&] { return created(original::ncclCommInitRank(comm, ranks, id, rank), comm, rank, ranks); });
+}
+
+ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                   ncclConfig_t* config) {
+  open_group();
+  return guarded([&] {
+    return created(original::ncclCommInitRankConfig(comm, ranks, id, rank, config), comm, rank, ranks);
+  });
+}
+
+ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
+                                     ncclConfig_t* config) {
+  open_group();
+  return guarded([&] {
+    ncclResult_t result = original::ncclCommInitRankScalable(comm, ranks, rank, ids_n, ids, config);
+    return created(result, comm, rank, ranks);
+  });
+}
+
+ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices) {
+  open_group();
+  return guarded([&] {
+    ncclResult_t result = original::ncclCommInitAll(comms, devices_n, devices);
+    for (int i = 0; went_well(result) && i < devices_n; ++i) created(result, comms + i, i, devices_n);
+    return result;
+  });
+}
+
+ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
+  open_group();
+  return guarded(
+      [&] { return created(original::ncclCommSplit(comm, color, key, child, config), child, -1, 0); });
+}
+
+ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* child,
+                         ncclConfig_t* config, int flags) {
+  open_group();
+  return guarded([&] {
+    ncclResult_t result = original::ncclCommShrink(comm, excluded, excluded_n, child, config, flags);
+    return created(result, child, -1, excluded_n < 0 ? 0 : size_of(comm) - excluded_n);
+  });
+}
+
+// Forgotten before the original frees the handle: another thread may get the same one at once.
+ncclResult_t comm_destroy(ncclComm_t comm) {
+  open_group();
+  return guarded([&] { return forget(comm), original::ncclCommDestroy(comm); });
+}
+
+ncclResult_t comm_abort(ncclComm_t comm) {
+  open_group();
+  return guarded([&] { return forget(comm), original::ncclCommAbort(comm); });
+}
+
+}  // namespace ddl::nccl

@@ -1,0 +1,121 @@
+// The table that the shim asks for, and nothing else.
+#include "interpose/nccl/front.hpp"
+
+#include <atomic>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "interpose/nccl/call.hpp"
+#include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/group.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+ddl_nccl_table originals;
+
+constexpr ncclResult_t kVersionWithoutNccl = 22809;  // whose interface we serve where there is no NCCL
+
+// What no hook of ours knows: forwarded, after what a group has recorded before it.
+namespace forward {
+#define DDL_NCCL_CALL(Result, name, parameters, arguments) \
+  Result name parameters {                                 \
+    open_group();                                          \
+    return original::name arguments;                       \
+  }
+#define DDL_NCCL_QUERY(Result, name, parameters, arguments) \
+  Result name parameters { return original::name arguments; }
+#include "interpose/nccl_hooks.def"
+}  // namespace forward
+
+template <class Function>
+ddl_function as_word(Function* function) {
+  return reinterpret_cast<ddl_function>(function);
+}
+
+ncclResult_t get_version(int* version) {
+  if (next().ncclGetVersion) return original::ncclGetVersion(version);
+  if (!version) return ncclInvalidArgument;
+  *version = kVersionWithoutNccl;
+  return ncclSuccess;
+}
+
+const char* get_error_string(ncclResult_t result) {
+  if (next().ncclGetErrorString) return original::ncclGetErrorString(result);
+  constexpr const char* kTexts[] = {"no error",
+                                    "unhandled cuda error",
+                                    "system error",
+                                    "internal error",
+                                    "invalid argument",
+                                    "invalid usage",
+                                    "remote process exited or there was a network error",
+                                    "NCCL operation in progress"};
+  return result >= 0 && result <= ncclInProgress ? kTexts[result] : "unknown result code";
+}
+
+void fill(ddl_nccl_table& front) {
+#define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(forward::name);
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+  front.ncclGetVersion = as_word(get_version);
+  front.ncclGetErrorString = as_word(get_error_string);
+  front.ncclCommInitRank = as_word(comm_init_rank);
+  front.ncclCommInitRankConfig = as_word(comm_init_rank_config);
+  front.ncclCommInitRankScalable = as_word(comm_init_rank_scalable);
+  front.ncclCommInitAll = as_word(comm_init_all);
+  front.ncclCommSplit = as_word(comm_split);
+  front.ncclCommShrink = as_word(comm_shrink);
+  front.ncclCommDestroy = as_word(comm_destroy);
+  front.ncclCommAbort = as_word(comm_abort);
+  front.ncclRedOpDestroy = as_word(red_op_destroy);
+  front.ncclAllReduce = as_word(all_reduce);
+  front.ncclReduce = as_word(reduce);
+  front.ncclBcast = as_word(bcast);
+  front.ncclBroadcast = as_word(broadcast);
+  front.ncclAllGather = as_word(all_gather);
+  front.ncclReduceScatter = as_word(reduce_scatter);
+  front.ncclAlltoAll = as_word(all_to_all);
+  front.ncclGather = as_word(gather);
+  front.ncclScatter = as_word(scatter);
+  front.ncclSend = as_word(send);
+  front.ncclRecv = as_word(recv);
+  front.ncclGroupStart = as_word(group_start);
+  front.ncclGroupEnd = as_word(group_end);
+  front.ncclGroupSimulateEnd = as_word(group_simulate_end);
+}
+
+}  // namespace
+
+const ddl_nccl_table& next() { return originals; }
+
+ncclResult_t no_original(const char* name) {
+  static std::atomic_flag said;
+  bool older = next().ncclCommInitRank != nullptr;
+  if (!said.test_and_set())
+    log_error(Error::sentence(std::string(name) + " cannot be served",
+                              older ? "the NCCL library in this process does not have it"
+                                    : "no NCCL library is loaded in this process",
+                              older ? "run the program with the NCCL it was built for"
+                                    : "link the program with libnccl.so.2, or put it on LD_LIBRARY_PATH"));
+  return ncclSystemError;
+}
+
+ncclResult_t report_exception(const std::exception& error) {
+  log_error(error.what());
+  return ncclInternalError;
+}
+
+}  // namespace ddl::nccl
+
+extern "C" __attribute__((visibility("default"))) int ddl_nccl_front(uint32_t version,
+                                                                     const ddl_nccl_table* next,
+                                                                     ddl_nccl_table* front) {
+  if (version != DDL_FRONT_VERSION) return 0;
+  ddl::nccl::originals = *next;
+  return ddl::nccl::guarded([front] {
+           ddl::nccl::start_report();
+           ddl::nccl::fill(*front);
+           return ncclSuccess;
+         }) == ncclSuccess;
+}

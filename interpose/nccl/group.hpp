@@ -1,0 +1,31 @@
+// Groups of one thread: what is called between the outer ncclGroupStart and ncclGroupEnd is one unit. Calls
+// that move data are recorded and replayed to the original, in their order, at the outer end; so whoever
+// serves them can look at the whole first. The original's group is started lazily: at that replay, or as soon
+// as a call comes that cannot wait (what it points to belongs to the program, or it looks at the current
+// device); from then on the rest of the group goes straight there.
+//
+// What the original would have refused at once, it refuses at the end of the group instead.
+// Thread safety: a group belongs to its thread.
+#pragma once
+
+#include "interpose/nccl/call.hpp"
+
+namespace ddl::nccl {
+
+/// Performs the call, or records it when this thread is in a group.
+ncclResult_t submit(const Call& call) noexcept;
+
+/// Before any other call that has its place in the order of a group: all that was recorded goes first.
+void open_group() noexcept;
+
+bool in_group();
+/// The original writes the new communicator to `created` in its own time, at the end of this group at the
+/// latest.
+void note_created_in_group(ncclComm_t* created, int rank, int size);
+
+// The hooks.
+ncclResult_t group_start();
+ncclResult_t group_end();
+ncclResult_t group_simulate_end(ncclSimInfo_t* info);
+
+}  // namespace ddl::nccl

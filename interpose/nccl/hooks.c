@@ -1,0 +1,101 @@
+/* The shim's hooks of NCCL, generated from nccl_hooks.def. They stand before NCCL's own weak symbols.
+ *
+ * The front is loaded at the first ncclGetUniqueId, ncclCommInit* or ncclGroupStart, which may open a group
+ * of initialisations; or at any function that no library in the process defines. Until then, and where it has
+ * nothing to say, the original is called.
+ *
+ * Hazards, each handled here: libnccl calls some of its own public functions by name, in the program's thread
+ * (depth) and in its own (from_original); a forked child (after_fork); a libnccl loaded with RTLD_LOCAL. */
+#define _GNU_SOURCE
+#include "interpose/nccl/nccl_api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "interpose/shim.h"
+
+static ddl_nccl_table next;
+static ddl_nccl_table front;
+static int front_is_up; /* in this very process, not in forked children */
+static __thread int depth __attribute__((tls_model("initial-exec")));
+static pthread_once_t front_once = PTHREAD_ONCE_INIT;
+static uintptr_t original_begin, original_end; /* where libnccl is mapped */
+
+static int mapping_of(struct dl_phdr_info* info, size_t size, void* inside) {
+  uintptr_t begin = UINTPTR_MAX, end = 0;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    if (at < begin) begin = at;
+    if (at + info->dlpi_phdr[i].p_memsz > end) end = at + info->dlpi_phdr[i].p_memsz;
+  }
+  if ((uintptr_t)inside < begin || (uintptr_t)inside >= end) return 0;
+  __atomic_store_n(&original_begin, begin, __ATOMIC_RELAXED);
+  __atomic_store_n(&original_end, end, __ATOMIC_RELEASE);
+  return 1;
+}
+
+static ddl_function find(ddl_function* slot, const char* name) {
+  ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+  if (found) return found;
+  found = ddl_find_next(name, "libnccl.so");
+  if (found && !__atomic_load_n(&original_end, __ATOMIC_ACQUIRE))
+    dl_iterate_phdr(mapping_of, (void*)(uintptr_t)found);
+  __atomic_store_n(slot, found, __ATOMIC_RELAXED);
+  return found;
+}
+
+static int from_original(const void* caller) {
+  return (uintptr_t)caller < __atomic_load_n(&original_end, __ATOMIC_ACQUIRE) &&
+         (uintptr_t)caller >= __atomic_load_n(&original_begin, __ATOMIC_RELAXED);
+}
+
+static void after_fork(void) { front_is_up = 0; }
+
+static void load_front(void) {
+  void* library = ddl_load_sibling("libddl_nccl.so");
+  ddl_nccl_front_function make =
+      library ? (ddl_nccl_front_function)(uintptr_t)dlsym(library, "ddl_nccl_front") : NULL;
+#define DDL_NCCL_HOOK(result, name, parameters, arguments) find(&next.name, #name);
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+  if (!make || !make(DDL_FRONT_VERSION, &next, &front)) return;
+  pthread_atfork(NULL, NULL, after_fork);
+  __atomic_store_n(&front_is_up, 1, __ATOMIC_RELEASE);
+}
+
+static int begins_use(const char* name) {
+  return strncmp(name, "ncclCommInit", 12) == 0 || strcmp(name, "ncclGetUniqueId") == 0 ||
+         strcmp(name, "ncclGroupStart") == 0;
+}
+
+/* Whom this call goes to. `entered`: the front, until leave(). */
+static ddl_function enter(ddl_function* of_front, ddl_function* of_original, const char* name,
+                          const void* caller, int* entered) {
+  ddl_function found = find(of_original, name); /* before from_original(), which it teaches */
+  if (depth == 0 && !from_original(caller)) {
+    if (!__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && (begins_use(name) || !found))
+      pthread_once(&front_once, load_front);
+    if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && *of_front) {
+      *entered = 1;
+      ++depth;
+      return *of_front;
+    }
+  }
+  if (!found) ddl_no_such_function(name, "NCCL");
+  return found;
+}
+
+static inline void leave(const int* entered) { depth -= *entered; }
+
+#define DDL_NCCL_HOOK(result, name, parameters, arguments)                                            \
+  DDL_EXPORT result name parameters {                                                                 \
+    __attribute__((cleanup(leave))) int entered = 0;                                                  \
+    ddl_function call = enter(&front.name, &next.name, #name, __builtin_return_address(0), &entered); \
+    return ((result(*) parameters)call)arguments;                                                     \
+  }
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK

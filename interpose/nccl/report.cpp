@@ -1,0 +1,157 @@
+// NCCL programs share no channel of ours yet, so the report holds the counts of the one process that writes
+// it: rank 0 of the launcher's job, where there is one, else rank 0 of its largest communicator.
+#include "interpose/nccl/report.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "core/base/env.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/trace/counters.hpp"
+#include "interpose/nccl/comms.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kNotBuilt = "companion mode is not built yet";
+
+// Tells one version of a file from the next.
+struct Stamp {
+  fs::file_time_type time{};
+  std::uintmax_t bytes = 0;
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+Stamp stamp_of(const std::string& file) {
+  std::error_code none;
+  Stamp stamp{fs::last_write_time(file, none), fs::file_size(file, none)};
+  return none ? Stamp{} : stamp;
+}
+
+struct Report {
+  Env env;
+  Counters counters;
+  Stamp before;  // what an earlier job had left there
+  pid_t owner = getpid();
+  std::mutex writing;
+};
+
+Report& report() {
+  static Report* the_report = new Report;  // outlives exit handlers of the program
+  return *the_report;
+}
+
+// "" outside a job.
+std::string rank_of_launcher() {
+  for (const char* name : {"PMIX_RANK", "RANK"})
+    if (std::string rank = foreign_env(name); !rank.empty()) return rank;
+  return "";
+}
+
+bool is_writer() {
+  std::string rank = rank_of_launcher();
+  return rank.empty() ? comm_facts().lowest == 0 : rank == "0";
+}
+
+std::string version() {
+  int code = 0;
+  if (!next().ncclGetVersion || original::ncclGetVersion(&code) != ncclSuccess) return "";
+  int major = code >= 10000 ? code / 10000 : code / 1000, rest = code >= 10000 ? code % 10000 : code % 1000;
+  return fmt::format("{}.{}.{}", major, rest / 100, rest % 100);
+}
+
+std::string path_of_original() {
+  Dl_info found;
+  auto address = reinterpret_cast<void*>(next().ncclCommInitRank);
+  return address && dladdr(address, &found) ? found.dli_fname : "";
+}
+
+// What this job's MPI front wrote, else the beginnings of a report of our own.
+json started_report(const Report& r) {
+  if (stamp_of(r.env.report) != r.before) {
+    std::ifstream file(r.env.report);
+    json found = json::parse(file, nullptr, false);
+    if (found.is_object() && found.contains("collectives")) return found;
+  }
+  json none = json::array();
+  return {{"version", 1},
+          {"ranks", comm_facts().largest},
+          {"engine", false},
+          {"reason", kNotBuilt},
+          {"collectives", none},
+          {"algorithms", none},
+          {"rails", none},
+          {"staging_bytes", 0},
+          {"grid", {{"hosts", none}, {"dims", none}}}};
+}
+
+json with_counts(json text, const Report& r) {
+  json& collectives = text["collectives"];
+  for (std::size_t i = collectives.size(); i-- > 0;)  // those of an earlier writing
+    if (collectives[i].value("name", "").rfind("nccl", 0) == 0) collectives.erase(i);
+  json counted = r.counters.to_json();
+  for (const json& one : counted["collectives"]) collectives.push_back(one);
+  text["nccl"] = {{"version", version()},
+                  {"library", path_of_original()},
+                  {"communicators", comm_facts().created},
+                  {"largest", comm_facts().largest},
+                  {"counted", "the process of rank 0"}};
+  return text;
+}
+
+void at_exit() {
+  if (report().owner == getpid()) write_report();
+}
+
+}  // namespace
+
+void start_report() {
+  Report& r = report();
+  try {
+    r.env = load_env();
+  } catch (const UsageError& error) {
+    std::string rank = rank_of_launcher();
+    if (rank.empty() || rank == "0") log_warning(error.what());
+  }
+  if (r.env.verbose > 0 && (rank_of_launcher().empty() || rank_of_launcher() == "0"))
+    log_info(next().ncclCommInitRank ? fmt::format("NCCL {} of {}: its calls are counted and left to it",
+                                                   version(), path_of_original())
+                                     : "no NCCL library in this process");
+  if (r.env.report.empty()) return;
+  r.before = stamp_of(r.env.report);
+  std::atexit(at_exit);
+}
+
+void count(const Call& call, Nanoseconds time) {
+  if (call.verb == Call::Verb::destroy_op) return;
+  Report& r = report();
+  const char* reason = r.env.enable ? kNotBuilt : "engine is off";
+  r.counters.count_original(name_of(call.verb), reason, bytes_of(call, size_of(call.comm)), time);
+}
+
+void write_report() noexcept {
+  guarded([]() -> ncclResult_t {
+    Report& r = report();
+    std::lock_guard lock(r.writing);
+    if (r.env.report.empty() || comm_facts().created == 0 || !is_writer()) return ncclSuccess;
+    std::string text = with_counts(started_report(r), r).dump(2) + "\n";
+    std::ofstream file(r.env.report);
+    file << text;
+    file.close();
+    if (!file) log_warning(fmt::format("cannot write the report to {}", r.env.report));
+    return ncclSuccess;
+  });
+}
+
+}  // namespace ddl::nccl

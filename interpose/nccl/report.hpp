@@ -1,0 +1,19 @@
+// What was called, how often and why it went where it went; DDL_REPORT as docs/report.md has it. Thread
+// safety: all.
+#pragma once
+
+#include "interpose/nccl/call.hpp"
+
+namespace ddl::nccl {
+
+/// Reads the environment, and sees to it that the report is written when the process ends.
+void start_report();
+
+/// One call that the original took, and the time the program spent in it.
+void count(const Call& call, Nanoseconds time);
+
+/// Into the file that DDL_REPORT names, when this process is the one that writes it; into an MPI report that
+/// this job has left there.
+void write_report() noexcept;
+
+}  // namespace ddl::nccl

@@ -1,0 +1,25 @@
+/* What the hooks of MPI and of NCCL share inside libddl_shim.so. Nothing here is exported. */
+#ifndef DDL_INTERPOSE_SHIM_H
+#define DDL_INTERPOSE_SHIM_H
+
+#include "interpose/front.h"
+
+#define DDL_EXPORT __attribute__((visibility("default")))
+#define DDL_SHIM_LOCAL __attribute__((visibility("hidden")))
+
+/* What the program would have called: the next definition in its own search order; where the library is not
+ * in that (loaded with RTLD_LOCAL, as plugins do), the one of the loaded file whose name starts with
+ * `library`. NULL: there is none. */
+DDL_SHIM_LOCAL ddl_function ddl_find_next(const char* name, const char* library);
+
+/* A sibling of the shim, found beside it; NULL after a warning. */
+DDL_SHIM_LOCAL void* ddl_load_sibling(const char* file);
+
+/* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that
+ * have it. */
+DDL_SHIM_LOCAL void ddl_shim_warn(const char* why);
+
+/* Ends the process as the loader would have done without us. */
+DDL_SHIM_LOCAL _Noreturn void ddl_no_such_function(const char* name, const char* kind);
+
+#endif
