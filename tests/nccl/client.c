@@ -1,0 +1,195 @@
+/* client RANKS processes|threads|all|duplicate|late|version: runs every case, prints a line per rank and what
+ * rank 0's process called; exits with 0 when all is right. */
+#define _GNU_SOURCE
+#include "tests/nccl/client.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { kMostRanks = 16, kMostNames = 32 };
+
+int wrong;
+static int size;
+
+static struct {
+  const char* name;
+  uint64_t calls, bytes;
+} tallied[kMostNames];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void tally(const char* name, uint64_t bytes) {
+  int i = 0;
+  pthread_mutex_lock(&mutex);
+  while (tallied[i].name && strcmp(tallied[i].name, name) != 0) ++i;
+  tallied[i].name = name;
+  ++tallied[i].calls;
+  tallied[i].bytes += bytes;
+  pthread_mutex_unlock(&mutex);
+}
+
+void print_tally(void) {
+  for (int i = 0; tallied[i].name; ++i)
+    printf("tally %s %llu %llu\n", tallied[i].name, (unsigned long long)tallied[i].calls,
+           (unsigned long long)tallied[i].bytes);
+}
+
+void check(int right, const char* what) {
+  if (right) return;
+  if (__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED) < 10) fprintf(stderr, "client: wrong: %s\n", what);
+}
+
+void expect(const char* what, int got, int wanted) {
+  if (got == wanted) return;
+  if (__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED) < 10)
+    fprintf(stderr, "client: %s: %s instead of %s (%s)\n", what, ncclGetErrorString((ncclResult_t)got),
+            ncclGetErrorString((ncclResult_t)wanted), ncclGetLastError(NULL));
+}
+
+double value(int rank, size_t i) { return rank < 0 ? -1 : (double)((rank + 1) * 64 + (int)(i % 61)); }
+
+double* values(int rank, size_t n) {
+  double* made = malloc((n + 1) * sizeof *made);
+  for (size_t i = 0; i < n; ++i) made[i] = value(rank, i);
+  return made;
+}
+
+uint64_t hash(uint64_t so_far, const void* data, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) so_far = (so_far ^ ((const unsigned char*)data)[i]) * 1099511628211u;
+  return so_far;
+}
+
+/* Where the ranks of one machine find the id. */
+struct board {
+  ncclUniqueId id;
+  int ready;
+};
+static struct board* board;
+
+static void one_rank(int rank) {
+  ncclComm_t comm = NULL;
+  if (rank == 0) {
+    expect("ncclGetUniqueId", ncclGetUniqueId(&board->id), ncclSuccess);
+    __atomic_store_n(&board->ready, 1, __ATOMIC_RELEASE);
+  }
+  while (!__atomic_load_n(&board->ready, __ATOMIC_ACQUIRE)) usleep(1000);
+  expect("ncclCommInitRank", ncclCommInitRank(&comm, size, board->id, rank), ncclSuccess);
+  if (!comm) return;
+  printf("rank %d: %016llx\n", rank, (unsigned long long)all_cases(comm));
+  expect("ncclCommFinalize", ncclCommFinalize(comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(comm), ncclSuccess);
+}
+
+static int processes(void) {
+  int bad = 0, status;
+  for (int rank = 0; rank < size; ++rank) {
+    if (fork() != 0) continue;
+    one_rank(rank);
+    if (rank == 0) print_tally();
+    exit(wrong ? 1 : 0);
+  }
+  for (int rank = 0; rank < size; ++rank)
+    if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++bad;
+  return bad;
+}
+
+static void* rank_thread(void* rank) { return one_rank((int)(intptr_t)rank), NULL; }
+
+static void threads(void) {
+  pthread_t running[kMostRanks];
+  for (int rank = 0; rank < size; ++rank)
+    pthread_create(running + rank, NULL, rank_thread, (void*)(intptr_t)rank);
+  for (int rank = 0; rank < size; ++rank) pthread_join(running[rank], NULL);
+  print_tally();
+}
+
+/* One thread drives all communicators, `made` in a group or by ncclCommInitAll, with a group around each
+ * call. */
+static void one_thread(ncclComm_t* comms) {
+  double* data[kMostRanks];
+  double sum = 0;
+  for (int r = 0; r < size; ++r) data[r] = values(r, 5000);
+  for (int round = 0; round < 3; ++round) {
+    expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < size; ++r)
+      CALL(ncclAllReduce, 40000, data[r], data[r], 5000, ncclFloat64, round ? ncclMax : ncclSum, comms[r],
+           NULL);
+    expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  }
+  for (int r = 0; r < size; ++r) sum += value(r, 11);
+  for (int r = 0; r < size; ++r) check(data[r][11] == sum, "a sum of one thread's communicators");
+  printf("all: %016llx\n", (unsigned long long)hash(1, data[0], 40000));
+  for (int r = 0; r < size; ++r) expect("ncclCommDestroy", ncclCommDestroy(comms[r]), ncclSuccess);
+  for (int r = 0; r < size; ++r) free(data[r]);
+}
+
+static void all(void) {
+  ncclComm_t comms[kMostRanks] = {NULL};
+  ncclUniqueId id;
+  expect("ncclCommInitAll", ncclCommInitAll(comms, size, NULL), ncclSuccess);
+  one_thread(comms);
+  expect("ncclGetUniqueId", ncclGetUniqueId(&id), ncclSuccess);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < size; ++r) expect("init", ncclCommInitRank(comms + r, size, id, r), ncclSuccess);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  one_thread(comms);
+  print_tally();
+}
+
+/* Two ranks on one device: refused, with a reason. */
+static void duplicate(void) {
+  ncclComm_t comms[kMostRanks] = {NULL};
+  int devices[kMostRanks] = {0};
+  expect("duplicate", ncclCommInitAll(comms, size, devices), ncclInvalidUsage);
+  printf("%s\n", ncclGetLastError(NULL));
+}
+
+/* A nonblocking communicator: in progress until it is ready. */
+static void late(void) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclUniqueId id;
+  ncclResult_t state = ncclInProgress;
+  double in[3] = {1, 2, 3};
+  config.blocking = 0;
+  expect("ncclGetUniqueId", ncclGetUniqueId(&id), ncclSuccess);
+  expect("nonblocking", ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
+  while (state == ncclInProgress) {
+    expect("ncclCommGetAsyncError", ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    sched_yield();
+  }
+  expect("state", state, ncclSuccess);
+  CALL(ncclAllReduce, 24, in, in, 3, ncclFloat64, ncclSum, comm, NULL);
+  check(in[2] == 3, "a sum of one");
+  expect("ncclCommDestroy", ncclCommDestroy(comm), ncclSuccess);
+  print_tally();
+}
+
+static void version(void) {
+  int code = 0;
+  ncclUniqueId id;
+  expect("before", ncclGetVersion(&code), ncclSuccess);
+  printf("version %d\n", code);
+  expect("ncclGetUniqueId", ncclGetUniqueId(&id), ncclSuccess);
+  expect("after", ncclGetVersion(&code), ncclSuccess);
+  printf("version %d\n", code);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  size = atoi(argv[1]);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (strcmp(argv[2], "processes") == 0) return processes();
+  if (strcmp(argv[2], "threads") == 0) threads();
+  if (strcmp(argv[2], "all") == 0) all();
+  if (strcmp(argv[2], "duplicate") == 0) duplicate();
+  if (strcmp(argv[2], "late") == 0) late();
+  if (strcmp(argv[2], "version") == 0) version();
+  return wrong ? 1 : 0;
+}
