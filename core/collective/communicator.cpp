@@ -89,7 +89,8 @@ bool Communicator::advance() {
       if (!step) break;
       continue;
     }
-    one_shot_turn_ += operation.prepared().is_one_shot;
+    // A call without elements has heard from nobody: it does not count.
+    one_shot_turn_ += operation.prepared().is_one_shot && operation.call().count > 0;
     queue_.pop_front();
     moved = true;
     if (!queue_.empty()) take_early();

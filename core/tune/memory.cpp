@@ -56,6 +56,10 @@ Lesson lesson_from(const json& entry) {
   return lesson;
 }
 
+bool is_about_the_same(const Lesson& a, const Lesson& b) {
+  return a.grid == b.grid && a.size_class == b.size_class;
+}
+
 json parse(const std::string& text) {
   json file = json::parse(text, nullptr, false);
   bool right = file.is_object() && file.value("ddl_tuning", json()) == kVersion &&
@@ -87,36 +91,33 @@ std::string TuneMemory::read(const std::string& text) {
     return error.what();
   }
   std::lock_guard lock(mutex_);
-  lessons_ = std::move(lessons);
+  read_ = std::move(lessons);
   return {};
 }
 
 std::optional<Lesson> TuneMemory::find(const std::string& grid, Bytes size_class) const {
   std::lock_guard lock(mutex_);
-  for (const Lesson& lesson : lessons_)
+  for (const Lesson& lesson : read_)
     if (lesson.grid == grid && lesson.size_class == size_class) return lesson;
   return std::nullopt;
 }
 
 std::vector<double> TuneMemory::rail_rates(const std::string& grid) const {
   std::lock_guard lock(mutex_);
-  for (const Lesson& lesson : lessons_)
+  for (const Lesson& lesson : read_)
     if (lesson.grid == grid && !lesson.rail_rates.empty()) return lesson.rail_rates;
   return {};
 }
 
 void TuneMemory::learn(Lesson lesson) {
   std::lock_guard lock(mutex_);
-  std::erase_if(lessons_, [&](const Lesson& old) {
-    return old.grid == lesson.grid && old.size_class == lesson.size_class;
-  });
-  lessons_.push_back(std::move(lesson));
-  news_ = true;
+  std::erase_if(learned_, [&](const Lesson& old) { return is_about_the_same(old, lesson); });
+  learned_.push_back(std::move(lesson));
 }
 
 bool TuneMemory::has_news() const {
   std::lock_guard lock(mutex_);
-  return news_;
+  return !learned_.empty();
 }
 
 std::string TuneMemory::write(const std::string& text) const {
@@ -124,7 +125,11 @@ std::string TuneMemory::write(const std::string& text) const {
   if (file.is_null()) file = {{"ddl_tuning", kVersion}, {"machines", json::object()}};
   std::lock_guard lock(mutex_);
   json& entries = file["machines"][machine_] = json::array();
-  for (const Lesson& lesson : lessons_) entries.push_back(to_json(lesson));
+  for (const Lesson& old : read_)
+    if (std::none_of(learned_.begin(), learned_.end(),
+                     [&](const Lesson& lesson) { return is_about_the_same(old, lesson); }))
+      entries.push_back(to_json(old));
+  for (const Lesson& lesson : learned_) entries.push_back(to_json(lesson));
   return file.dump(1) + "\n";
 }
 

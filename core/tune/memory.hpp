@@ -38,6 +38,8 @@ class TuneMemory {
   /// Takes the lessons for this machine from the text of a cache file. Returns what is wrong with it, "" when
   /// nothing; then nothing was taken.
   std::string read(const std::string& text);
+  /// Finds what was read, never what was learned since: that may differ from rank to rank, as communicators
+  /// with equal grids have other members, and ranks that decide differently wait for each other for ever.
   std::optional<Lesson> find(const std::string& grid, Bytes size_class) const;
   /// Of any lesson of that grid; empty when there is none.
   std::vector<double> rail_rates(const std::string& grid) const;
@@ -49,8 +51,7 @@ class TuneMemory {
  private:
   std::string machine_;
   mutable std::mutex mutex_;
-  std::vector<Lesson> lessons_;
-  bool news_ = false;
+  std::vector<Lesson> read_, learned_;
 };
 
 }  // namespace ddl

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
@@ -38,10 +39,18 @@ std::uint64_t hash_of(std::span<const HostIndex> hosts) {
   return hash;
 }
 
-// What an operation's rail times are about.
-Bytes timed_bytes(const PreparedPlan& prepared) {
-  return std::min<Bytes>(prepared.size_class,
-                         prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
+// What the rail times of an operation of that size are about.
+Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
+  return std::min<Bytes>(bytes, prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
+}
+
+// A cache file may have been written by anybody.
+bool is_sane(const PlanChoice& choice, LaneId rails) {
+  constexpr int kMostWindow = 64;
+  constexpr Bytes kMostSegment = 64 << 20;
+  return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
+         choice.segment <= kMostSegment && !choice.share.empty() && choice.share.size() <= rails &&
+         std::all_of(choice.rail.begin(), choice.rail.end(), [&](LaneId rail) { return rail < rails; });
 }
 
 }  // namespace
@@ -64,7 +73,9 @@ Selection::Selection(Engine& engine, Communicator& communicator, const TuneSetti
   Machine machine = communicator.limits().machine;
   machine.rail_rate = memory.rail_rates(grid_);
   rails_known_ = machine.rail_rate.size() == communicator.limits().rails;
-  if (rails_known_) engine.learn(communicator, machine);
+  if (!rails_known_) return;
+  measured_rates_ = machine.rail_rate;
+  engine.learn(communicator, machine);
 }
 
 Selection::SizeClass& Selection::class_of(const Call& call) {
@@ -109,8 +120,10 @@ void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Cand
 }
 
 bool Selection::can_measure_rails(const PreparedPlan& prepared) const {
+  const std::vector<std::uint32_t>& share = prepared.choice.share;
   return !rails_known_ && prepared.plan.lanes == communicator_.limits().rails &&
-         timed_bytes(prepared) >= kMeasuresRails;
+         std::find(share.begin(), share.end(), 0u) == share.end() &&
+         timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
 }
 
 PlanChoice Selection::ring_choice(Bytes bytes) const {
@@ -132,7 +145,9 @@ bool Selection::recall(SizeClass& of_class, Bytes bytes) {
     return true;
   }
   try {
-    if (staging_need(communicator_.grid(), lesson->choice) > communicator_.limits().staging) return false;
+    const PlanLimits& limits = communicator_.limits();
+    if (!is_sane(lesson->choice, limits.rails)) return false;
+    if (staging_need(communicator_.grid(), lesson->choice) > limits.staging) return false;
     of_class.settled.plan = &engine_.prepare(communicator_, lesson->choice, bytes);
   } catch (const std::exception&) {
     return false;  // of another version of the planner: measure anew
@@ -174,24 +189,31 @@ void Selection::agree(SizeClass& of_class, const Call& call) {
   bool had_rails = !tuner.rail_times().empty();
   reduce(tuner.times(), tuner.reduction());
   tuner.agreed();
-  if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class);
+  if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class, call.bytes());
   settle(of_class, call.bytes());
   if (tuner.settled()) of_class.tuner.reset();
 }
 
-// Rails with equal shares that finish at different times tell how to share better; that holds for all sizes,
-// so that every class is prepared anew.
-void Selection::learn_rails(const SizeClass& of_class) {
+// When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
+// prepared anew.
+void Selection::learn_rails(const SizeClass& of_class, Bytes bytes) {
   Machine machine = communicator_.limits().machine;
+  const PreparedPlan& plan = *of_class.settled.plan;
   const Grid& grid = communicator_.grid();
   double hosts = 1;
   for (int d = 0; d < grid.dimensions(); ++d)
     if (grid.dimension(d).fabric == Fabric::wire) hosts *= grid.fanout(d);
-  auto timed = static_cast<double>(timed_bytes(*of_class.settled.plan));
-  double on_each_rail = 2 * (hosts - 1) / hosts * timed / communicator_.limits().rails;
-  machine.rail_rate.clear();
-  for (std::int64_t time : of_class.tuner->rail_times())
-    machine.rail_rate.push_back(1e9 * on_each_rail / static_cast<double>(std::max<std::int64_t>(time, 1)));
+  double on_all_rails = 2 * (hosts - 1) / hosts * static_cast<double>(timed_bytes(plan, bytes));
+  const std::vector<std::uint32_t>& share = plan.choice.share;
+  double parts = std::accumulate(share.begin(), share.end(), 0.0);
+  std::span<const std::int64_t> times = of_class.tuner->rail_times();
+  machine.rail_rate.assign(times.size(), 0);
+  for (std::size_t lane = 0; lane < share.size(); ++lane) {
+    std::size_t rail = plan.choice.rail.empty() ? lane : plan.choice.rail[lane];
+    auto seconds = 1e-9 * static_cast<double>(std::max<std::int64_t>(times[rail], 1));
+    machine.rail_rate[rail] = on_all_rails * share[lane] / parts / seconds;
+  }
+  measured_rates_ = machine.rail_rate;
   if (settings_.options.dbg_level > 0 && communicator_.spec().me == 0)
     for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
   rails_known_ = true;
@@ -204,7 +226,7 @@ void Selection::settle(SizeClass& of_class, Bytes bytes) {
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
   memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.plans[best]->choice,
-                 communicator_.limits().machine.rail_rate, static_cast<double>(tuner.best_time()) * 1e-3});
+                 measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});
 }
 
 // Nobody leaves before all have come.

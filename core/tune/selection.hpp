@@ -62,7 +62,7 @@ class Selection {
   void agree(SizeClass& of_class, const Call& call);
   void settle(SizeClass& of_class, Bytes bytes);
   bool can_measure_rails(const PreparedPlan& prepared) const;
-  void learn_rails(const SizeClass& of_class);
+  void learn_rails(const SizeClass& of_class, Bytes bytes);
   void meet(Call& call);
   void reduce(std::span<std::int64_t> numbers, Op op);
   void dump(const Call& call, Nanoseconds time, const Operation* operation);
@@ -73,6 +73,7 @@ class Selection {
   TuneMemory& memory_;
   std::string grid_;  // its name in the memory
   bool rails_known_ = false;
+  std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated
   std::array<SizeClass, 64> classes_;
   Dump dump_;                // of the blocking calls since the last one was printed
   std::uint64_t calls_ = 0;  // that were

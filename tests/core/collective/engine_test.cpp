@@ -159,6 +159,32 @@ TEST(Engine, EveryTypeAndOperationGivesTheSameBitsOnEveryRank) {
     }
 }
 
+// One-shot operations use two blocks in turn, because who has finished one has heard from everybody.
+TEST(Engine, ACallWithoutElementsDoesNotTakeABlocksTurn) {
+  constexpr std::size_t kCount = 1000;
+  VirtualJob job({0, 0, 0});
+  auto world = job.create(1, everybody(job.size()));
+  std::vector<std::vector<float>> in, out(3, std::vector<float>(kCount));
+  for (Rank rank = 0; rank < 3; ++rank) in.push_back(shares(rank, kCount, 1));
+  auto start = [&](Rank rank, const std::vector<float>& from, std::vector<float>& to, std::size_t count) {
+    return job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
+                                  {from.data(), to.data(), count, DType::float32, Op::sum});
+  };
+  Operation* a = start(0, in[0], out[0], kCount);
+  Operation* late = start(1, in[1], out[1], kCount);
+  ASSERT_TRUE(a->prepared().is_one_shot);
+  job.engine(1).progress();  // rank 1 holds rank 0's share and waits for that of rank 2
+  start(2, in[2], out[2], kCount);
+  job.engine(0).progress();
+  ASSERT_TRUE(a->done() && !late->done());
+  std::vector<float> nothing, other = shares(7, kCount, 2), unused(kCount);
+  EXPECT_TRUE(start(0, nothing, nothing, 0)->done());
+  start(0, other, unused, kCount);
+  for (int i = 0; i < 100 && !late->done(); ++i) job.engine(1).progress();
+  ASSERT_TRUE(late->done());
+  expect_sum(out[1], {0, 1, 2}, 1);
+}
+
 TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   VirtualJob job({0, 0});
   std::vector<float> in0 = shares(0, 5000, 1), in1 = shares(1, 5000, 1), out0(5000), out1(5000);

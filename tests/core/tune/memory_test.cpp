@@ -39,6 +39,21 @@ TEST(TuneMemory, WhatOneJobWroteTheNextOneFinds) {
   EXPECT_FALSE(second.find("another grid", 4096));
 }
 
+TEST(TuneMemory, WhatWasLearnedSinceIsForTheNextJob) {
+  TuneMemory first("machine"), second("machine");
+  first.learn(lesson(64));
+  EXPECT_FALSE(first.find("2 local x 4 hosts", 64)) << "other communicators of this job may know otherwise";
+  EXPECT_TRUE(first.rail_rates("2 local x 4 hosts").empty());
+  ASSERT_EQ(second.read(first.write("")), "");
+  Lesson better = lesson(64);
+  better.microseconds = 3;
+  second.learn(better);
+  EXPECT_EQ(second.find("2 local x 4 hosts", 64)->microseconds, 12.5);
+  TuneMemory third("machine");
+  ASSERT_EQ(third.read(second.write("")), "");
+  EXPECT_EQ(third.find("2 local x 4 hosts", 64)->microseconds, 3);
+}
+
 TEST(TuneMemory, OtherMachinesAreKeptAndNotUsed) {
   TuneMemory first("one"), second("two"), third("one");
   first.learn(lesson(64));
