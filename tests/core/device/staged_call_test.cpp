@@ -302,23 +302,25 @@ TEST_F(StagedCallTest, AbortLetsAStreamGoThatWaitsForWorkThatNeverEnds) {
   EXPECT_EQ(calls.failure(), "the program said so");
 }
 
-TEST_F(StagedCallTest, ShutDownAfterAnAbortLeavesWhatAStreamMayStillUse) {
-  cuda::Stream on = stream();
-  cuda::DevicePointer at = buffer(16384);
-  auto calls = std::make_unique<StagedCalls>(cuda_, context_, [] {
+TEST_F(StagedCallTest, ShutDownLeavesWhatAHeldUpStreamMayStillUse) {
+  for (const char* refused : {"", "cuMemcpyDtoHAsync", "cuStreamWaitValue32"}) {  // or an abort alone
     StagedOptions options = small();
     options.patience = 1'000'000;
-    return options;
-  }());
-  Obstacle obstacle(cuda_, on);
-  ASSERT_EQ(calls->submit({at, at, 16384}, on, twice), Submitted::kEnqueued);
-  calls->abort("the program said so");
-  ::testing::internal::CaptureStderr();
-  calls.reset();
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find("a stream does not come to an end"),
-            std::string::npos);
-  obstacle.remove();
-  ok(cuda_.stream_synchronize(on));  // into memory that is still there
+    auto calls = std::make_unique<StagedCalls>(cuda_, context_, options);
+    cuda::Stream on = stream();
+    cuda::DevicePointer at = buffer(16384);
+    Obstacle obstacle(cuda_, on);
+    fail(refused, *refused ? 2 : 0, cuda::kOutOfMemory);
+    EXPECT_EQ(calls->submit({at, at, 16384}, on, twice),
+              *refused ? Submitted::kFailed : Submitted::kEnqueued);
+    calls->abort("the program said so");
+    ::testing::internal::CaptureStderr();
+    calls.reset();
+    EXPECT_NE(::testing::internal::GetCapturedStderr().find("a stream does not come to an end"),
+              std::string::npos);
+    obstacle.remove();
+    ok(cuda_.stream_synchronize(on));  // into memory that is still there
+  }
 }
 
 TEST_F(StagedCallTest, ShutDownWaitsForWhatWasSubmitted) {
