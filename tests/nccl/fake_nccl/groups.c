@@ -92,7 +92,11 @@ static ncclResult_t start_unit(struct unit* unit, cudaStream_t stream) {
   int (*launch)(cudaStream_t, void (*)(void*), void*) =
       (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("cuLaunchHostFunc");
   if (!launch) return run(unit);
-  return launch(stream, run_on_stream, unit) == 0 ? ncclSuccess : ncclUnhandledCudaError;
+  if (launch(stream, run_on_stream, unit) == 0) return ncclSuccess;
+  fake_begin_turn(unit->comm, unit->ticket); /* nobody may wait for what will not run */
+  fake_end_turn(unit->comm);
+  free(unit);
+  return ncclUnhandledCudaError;
 }
 
 static ncclResult_t check(const struct call* call) {
