@@ -99,8 +99,7 @@ std::string find_hosts(const std::vector<Card>& cards, Census& census) {
   }
   std::map<std::string, HostIndex> known;
   for (const Card& card : cards) {
-    auto [host, is_new] = known.try_emplace(card.host + '\n' + card.boot_id + '\n' + card.ipc,
-                                            static_cast<HostIndex>(known.size()));
+    auto [host, is_new] = known.try_emplace(text_of(card), static_cast<HostIndex>(known.size()));
     if (is_new) census.host_names.push_back(card.host);
     census.host_of_rank.push_back(host->second);
   }

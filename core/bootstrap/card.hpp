@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/bootstrap/host_identity.hpp"
 
 namespace ddl {
 
@@ -26,10 +27,9 @@ struct IdleRail {
   bool asked = false;                     // DDL_RAILS names it
 };
 
-struct Card {
+struct Card : HostIdentity {
   int version = kWireVersion;
   std::string trouble;              // why this rank cannot take part; "" when it can
-  std::string host, boot_id, ipc;   // same host = all three equal
   int pid = 0, fd = -1, bell = -1;  // of its region
   std::uint64_t nonce = 0;
   std::vector<int> cpus;  // it may run on

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "core/base/error.hpp"
+#include "core/bootstrap/host_identity.hpp"
 #include "core/topology/nics.hpp"
 
 namespace ddl {
@@ -144,11 +144,9 @@ std::vector<RendezvousAddress> RendezvousId::places() const {
 }
 
 std::uint64_t loopback_realm() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat network {};
   ::stat("/proc/self/ns/net", &network);
-  return hash_of(fmt::format("{} {}", boot, network.st_ino));
+  return hash_of(fmt::format("{} {}", host_identity().boot_id, network.st_ino));
 }
 
 std::vector<RendezvousAddress> reachable_addresses(const std::vector<std::string>& wanted) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,24 +18,6 @@
 
 namespace ddl {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
-std::string ipc_namespace() {
-  struct stat info {};
-  return ::stat("/proc/self/ns/ipc", &info) == 0 ? std::to_string(info.st_ino) : "";
-}
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
@@ -67,9 +48,7 @@ Job::~Job() {
 
 Card Job::make_card(const std::string& trouble, bool progress_hook) {
   Card card;
-  card.host = host_name();
-  card.boot_id = boot_id();
-  card.ipc = ipc_namespace();
+  static_cast<HostIdentity&>(card) = host_identity();
   card.cpus = allowed_cpus();
   card.numa_node = numa_node_of(card.cpus);
   card.fake_hosts = env_.fake_hosts;
