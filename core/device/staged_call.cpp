@@ -111,6 +111,7 @@ struct StagedCalls::State {
   bool take_out(const Call& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
   cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
+  cuda::Result launch(cuda::Stream stream, void (*function)(void*), const FlagStep& what);
 
   void pin();
   void unpin();
@@ -310,17 +311,19 @@ bool StagedCalls::State::take_out(const Call& call, std::uint64_t index, cuda::S
 cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
   if (options.ordering == FlagOrdering::kStreamMemoryOperations)
     return driver.stream_write_value(stream, flag.on_device, value, cuda::kWriteValueDefault);
-  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
-  cuda::Result result = driver.launch_host_function(stream, raise_flag, step.get());
-  if (result == cuda::kSuccess) step.release();
-  return result;
+  return launch(stream, raise_flag, {flag, value});
 }
 
 cuda::Result StagedCalls::State::wait(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
   if (options.ordering == FlagOrdering::kStreamMemoryOperations)
     return driver.stream_wait_value(stream, flag.on_device, value, cuda::kWaitValueGreaterOrEqual);
-  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
-  cuda::Result result = driver.launch_host_function(stream, wait_for_flag, step.get());
+  return launch(stream, wait_for_flag, {flag, value});
+}
+
+// The function owns its step once it is launched.
+cuda::Result StagedCalls::State::launch(cuda::Stream stream, void (*function)(void*), const FlagStep& what) {
+  auto step = std::make_unique<FlagStep>(what);
+  cuda::Result result = driver.launch_host_function(stream, function, step.get());
   if (result == cuda::kSuccess) step.release();
   return result;
 }
