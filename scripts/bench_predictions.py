@@ -3,7 +3,6 @@
 Measured with DDL_DETERMINISTIC=1, so that the plan is the one the model chose and nothing is tuned. The model is told
 neither this machine's memory nor the rates of its rails: it assumes what --explain prints.
 """
-import argparse
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench_table import KIB, MIB, Work, medians, placement, run_script
+from bench_table import KIB, MIB, Work, medians, parse_options, placement, run_script
 
 WORKS = [
     Work("2 ranks, one host", 2, [(4 * KIB, 256 * MIB, 16)], [], []),
@@ -57,11 +56,7 @@ def measured(bin_folder, work, reps, files):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--reps", type=int, default=3)
-    options = parser.parse_args()
+    options = parse_options()
     bin_folder = os.path.abspath(f"{options.build}/bin")
     print("| work | bytes | predicted us | measured us | measured / predicted | plan |\n|---|---:|---:|---:|---:|---|")
     for work in WORKS:

@@ -187,12 +187,16 @@ def details(work, times, rate):
         print(f"| {size} | " + " | ".join(f"{times[who].get(size, float('nan')):.1f}" for who in times) + " |")
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--reps", type=int, default=3)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
     bench = Bench(options)
     done = []
     print("| work | size | best peer / ours, geometric mean (range) | ours / limit | target |\n|---|---|---|---|---|")
