@@ -1,29 +1,49 @@
 // One collective call as a value: what the program asked for.
+//
+// Buffers are made of blocks of `count` elements. With P ranks:
+//
+//                     in         out        in place where
+//   all-reduce        1          1          in == out
+//   broadcast         1 (root)   1          in == out
+//   reduce            1          1 (root)   in == out
+//   all-gather        1          P          in == out + own block
+//   reduce-scatter    P          1          out == in + own block
+//   gather            1          P (root)   in == out + own block
+//   scatter           P (root)   1          out == in + own block
+//   all-to-all        P          P          never
+//   send              1          0
+//   receive           0          1
+//
+// A buffer that has no blocks on a rank may be null there. Otherwise `in` and `out` must not overlap.
 #pragma once
 
 #include <string>
 
 #include "core/base/types.hpp"
+#include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 
 namespace ddl {
 
-/// An all-reduce of `count` elements. `in` may be `out` (in place), but must not overlap it otherwise.
 struct Call {
   const void* in;
   void* out;
-  Elements count;
+  Elements count;  // of one block
   DType type;
-  Op op;
+  Op op;                        // where the kind computes
   const char* collective = "";  // its name in the report, a literal
   Nanoseconds began = 0;        // when the program made it
+  Kind kind = Kind::all_reduce;
+  Rank root = 0;  // where the kind has one; send, receive: the other rank
 
+  Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
+  /// Of one block.
   Bytes bytes() const { return count * size_of(type); }
 };
 
 /// Equal on all ranks of a right program; travels in every message.
 Fingerprint fingerprint_of(const Call& call);
-/// For people: "all-reduce of 100 float32, sum".
+/// For people: "all-reduce of 100 float32, sum", "broadcast of 100 float32 from rank 3".
 std::string describe(const Call& call);
 
 }  // namespace ddl

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
 
@@ -98,6 +99,8 @@ void Engine::time_dimensions(Communicator& communicator) {
 }
 
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
+  if (call.kind != Kind::all_reduce)
+    throw Error(fmt::format("the engine has no plan for a {}", describe(call)));
   std::lock_guard lock(mutex_);
   bool was_idle = communicator.idle();
   Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call.bytes()));
