@@ -246,4 +246,15 @@ std::byte* Communicator::claim(const Step& step, const Header& header, Bytes byt
   return fabrics_.local->claim(claimed_) ? payload : nullptr;
 }
 
+std::byte* Communicator::claim_answer(const Step& step, const Header& header, const View& asked) {
+  std::byte* block = SharedMemoryTransport::block_to_return(asked);
+  if (!block) return nullptr;
+  claimed_ = addressed(step, header);
+  claimed_.block = block;
+  claimed_.reuse = Reuse::by_receiver;
+  std::byte* payload = SharedMemoryTransport::payload_of(block);
+  claimed_.payload = {payload, asked.bytes()};
+  return fabrics_.local->claim(claimed_) ? payload : nullptr;
+}
+
 }  // namespace ddl

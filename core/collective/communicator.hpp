@@ -82,6 +82,7 @@ class Communicator : public Outlet {
   bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
             std::uint32_t& unfinished) override;
   std::byte* claim(const Step& step, const Header& header, Bytes bytes) override;
+  std::byte* claim_answer(const Step& step, const Header& header, const View& asked) override;
   void post() override { fabrics_.local->post(claimed_); }
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 

@@ -12,9 +12,11 @@ namespace {
 
 constexpr Bytes kPiece = 8 << 10;  // stays in the first-level cache between its making and its copying
 // What comes from memory and goes there is fetched one piece ahead, while the piece before is written. 64 MiB
-// of two ranks: 1 KiB 10.5 ms, 4 KiB 11.3 ms, 8 KiB without fetching ahead 11.4 ms. The bound: every byte
-// misses the second-level cache four times (own and peer's read, block and result written), and a core has 48
-// such misses under way, of some 105 ns each: 9.2 ms. Peer's read through process_vm_readv: no better.
+// of two ranks: 1 KiB 9.7 ms, 256 bytes 10.4 ms, 8 KiB without fetching ahead 2 ms more. The bound: a core
+// has 48 misses of its second-level cache under way, of some 105 ns each, and with a block of its own for the
+// result every byte misses it four times (own and peer's read, block and result written): 9.2 ms. An answer
+// in the block that was asked in (Reuse::by_receiver) leaves three; fetched for writing, its lines go to and
+// fro between two ranks without being asked for twice. Peer's read through process_vm_readv: no better.
 constexpr Bytes kStreamedPiece = 1 << 10;
 constexpr Bytes kLine = 64;
 
@@ -22,6 +24,11 @@ template <int kWrites>
 void fetch(const void* from, Bytes bytes) {
   for (Bytes at = 0; at < bytes; at += kLine)
     __builtin_prefetch(static_cast<const std::byte*>(from) + at, kWrites);
+}
+
+// A first piece that ends with a line of the output, so that all others have only whole ones.
+Bytes to_line_end(const std::byte* out) {
+  return kStreamedPiece - reinterpret_cast<std::uintptr_t>(out) % kLine;
 }
 
 void step_on(const Landing& l, Bytes bytes) {
@@ -45,15 +52,16 @@ void fold_cached(const Landing& l) {
 void fold_streamed(const Landing& l) {
   alignas(kLine) std::array<std::byte, kStreamedPiece> piece;
   Bytes element = size_of(l.type), done = 0;
-  // The first piece ends with a line of the output, so that all others have only whole ones.
-  Bytes size = kStreamedPiece - reinterpret_cast<std::uintptr_t>(l.out) % kLine / element * element;
+  Bytes size = to_line_end(l.out) / element * element;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
     n = std::min<Elements>(left, std::exchange(size, kStreamedPiece) / element);
     reduce(l.type, l.op, piece.data(), l.sources, n);
     step_on(l, n * element);
-    for (const void* source : l.sources) fetch<0>(source, kStreamedPiece);
+    const std::byte* next = l.forward ? l.forward + done + n * element : nullptr;
+    for (const void* source : l.sources)
+      if (source != next) fetch<0>(source, kStreamedPiece);
     if (l.forward) {
-      fetch<1>(l.forward + done + n * element, kStreamedPiece);
+      fetch<1>(next, kStreamedPiece);
       stream_and_keep(l.out + done, l.forward + done, piece.data(), n * element);
     } else {
       stream(l.out + done, piece.data(), n * element);
@@ -62,11 +70,23 @@ void fold_streamed(const Landing& l) {
   }
 }
 
+// Fetched for writing, so that the next payload that is put there finds the lines its own.
+void stream_and_take(std::byte* to, const std::byte* from, Bytes bytes) {
+  Bytes size = to_line_end(to);
+  for (Bytes done = 0, n = 0; done < bytes; done += n) {
+    n = std::min(bytes - done, std::exchange(size, kStreamedPiece));
+    fetch<1>(from + done + n, kStreamedPiece);
+    stream(to + done, from + done, n);
+  }
+}
+
 void copy_on(const Landing& l) {
   auto* from = static_cast<const std::byte*>(l.sources[0]);
   Bytes bytes = l.count * size_of(l.type);
   if (from == l.out) {  // it arrived at its place
     if (l.forward) std::memcpy(l.forward, from, bytes);
+  } else if (l.store == Store::streamed && l.lines == Lines::taken && !l.forward) {
+    stream_and_take(l.out, from, bytes);
   } else if (l.store == Store::streamed) {
     l.forward ? stream_and_keep(l.out, l.forward, from, bytes) : stream(l.out, from, bytes);
   } else if (!l.forward) {
@@ -81,6 +101,15 @@ void copy_on(const Landing& l) {
 }
 
 }  // namespace
+
+void stage(std::byte* block, const std::byte* from, Bytes bytes) {
+  for (Bytes done = 0, n = 0; done < bytes; done += n) {
+    n = std::min(bytes - done, kStreamedPiece);
+    fetch<0>(from + done + n, kStreamedPiece);
+    fetch<1>(block + done + n, kStreamedPiece);
+    std::memcpy(block + done, from + done, n);
+  }
+}
 
 void land(const Landing& l) {
   if (l.sources.size() == 1) {

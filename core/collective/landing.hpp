@@ -1,4 +1,5 @@
-// Landing: what has arrived becomes part of the result, in one pass over the memory.
+// Landing: what has arrived becomes part of the result, in one pass over the memory. And its counterpart, the
+// staging of what others will read.
 #pragma once
 
 #include <span>
@@ -10,18 +11,27 @@ namespace ddl {
 
 enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
 
+/// Who owns the cache lines of what arrived: whoever wrote them last and reads them again, or this rank from
+/// now on, which will write over them.
+enum class Lines : std::uint8_t { shared, taken };
+
 struct Landing {
   DType type;
   Op op;
   std::span<const void*> sources;  // folded in this order; one: copied. Used up by land().
   std::byte* out;                  // may be one of the sources
-  std::byte* forward;              // a second place for the result, or null: a block that peers read
+  std::byte*
+      forward;  // a second place for the result, or null: a block that peers read, or one of the sources
   Elements count;
-  Store store;  // how `out` is written; `forward` is always cached, it is read at once
+  Store store;                  // how `out` is written; `forward` is always cached, it is read at once
+  Lines lines = Lines::shared;  // of a single source, for a copy past the cache
 };
 
 /// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is
 /// written), streamed 1, forward 1 more, which comes from the first-level cache.
 void land(const Landing& landing);
+
+/// Copies from memory to a block that a peer is about to read.
+void stage(std::byte* block, const std::byte* from, Bytes bytes);
 
 }  // namespace ddl

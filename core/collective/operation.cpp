@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/transport/shared_memory.hpp"
 
 namespace ddl {
 
@@ -152,19 +153,37 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
 
 bool Operation::send_step(const Run& run, const Step& step, Outlet& outlet) {
   Range range = range_of(run, step);
-  const auto* from = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out);
+  const auto* own = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out);
+  std::span<const std::byte> payload(own + range.first * element_, range.count * element_);
+  if (store_ == Store::streamed && payload.size() > View::kInline) {
+    std::byte* block = outlet.claim(step, header_of(run, step), payload.size());
+    if (!block) return false;
+    stage(block, payload.data(), payload.size());
+    outlet.post();
+    return true;
+  }
   sent_on_wire_ |= step.fabric == Fabric::wire;
-  return outlet.send(step, header_of(run, step), {from + range.first * element_, range.count * element_},
-                     unfinished_);
+  return outlet.send(step, header_of(run, step), payload, unfinished_);
 }
 
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
 // otherwise be written to the output and copied from there.
-std::byte* Operation::claim_forward(const Run& run, const Step& landed, const Step* next, Outlet& outlet) {
+// If it goes back to the one rank of this host that it came from, that is the block it came in.
+std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet) {
   if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice)
     return nullptr;
   Bytes bytes = range_of(run, *next).count * element_;
-  return bytes > View::kInline ? outlet.claim(*next, header_of(run, *next), bytes) : nullptr;
+  if (bytes <= View::kInline) return nullptr;
+  Header header = header_of(run, *next);
+  const Plan& plan = prepared_->plan;
+  if (landed.peers == 1 && next->peers == 1 && plan.peers[landed.peer] == plan.peers[next->peer]) {
+    View& asked = run.views[landed.expected];
+    if (std::byte* answer = outlet.claim_answer(*next, header, asked)) {
+      asked.give_up();
+      return answer;
+    }
+  }
+  return outlet.claim(*next, header, bytes);
 }
 
 void Operation::land_step(const Run& run, const Step& step, std::byte* forward) {
@@ -181,7 +200,8 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
   const void* own = step.own == Source::input ? call_.in : call_.out;
   if (reduces) sources[step.own_rank] = static_cast<const std::byte*>(own) + range.first * element_;
   auto* out = static_cast<std::byte*>(call_.out) + range.first * element_;
-  land({call_.type, call_.op, sources, out, forward, range.count, store_});
+  Lines lines = SharedMemoryTransport::came_back(run.views[step.expected]) ? Lines::taken : Lines::shared;
+  land({call_.type, call_.op, sources, out, forward, range.count, store_, lines});
 }
 
 Header Operation::header_of(const Run& run, const Step& step) const {

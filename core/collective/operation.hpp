@@ -32,6 +32,9 @@ class Outlet {
   /// The same in two halves, for a local send whose payload is made in place: where to write `bytes` of it,
   /// null when there is no room now; then post(), before anything else is sent.
   virtual std::byte* claim(const Step& step, const Header& header, Bytes bytes) = 0;
+  /// As claim(), to answer in the very block that the only receiver's message came in: its payload, which is
+  /// then given up with post() and not released. Null when that is not possible.
+  virtual std::byte* claim_answer(const Step& step, const Header& header, const View& asked) = 0;
   virtual void post() = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.
@@ -103,7 +106,7 @@ class Operation {
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
   bool send_step(const Run& run, const Step& step, Outlet& outlet);
   void land_step(const Run& run, const Step& step, std::byte* forward);
-  std::byte* claim_forward(const Run& run, const Step& landed, const Step* next, Outlet& outlet);
+  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet);
   Header header_of(const Run& run, const Step& step) const;
   Range range_of(const Run& run, const Step& step) const;
   void note_rail_time(const Flow& flow);

@@ -15,7 +15,8 @@ BlockHead& head_of(const std::byte* block) {
   return *reinterpret_cast<BlockHead*>(const_cast<std::byte*>(block));
 }
 
-constexpr Bytes kUncounted = 1;  // in Descriptor::block, whose low bits are free: nobody counts its readers
+// In Descriptor::block, whose low bits are free: nobody counts its readers; it is the receiver's own.
+constexpr Bytes kUncounted = 1, kReturned = 2;
 
 AreaHead& head_of_area(std::byte* area) { return *reinterpret_cast<AreaHead*>(area - sizeof(AreaHead)); }
 
@@ -60,7 +61,7 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
 
 bool SharedMemoryTransport::claim(const Outgoing& message) {
   if (!has_room(message.to)) return false;
-  if (message.reuse == Reuse::by_agreement) return true;
+  if (message.reuse != Reuse::when_released) return true;
   if (!block_is_free(message.block)) return false;
   head_of(message.block)
       .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
@@ -85,7 +86,10 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
   Descriptor& entry = peer.region->mailbox(me_).entries[peer.put % Mailbox::kEntries];
   std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
   if (message.payload.size() > View::kInline) {
-    entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted : 0);
+    if (message.reuse == Reuse::by_receiver)
+      entry.block = peer.region->offset_of(message.block) | kReturned;
+    else
+      entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted : 0);
   } else if (!message.payload.empty()) {
     std::memcpy(entry.payload, message.payload.data(), message.payload.size());
   }
@@ -128,9 +132,24 @@ bool SharedMemoryTransport::progress(Inbox& inbox) {
 
 View SharedMemoryTransport::view_of(Peer& peer, const Descriptor& entry) {
   if (entry.header.bytes <= View::kInline) return View::copy_of(entry.payload, entry.header.bytes);
+  if (entry.block & kReturned) {
+    std::byte* block = own_.at(entry.block & ~kReturned);
+    return View(payload_of(block), entry.header.bytes, take_back, &peer, block);
+  }
   std::byte* block = peer.region->at(entry.block & ~kUncounted);
   auto give_back = entry.block & kUncounted ? nullptr : release;
   return View(block + sizeof(BlockHead), entry.header.bytes, give_back, &peer, block);
+}
+
+std::byte* SharedMemoryTransport::block_to_return(const View& view) {
+  if (!view.is_released_by(release)) return nullptr;
+  auto* block = static_cast<std::byte*>(view.token());
+  return head_of(block).readers.load(std::memory_order_acquire) == 1 ? block : nullptr;
+}
+
+// Nobody else reads it: whoever could, gave it back.
+void SharedMemoryTransport::take_back(void* /*peer*/, void* block) {
+  head_of(static_cast<std::byte*>(block)).readers.store(0, std::memory_order_relaxed);
 }
 
 void SharedMemoryTransport::release(void* peer, void* block) {

@@ -42,6 +42,12 @@ class SharedMemoryTransport : public Transport {
   bool claim(const Outgoing& message);
   void post(const Outgoing& message);
   static std::byte* payload_of(std::byte* block) { return block + sizeof(BlockHead); }
+  /// The peer's block behind a payload of which this rank is the last reader: it can be written over and sent
+  /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
+  /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
+  static std::byte* block_to_return(const View& view);
+  /// Whether the payload is in a block of ours that came back.
+  static bool came_back(const View& view) { return view.is_released_by(take_back); }
   bool progress(Inbox& inbox) override;
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();
@@ -82,6 +88,7 @@ class SharedMemoryTransport : public Transport {
   std::vector<StagingArea>::iterator best_returned(Bytes wanted);
   static void ring(Region& region);
   static void release(void* peer, void* block);
+  static void take_back(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
   void put(Peer& peer, const Outgoing& message);
   View view_of(Peer& peer, const Descriptor& entry);

@@ -54,6 +54,10 @@ class View {
     if (release_) release_(owner_, token_);
     release_ = nullptr;
   }
+  /// Who lent the payload gets it back in another way; nothing is left to release.
+  void give_up() { release_ = nullptr; }
+  bool is_released_by(Release give_back) const { return release_ == give_back; }
+  void* token() const { return token_; }
 
  private:
   const void* data_ = nullptr;
@@ -65,9 +69,10 @@ class View {
   alignas(16) std::array<std::byte, kInline> inline_;
 };
 
-/// When a staging block may be written again: when all its readers have said so, or when the sender knows it
-/// from the order of its messages and nobody needs to count.
-enum class Reuse : std::uint8_t { when_released, by_agreement };
+/// When a staging block may be written again: when all its readers have said so; or when the sender knows it
+/// from the order of its messages and nobody needs to count; or the block is the receiver's own, who gets it
+/// back with this message.
+enum class Reuse : std::uint8_t { when_released, by_agreement, by_receiver };
 
 /// Where a message goes and what its sender must know.
 struct Outgoing {

@@ -64,6 +64,53 @@ TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
   EXPECT_TRUE(SharedMemoryTransport::block_is_free(block));
 }
 
+TEST(SharedMemory, ABlockComesBackWithTheAnswerOfItsLastReader) {
+  Pair pair;
+  std::vector<std::byte> payload(1000, std::byte{42});
+  const Rank to[] = {1}, back[] = {0};
+  std::byte* block = pair.a->take_area(4096, 4096, 2)->begin;
+  SharedMemoryTransport::clear_block(block);
+  ASSERT_TRUE(pair.a->send(message_of(payload, to, block)));
+  Kept asked, answered;
+  pair.b->progress(asked);
+  View& question = asked.messages[0].second;
+  ASSERT_EQ(SharedMemoryTransport::block_to_return(question), block);
+  Outgoing answer = message_of({SharedMemoryTransport::payload_of(block), payload.size()}, back, block);
+  answer.reuse = Reuse::by_receiver;
+  ASSERT_TRUE(pair.b->claim(answer));
+  std::memset(SharedMemoryTransport::payload_of(block), 43, payload.size());
+  question.give_up();
+  pair.b->post(answer);
+
+  pair.a->progress(answered);
+  View& result = answered.messages[0].second;
+  EXPECT_TRUE(SharedMemoryTransport::came_back(result));
+  EXPECT_EQ(result.data(), SharedMemoryTransport::payload_of(block));
+  EXPECT_EQ(*static_cast<const unsigned char*>(result.data()), 43);
+  EXPECT_FALSE(SharedMemoryTransport::block_is_free(block)) << "its owner has not read the answer";
+  EXPECT_EQ(SharedMemoryTransport::block_to_return(result), nullptr);
+  result.release();
+  EXPECT_TRUE(SharedMemoryTransport::block_is_free(block));
+}
+
+TEST(SharedMemory, ABlockThatOthersReadIsNotSentBack) {
+  std::vector<LocalPeer> peers;
+  for (Rank rank : {0, 1, 2})
+    peers.push_back({rank, std::make_shared<Region>(Region::create(3, kStaging, 5))});
+  SharedMemoryTransport sender(peers, 0, kStaging), first(peers, 1, kStaging), second(peers, 2, kStaging);
+  std::vector<std::byte> payload(1000);
+  const Rank to[] = {1, 2};
+  std::byte* block = sender.take_area(4096, 4096, 3)->begin;
+  SharedMemoryTransport::clear_block(block);
+  ASSERT_TRUE(sender.send(message_of(payload, to, block)));
+  Kept one, other;
+  first.progress(one);
+  second.progress(other);
+  EXPECT_EQ(SharedMemoryTransport::block_to_return(one.messages[0].second), nullptr);
+  other.messages[0].second.release();
+  EXPECT_EQ(SharedMemoryTransport::block_to_return(one.messages[0].second), block);
+}
+
 TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
   Pair pair;
   const Rank to[] = {1};
