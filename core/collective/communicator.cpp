@@ -184,6 +184,11 @@ PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
   for (const Step& step : prepared->plan.steps)
     if (step.fabric == Fabric::wire)
       prepared->rails = std::max(prepared->rails, static_cast<LaneId>(step.lane + 1));
+  auto is_elsewhere = [&, here = spec_.hosts[static_cast<std::size_t>(spec_.me)]](const Expected& message) {
+    return spec_.hosts[static_cast<std::size_t>(message.from)] != here;
+  };
+  const auto& expected = prepared->plan.expected;
+  prepared->hears_wire = std::any_of(expected.begin(), expected.end(), is_elsewhere);
   return *prepared;
 }
 

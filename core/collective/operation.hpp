@@ -51,7 +51,8 @@ struct PreparedPlan {
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::one_shot_block.
   bool is_one_shot = false;
-  LaneId rails = 0;  // it sends on rails below this one; 0: never between hosts
+  bool hears_wire = false;  // it receives from other hosts
+  LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
   std::vector<std::pair<const char*, Tally>> uses;  // by collective
 };
 
