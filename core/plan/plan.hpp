@@ -1,16 +1,20 @@
-// Plan: what one rank does in an all-reduce, as a value.
+// Plan: what one rank does in a collective, as a value.
 //
-// The buffer is cut into segments; every segment is reduced by the same plan, several segments at once.
+// A block, the unit that input and output are made of (all-reduce has one), is cut into segments; a segment
+// is the same piece of every block. Every segment is done by the same plan, several segments at once.
 // Within a segment the plan is a set of flows that are independent of each other; a flow is a list of steps
 // done in order. Three verbs are enough for every algorithm over any number of dimensions:
 //
 //   send    hand a slice to one or several peers (its own contribution, or what has been reduced so far)
 //   reduce  wait for the same slice from some peers; output = own ∘ theirs, folded in the order of the group
-//   copy    wait for a finished slice from one peer; output = theirs
+//   copy    wait for a finished slice from one peer; output = theirs. Without a peer: output = own
 //
 // A slice is a piece of the segment, found by cutting again and again (lane, then cuts per dimension), so
 // offsets are computed in one place (SliceTable) for any number of elements. A message is known by its tag,
 // which both ends derive from phase, dimension and slice: nothing is counted or matched by order of arrival.
+//
+// A token is a message without payload that says that its sender has opened the segment. Where a rank could
+// otherwise finish without having heard from those it sends to, they send it one, see operation.hpp.
 //
 // Sources: BlueConnect (Cho et al., MLSys 2019) for the decomposition, Patarasuk & Yuan 2009 for the ring.
 #pragma once
@@ -26,7 +30,9 @@
 namespace ddl {
 
 enum class Verb : std::uint8_t { send, reduce, copy };
-enum class Source : std::uint8_t { input, output };  // where the rank's own share of a slice is
+/// Where a rank has a slice: in the buffers of the call or in memory of its own, which lives as long as the
+/// segment.
+enum class Source : std::uint8_t { input, output, scratch };
 using LaneId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
@@ -39,7 +45,8 @@ inline constexpr SliceId kWholeSegment = ~SliceId{0};
 
 struct Step {
   Verb verb;
-  Source own;  // send: what is sent; reduce: where the own share is
+  Source own;   // send: what is sent; reduce, copy without a peer: where the own share is
+  Source into;  // reduce, copy: where the result goes
   Fabric fabric;
   std::uint8_t dimension;  // of the grid, whatever the lane's order
   LaneId lane;             // wire only: the rail its lane is bound to
@@ -51,6 +58,8 @@ struct Step {
   std::uint32_t
       expected;      // reduce, copy: first of its messages in Plan::expected; send: number among local sends
   bool after_sends;  // reduce: writes what this rank has sent, so the sends must have finished reading it
+  bool is_token;     // its slice is empty, and yet there is a message
+  std::uint32_t own_block, into_block;  // of own and into
 };
 
 struct Flow {
@@ -69,6 +78,7 @@ struct Plan {
   Bytes segment = 0;  // bytes of a full segment
   int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
+  std::uint32_t scratch = 0;  // blocks of scratch
   std::vector<Slice> slices;  // parents before children
   std::vector<Rank> peers;
   std::vector<Step> steps;

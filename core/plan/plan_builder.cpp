@@ -32,16 +32,19 @@ Piece PlanBuilder::cut(Piece piece, Rank index, Rank parts) {
   return {static_cast<SliceId>(plan_.slices.size() - 1), mix(piece.key, std::uint64_t{first} + 1)};
 }
 
-void PlanBuilder::send(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> to) {
+void PlanBuilder::send(Place own, const Piece& piece, Purpose purpose, std::span<const Rank> to) {
   std::vector<Rank> local, wire;
   for (Rank peer : to) (grid_.same_host(rank_, peer) ? local : wire).push_back(peer);
   if (!wire.empty()) add(Verb::send, own, Fabric::wire, piece, purpose, wire);
   if (!local.empty()) add(Verb::send, own, Fabric::local, piece, purpose, local);
 }
 
-void PlanBuilder::reduce(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
-                         std::size_t own_rank) {
-  add(Verb::reduce, own, Fabric::local, piece, purpose, from).own_rank = static_cast<std::uint32_t>(own_rank);
+void PlanBuilder::reduce(Place own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
+                         std::size_t own_rank, Place into) {
+  Step& step = add(Verb::reduce, own, Fabric::local, piece, purpose, from);
+  step.own_rank = static_cast<std::uint32_t>(own_rank);
+  step.into = into.source;
+  step.into_block = into.block;
 }
 
 void PlanBuilder::reduce_over_sent(Source own, const Piece& piece, Purpose purpose,
@@ -51,16 +54,53 @@ void PlanBuilder::reduce_over_sent(Source own, const Piece& piece, Purpose purpo
       std::any_of(from.begin(), from.end(), [&](Rank peer) { return !grid_.same_host(rank_, peer); });
 }
 
-void PlanBuilder::copy(const Piece& piece, Purpose purpose, Rank from) {
-  add(Verb::copy, Source::output, Fabric::local, piece, purpose, {&from, 1});
+void PlanBuilder::copy(const Piece& piece, Purpose purpose, Rank from, Place into) {
+  Step& step = add(Verb::copy, Source::output, Fabric::local, piece, purpose, {&from, 1});
+  step.into = into.source;
+  step.into_block = into.block;
 }
 
-Step& PlanBuilder::add(Verb verb, Source own, Fabric fabric, const Piece& piece, Purpose purpose,
+void PlanBuilder::keep(const Piece& piece, Place own, Place into) {
+  Step& step = add(Verb::copy, own, Fabric::local, piece, {Phase::move, 0}, {});
+  step.into = into.source;
+  step.into_block = into.block;
+}
+
+Piece PlanBuilder::nothing() {
+  if (!nothing_) {
+    plan_.slices.push_back({kWholeSegment, 0, 0, 1});
+    nothing_ = Piece{static_cast<SliceId>(plan_.slices.size() - 1), 0};
+  }
+  return *nothing_;
+}
+
+void PlanBuilder::send_token(std::span<const Rank> to, Rank round) {
+  std::size_t first = plan_.steps.size();
+  send(Source::input, nothing(), {Phase::token, 0, round}, to);
+  for (std::size_t s = first; s < plan_.steps.size(); ++s) plan_.steps[s].is_token = true;
+}
+
+void PlanBuilder::await_tokens(std::span<const Rank> from, Rank round) {
+  if (from.empty()) return;
+  add(Verb::copy, Source::output, Fabric::local, nothing(), {Phase::token, 0, round}, from).is_token = true;
+}
+
+Step& PlanBuilder::add(Verb verb, Place own, Fabric fabric, const Piece& piece, Purpose purpose,
                        std::span<const Rank> peers) {
   int dimension = order_.empty() ? purpose.dimension : order_[static_cast<std::size_t>(purpose.dimension)];
-  plan_.steps.push_back({verb, own, fabric, static_cast<std::uint8_t>(dimension), rail_, piece.slice,
-                         tag_of(piece, purpose), static_cast<std::uint32_t>(plan_.peers.size()),
-                         static_cast<std::uint32_t>(peers.size()), 0, 0, false});
+  Step step{};
+  step.verb = verb;
+  step.own = own.source;
+  step.own_block = own.block;
+  step.into = Source::output;
+  step.fabric = fabric;
+  step.dimension = static_cast<std::uint8_t>(dimension);
+  step.lane = rail_;
+  step.slice = piece.slice;
+  step.tag = tag_of(piece, purpose);
+  step.peer = static_cast<std::uint32_t>(plan_.peers.size());
+  step.peers = static_cast<std::uint32_t>(peers.size());
+  plan_.steps.push_back(step);
   plan_.peers.insert(plan_.peers.end(), peers.begin(), peers.end());
   ++plan_.flows.back().count;
   return plan_.steps.back();

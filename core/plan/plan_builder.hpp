@@ -5,6 +5,7 @@
 // Owns the plan until take(); refers to the grid.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "core/plan/grid.hpp"
@@ -18,13 +19,20 @@ struct Piece {
   std::uint64_t key;
 };
 
-enum class Phase : std::uint64_t { scatter = 1, gather, exchange, fold, unfold };
+enum class Phase : std::uint64_t { scatter = 1, gather, exchange, fold, unfold, move, token };
 
 /// What the messages of a step are for; all ranks name it alike.
 struct Purpose {
   Phase phase;
   int dimension;  // in the order of the lane
   Rank round = 0;
+};
+
+/// Where a slice is: in which block of what.
+struct Place {
+  Place(Source in, Rank number = 0) : source(in), block(static_cast<std::uint32_t>(number)) {}
+  Source source;
+  std::uint32_t block;
 };
 
 class PlanBuilder {
@@ -39,17 +47,23 @@ class PlanBuilder {
   Piece cut(Piece piece, Rank index, Rank parts);
 
   /// One step per fabric that the receivers are on, the slower one first.
-  void send(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> to);
+  void send(Place own, const Piece& piece, Purpose purpose, std::span<const Rank> to);
   /// `own_rank`: how many of the senders come before this rank in the fold.
-  void reduce(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
-              std::size_t own_rank);
+  void reduce(Place own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
+              std::size_t own_rank, Place into = Source::output);
   /// The same, over a slice that this rank has just sent to the same ranks, none of whose messages proves
   /// that it has read ours: the step waits until what was sent between hosts has been read. In all other
   /// algorithms a slice is written again only by what its receivers made of it, so it has arrived; and what
   /// was sent within a host was copied or taken by then.
   void reduce_over_sent(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
                         std::size_t own_rank);
-  void copy(const Piece& piece, Purpose purpose, Rank from);
+  void copy(const Piece& piece, Purpose purpose, Rank from, Place into = Source::output);
+  /// What this rank has itself; nothing happens where both are one place.
+  void keep(const Piece& piece, Place own, Place into = Source::output);
+  /// Lets these ranks know that this one has opened the segment.
+  void send_token(std::span<const Rank> to, Rank round = 0);
+  /// Waits for the tokens of these ranks, or not at all.
+  void await_tokens(std::span<const Rank> from, Rank round = 0);
 
   Plan take() {
     plan_.seal();
@@ -58,13 +72,15 @@ class PlanBuilder {
   Plan& plan() { return plan_; }
 
  private:
-  Step& add(Verb verb, Source own, Fabric fabric, const Piece& piece, Purpose purpose,
+  Piece nothing();
+  Step& add(Verb verb, Place own, Fabric fabric, const Piece& piece, Purpose purpose,
             std::span<const Rank> peers);
 
   const Grid& grid_;
   Rank rank_;
   LaneId rail_ = 0;
   std::span<const int> order_;
+  std::optional<Piece> nothing_;
   Plan plan_;
 };
 

@@ -1,0 +1,122 @@
+#include "core/plan/task_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/partition.hpp"
+
+namespace ddl {
+namespace {
+
+// Head and slack of one staging block.
+constexpr Bytes kBlockOverhead = 256;
+// All blocks of a segment together: what suits the caches, see choice.cpp.
+constexpr Bytes kSegmentOfAll = 1 << 20;
+constexpr Bytes kLeastCut = 16 << 10;
+// From here on bytes cost more than messages.
+constexpr Bytes kLeastDivided = 64 << 10;
+constexpr Bytes kLeastLane = 4 << 10;
+// What passes several ranks on its way is cut at least so often, so that they work at once.
+constexpr Bytes kStages = 8;
+constexpr Bytes kCacheLine = 64;
+
+// What one rank stages for a segment, the rank that most falls to: parts of the size of a segment, in all,
+// and blocks they lie in, for each lane.
+struct Staged {
+  Bytes segments = 0, blocks = 0;
+};
+
+Staged staged_by(const HostMap& map, const TaskChoice& choice) {
+  if (map.smallest_shared() == 0) return {};
+  auto ranks = static_cast<Bytes>(map.ranks()), hosts = static_cast<Bytes>(map.hosts());
+  auto mates = static_cast<Bytes>(map.largest()) - 1;
+  bool agents = map.hosts() > 1 && choice.crossing == Crossing::by_agents;
+  switch (choice.task.kind) {
+    case Kind::all_gather: {
+      Bytes passed_on = agents ? divide_up(ranks, static_cast<Bytes>(map.smallest_shared())) : 0;
+      return {1 + passed_on, 1 + passed_on};
+    }
+    case Kind::reduce_scatter:
+      return agents ? Staged{ranks - 1, ranks - 1} : Staged{mates, mates};
+    case Kind::scatter:
+    case Kind::all_to_all:
+      return {mates, mates};
+    case Kind::reduce:  // contributions on the way in and the result on its way to the root
+      return choice.division == Division::whole ? Staged{1, 1} : Staged{2, (mates + 1) * (hosts + 1)};
+    case Kind::broadcast:
+      return {1, hosts};
+    default:
+      return {1, 1};
+  }
+}
+
+void choose_lanes(TaskChoice& choice, Bytes bytes, const PlanLimits& limits) {
+  std::vector<double> rates = limits.machine.rail_rate;
+  rates.resize(limits.rails, 1 / limits.machine.wire.beta);
+  if (limits.rails > 1 && bytes >= kLeastLane * limits.rails) {
+    choice.share = shares_of(rates);
+    return;
+  }
+  choice.rail = {static_cast<LaneId>(std::max_element(rates.begin(), rates.end()) - rates.begin())};
+}
+
+Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  Bytes whole = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
+  if (limits.segment) return std::clamp(limits.segment / kCacheLine * kCacheLine, kCacheLine, whole);
+  Bytes blocks = 1;
+  for (Rank rank : {task.root, (task.root + 1) % map.ranks()})
+    blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
+                       static_cast<Bytes>(blocks_out(task, rank, map.ranks()))});
+  Bytes most = std::max(kLeastCut, kSegmentOfAll / blocks);
+  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / kStages));
+  return std::min(whole, round_up(most, kCacheLine));
+}
+
+// The largest segment not above the one chosen that fits; false where even the least does not.
+bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
+  constexpr Bytes kLeast = 2 << 10;
+  Staged staged = staged_by(map, choice);
+  if (staged.segments == 0) return true;
+  for (; choice.window > 0; choice.window /= 2) {
+    Bytes heads = (staged.blocks * choice.share.size() + 1) * kBlockOverhead;
+    Bytes slot = room / static_cast<Bytes>(choice.window);
+    if (slot <= heads) continue;
+    Bytes segment = (slot - heads) / staged.segments / kCacheLine * kCacheLine;
+    Bytes least = choice.window > 1 ? std::min(choice.segment, kLeast) : kCacheLine;
+    if (segment < least) continue;
+    choice.segment = std::min(choice.segment, segment);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
+  Staged staged = staged_by(map, choice);
+  if (staged.segments == 0) return 0;
+  Bytes heads = (staged.blocks * choice.share.size() + 1) * kBlockOverhead;  // one more for the token
+  return (staged.segments * choice.segment + heads) * static_cast<Bytes>(choice.window);
+}
+
+TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  TaskChoice choice;
+  choice.task = task;
+  if (bytes >= kLeastDivided) choice.division = Division::pieces;
+  if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
+  choice.segment = free_segment(map, task, bytes, limits);
+  TaskChoice frugal = choice;
+  if (fit(map, choice, limits.staging)) return choice;
+  frugal.crossing = Crossing::directly;
+  frugal.division = Division::whole;
+  frugal.share = {1};
+  if (frugal.rail.empty()) frugal.rail = {0};
+  if (fit(map, frugal, limits.staging)) return frugal;
+  throw Error(fmt::format("{} bytes of staging are too little for a {} among {} ranks", limits.staging,
+                          name_of(task.kind), map.ranks()),
+              "its ranks on one host exchange through shared memory", "raise DDL_STAGING_BYTES");
+}
+
+}  // namespace ddl

@@ -1,0 +1,43 @@
+// TaskChoice: everything that the plan of a collective other than all-reduce depends on besides the machine
+// and the rank. These plans are not tuned: one rule chooses for a size.
+//
+// Pure, and the same on all ranks.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/choice.hpp"
+#include "core/plan/host_map.hpp"
+#include "core/plan/kind.hpp"
+
+namespace ddl {
+
+/// How what many ranks of a host need, or have, crosses to other hosts.
+enum class Crossing : std::uint8_t {
+  by_agents,  // once: one of them passes it on, or reduces first
+  directly,   // to and from each of them; takes less staging
+};
+
+/// How a broadcast or a reduce treats a slice.
+enum class Division : std::uint8_t {
+  whole,   // few messages
+  pieces,  // dealt out to ranks and hosts, so that no link carries it more than twice
+};
+
+struct TaskChoice {
+  Task task;
+  Crossing crossing = Crossing::by_agents;
+  Division division = Division::whole;
+  std::vector<std::uint32_t> share = {1};  // see PlanChoice
+  std::vector<LaneId> rail;
+  Bytes segment = 0;  // of each block
+  int window = 4;
+};
+
+/// For blocks of that many bytes. Error where the staging is too little for any way.
+TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
+
+/// Staging that the plan of any rank takes at most.
+Bytes staging_need(const HostMap& map, const TaskChoice& choice);
+
+}  // namespace ddl

@@ -1,0 +1,365 @@
+#include "core/plan/task_planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/plan/plan_builder.hpp"
+
+namespace ddl {
+namespace {
+
+// Flows are looked at again and again while an operation is under way, so many blocks share a few.
+constexpr std::size_t kMostFlows = 16;
+
+class TaskPlanner {
+ public:
+  TaskPlanner(const Grid& grid, const HostMap& map, Rank me, const TaskChoice& choice)
+      : map_(map), me_(me), root_(choice.task.root), choice_(choice), build_(grid, me) {}
+
+  Plan plan() {
+    auto parts = std::accumulate(choice_.share.begin(), choice_.share.end(), 0u);
+    std::uint32_t first = 0;
+    for (std::size_t lane = 0; lane < choice_.share.size(); ++lane) {
+      std::uint32_t last = first + choice_.share[lane];
+      if (first == last) continue;
+      lane_ = static_cast<Rank>(lane);
+      plan_lane(build_.begin_lane(lane, choice_.rail.empty() ? static_cast<LaneId>(lane) : choice_.rail[lane],
+                                  first, last, parts));
+      first = last;
+    }
+    exchange_tokens();
+    build_.plan().scratch = scratch_;
+    return build_.take();
+  }
+
+ private:
+  void plan_lane(const Piece& whole) {
+    switch (choice_.task.kind) {
+      case Kind::broadcast:
+        return broadcast(whole);
+      case Kind::reduce:
+        return reduce(whole);
+      case Kind::all_gather:
+        return all_gather(whole);
+      case Kind::reduce_scatter:
+        return reduce_scatter(whole);
+      case Kind::gather:
+        return gather(whole);
+      case Kind::scatter:
+        return scatter(whole);
+      case Kind::all_to_all:
+        return all_to_all(whole);
+      case Kind::send:
+        return send_to_one(whole);
+      case Kind::receive:
+        return receive_from_one(whole);
+      case Kind::all_reduce:
+        return;  // planned elsewhere
+    }
+  }
+
+  // -- one to many, many to one
+
+  void broadcast(const Piece& whole) {
+    std::vector<Piece> pieces = pieces_of(whole, passes_on() ? map_.hosts() - 1 : 1);
+    int home = map_.host_of(root_);
+    if (me_ == root_) {
+      build_.begin_flow();
+      for (std::size_t k = 0; k < pieces.size(); ++k) send(Source::input, pieces[k], kMove, first_agents(k));
+      build_.begin_flow();
+      send(Source::input, whole, kMove, map_.mates(me_));
+      build_.keep(whole, Source::input);
+    } else if (here() == home) {
+      build_.begin_flow();
+      copy(whole, kMove, root_, Source::output);
+    } else {
+      for (std::size_t k = 0; k < pieces.size(); ++k) relay(pieces[k], k);
+    }
+  }
+
+  // One piece of a broadcast, on a host that the root is not on.
+  void relay(const Piece& piece, std::size_t k) {
+    build_.begin_flow();
+    Rank agent = agent_of(here(), k);
+    if (me_ != agent) return copy(piece, kMove, agent, Source::output);
+    std::vector<Rank> first = first_agents(k);
+    bool is_first = std::find(first.begin(), first.end(), me_) != first.end();
+    copy(piece, kMove, is_first ? root_ : first[0], Source::output);
+    std::vector<Rank> to = map_.mates(me_);
+    for (int host = 0; is_first && passes_on() && host < map_.hosts(); ++host)
+      if (host != here() && host != map_.host_of(root_)) to.push_back(agent_of(host, k));
+    send(Source::output, piece, kMove, to);
+  }
+
+  // To whom the root sends piece k.
+  std::vector<Rank> first_agents(std::size_t k) const {
+    std::vector<Rank> agents;
+    for (int host = 0; host < map_.hosts(); ++host)
+      if (host != map_.host_of(root_)) agents.push_back(agent_of(host, k));
+    if (passes_on()) agents = {agents[k]};
+    return agents;
+  }
+
+  bool in_pieces() const { return choice_.division == Division::pieces; }
+  // Between two hosts there is nobody to share the work with.
+  bool passes_on() const { return in_pieces() && map_.hosts() > 2; }
+  Rank agent_of(int host, std::size_t k) const { return map_.agent(host, static_cast<Rank>(k) + lane_); }
+
+  // Folded within hosts by the owner of each piece there, then between hosts, each by the owner of a part of
+  // the piece; then it goes to the root.
+  void reduce(const Piece& whole) {
+    std::vector<Piece> pieces = pieces_of(whole, in_pieces() ? map_.largest() : 1);
+    build_.begin_flow();
+    for (std::size_t k = 0; k < pieces.size(); ++k)
+      if (Rank owner = owner_of(here(), k); owner != me_)
+        send(Source::input, pieces[k], {Phase::scatter, 0}, {owner});
+    for (std::size_t k = 0; k < pieces.size(); ++k) {
+      std::vector<Piece> parts = pieces_of(pieces[k], passes_on() ? map_.hosts() : 1);
+      if (owner_of(here(), k) == me_) fold_here(pieces[k], parts, k);
+      if (me_ == root_) fetch_results(parts, k);
+    }
+  }
+
+  Rank owner_of(int host, std::size_t k) const {
+    return !in_pieces() && host == map_.host_of(root_) ? root_ : agent_of(host, k);
+  }
+  // Who folds part `g` of piece k between hosts.
+  Rank last_owner(std::size_t k, std::size_t g) const {
+    return owner_of(passes_on() ? static_cast<int>(g) : map_.host_of(root_), k);
+  }
+
+  void fold_here(const Piece& piece, const std::vector<Piece>& parts, std::size_t k) {
+    build_.begin_flow();
+    Place own = Source::input;
+    if (std::vector<Rank> mates = map_.mates(me_); !mates.empty()) {
+      Place into = map_.hosts() == 1 ? result_place() : scratch(0);
+      fold(own, piece, {Phase::scatter, 0}, mates, into);
+      own = into;
+    }
+    if (map_.hosts() == 1) return hand_in(own, piece);
+    for (std::size_t g = 0; g < parts.size(); ++g)
+      if (Rank owner = last_owner(k, g); owner != me_) send(own, parts[g], {Phase::exchange, 0}, {owner});
+    for (std::size_t g = 0; g < parts.size(); ++g) {
+      if (last_owner(k, g) != me_) continue;
+      std::vector<Rank> others;
+      for (int host = 0; host < map_.hosts(); ++host)
+        if (host != here()) others.push_back(owner_of(host, k));
+      fold(own, parts[g], {Phase::exchange, 0}, others, result_place());
+      hand_in(result_place(), parts[g]);
+    }
+  }
+
+  Place result_place() { return me_ == root_ ? Place(Source::output) : scratch(0); }
+
+  void hand_in(Place result, const Piece& piece) {
+    if (me_ != root_)
+      send(result, piece, {Phase::gather, 0}, {root_});
+    else if (result.source == Source::input)
+      build_.keep(piece, Source::input);
+  }
+
+  void fetch_results(const std::vector<Piece>& parts, std::size_t k) {
+    for (std::size_t g = 0; g < parts.size(); ++g) {
+      if (last_owner(k, g) == me_) continue;
+      build_.begin_flow();
+      copy(parts[g], {Phase::gather, 0}, last_owner(k, g), Source::output);
+    }
+  }
+
+  void gather(const Piece& whole) {
+    build_.begin_flow();
+    if (me_ != root_) return send(Source::input, whole, block(me_), {root_});
+    build_.keep(whole, Source::input, {Source::output, me_});
+    in_flows(others_after(), [&](Rank j) { copy(whole, block(j), j, {Source::output, j}); });
+  }
+
+  void scatter(const Piece& whole) {
+    build_.begin_flow();
+    if (me_ != root_) return copy(whole, block(me_), root_, Source::output);
+    build_.keep(whole, {Source::input, me_});
+    in_flows(others_after(), [&](Rank j) { send({Source::input, j}, whole, block(j), {j}); });
+  }
+
+  // -- many to many
+
+  void all_gather(const Piece& whole) {
+    std::vector<Rank> mates = map_.mates(me_), to = mates;
+    for (int host = 0; host < map_.hosts(); ++host) {
+      if (host == here()) continue;
+      if (crosses_directly())
+        to.insert(to.end(), map_.members(host).begin(), map_.members(host).end());
+      else
+        to.push_back(map_.agent(host, me_));
+    }
+    build_.begin_flow();
+    send(Source::input, whole, block(me_), to);
+    build_.keep(whole, Source::input, {Source::output, me_});
+    in_flows(others_after(), [&](Rank j) {
+      bool straight = map_.host_of(j) == here() || crosses_directly();
+      Rank agent = map_.agent(here(), j);
+      copy(whole, block(j), straight || agent == me_ ? j : agent, {Source::output, j});
+      if (!straight && agent == me_) send({Source::output, j}, whole, block(j), mates);
+    });
+  }
+
+  void reduce_scatter(const Piece& whole) {
+    std::vector<Rank> away, agented;
+    build_.begin_flow();
+    for (Rank j : others_after()) {
+      bool elsewhere = map_.host_of(j) != here() && !crosses_directly();
+      Rank to = elsewhere ? map_.agent(here(), j) : j;
+      if (to == me_)
+        agented.push_back(j);
+      else
+        send({Source::input, j}, whole, block(j), {to});
+    }
+    Rank number = 0;
+    std::vector<Rank> mates = map_.mates(me_);
+    in_flows(agented, [&](Rank j) {
+      if (mates.empty()) return send({Source::input, j}, whole, block(j), {j});
+      Place partial = scratch(number++);
+      fold({Source::input, j}, whole, block(j), mates, partial);
+      send(partial, whole, block(j), {j});
+    });
+    build_.begin_flow();
+    if (std::vector<Rank> from = contributors(); !from.empty())
+      fold({Source::input, me_}, whole, block(me_), from, Source::output);
+    else
+      build_.keep(whole, {Source::input, me_});
+  }
+
+  // Who sends something about this rank's block of a reduce-scatter.
+  std::vector<Rank> contributors() const {
+    std::vector<Rank> from;
+    for (int host = 0; host < map_.hosts(); ++host) {
+      if (host == here() || crosses_directly())
+        from.insert(from.end(), map_.members(host).begin(), map_.members(host).end());
+      else
+        from.push_back(map_.agent(host, me_));
+    }
+    std::erase(from, me_);
+    return from;
+  }
+
+  void all_to_all(const Piece& whole) {
+    build_.begin_flow();
+    build_.keep(whole, {Source::input, me_}, {Source::output, me_});
+    in_flows(others_after(), [&](Rank j) { send({Source::input, j}, whole, kMove, {j}); });
+    std::vector<Rank> before = others_after();
+    std::reverse(before.begin(), before.end());
+    in_flows(before, [&](Rank j) { copy(whole, kMove, j, {Source::output, j}); });
+  }
+
+  // -- between two
+
+  // The receiver's token comes first: a block that is written has a reader who takes it at once, whatever
+  // else both ends have under way.
+  void send_to_one(const Piece& whole) {
+    build_.begin_flow();
+    build_.await_tokens({&root_, 1}, lane_);
+    send(Source::input, whole, kMove, {root_});
+  }
+
+  void receive_from_one(const Piece& whole) {
+    build_.begin_flow();
+    build_.send_token({&root_, 1}, lane_);
+    copy(whole, kMove, root_, Source::output);
+  }
+
+  // -- the pen
+
+  static constexpr Purpose kMove{Phase::move, 0};
+  static Purpose block(Rank number) { return {Phase::move, 0, number}; }
+
+  void send(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& to) {
+    build_.send(own, piece, purpose, to);
+    receivers_.insert(to.begin(), to.end());
+  }
+  void copy(const Piece& piece, Purpose purpose, Rank from, Place into) {
+    build_.copy(piece, purpose, from, into);
+    senders_.insert(from);
+  }
+  // In the order given, this rank at the place that its number, or that of its host, has among them.
+  void fold(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& from, Place into) {
+    auto before = [&](Rank other) {
+      int there = map_.host_of(other);
+      return there == here() ? other < me_ : there < here();
+    };
+    build_.reduce(own, piece, purpose, from,
+                  static_cast<std::size_t>(std::count_if(from.begin(), from.end(), before)), into);
+    senders_.insert(from.begin(), from.end());
+  }
+  Place scratch(Rank number) {
+    scratch_ = std::max(scratch_, static_cast<std::uint32_t>(number) + 1);
+    return {Source::scratch, number};
+  }
+
+  // Where not everybody depends on everybody anyway, see operation.hpp.
+  void exchange_tokens() {
+    Kind kind = choice_.task.kind;
+    if (!has_root(kind)) return;
+    build_.begin_flow();
+    build_.send_token(std::vector<Rank>(senders_.begin(), senders_.end()));
+    build_.await_tokens(std::vector<Rank>(receivers_.begin(), receivers_.end()));
+  }
+
+  std::vector<Piece> pieces_of(const Piece& piece, Rank parts) {
+    if (parts == 1) return {piece};
+    std::vector<Piece> pieces;
+    for (Rank part = 0; part < parts; ++part) pieces.push_back(build_.cut(piece, part, parts));
+    return pieces;
+  }
+
+  int here() const { return map_.host_of(me_); }
+  bool crosses_directly() const { return choice_.crossing == Crossing::directly; }
+
+  // From the next one around, so that not all begin with the same.
+  std::vector<Rank> others_after() const {
+    std::vector<Rank> others;
+    for (Rank i = 1; i < map_.ranks(); ++i) others.push_back((me_ + i) % map_.ranks());
+    return others;
+  }
+
+  template <class Body>
+  void in_flows(const std::vector<Rank>& blocks, const Body& body) {
+    for (std::size_t f = 0; f < std::min(kMostFlows, blocks.size()); ++f) {
+      build_.begin_flow();
+      for (std::size_t i = f; i < blocks.size(); i += kMostFlows) body(blocks[i]);
+    }
+  }
+
+  const HostMap& map_;
+  Rank me_, root_, lane_ = 0;
+  const TaskChoice& choice_;
+  PlanBuilder build_;
+  std::uint32_t scratch_ = 0;
+  std::set<Rank> senders_, receivers_;
+};
+
+}  // namespace
+
+Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice& choice) {
+  Plan plan = TaskPlanner(grid, map, rank, choice).plan();
+  plan.name = describe(map, choice);
+  plan.segment = choice.segment;
+  plan.window = choice.window;
+  plan.lanes = static_cast<LaneId>(choice.share.size());
+  return plan;
+}
+
+std::string describe(const HostMap& map, const TaskChoice& choice) {
+  Kind kind = choice.task.kind;
+  std::string text{name_of(kind)};
+  bool divided = kind == Kind::broadcast || kind == Kind::reduce;
+  if (divided && choice.division == Division::pieces) text += " in pieces";
+  text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
+  bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
+  if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
+  if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
+  return text;
+}
+
+}  // namespace ddl

@@ -1,0 +1,33 @@
+// The planner of all collectives but all-reduce: who moves which block to whom. Flat plans: data goes from
+// where it is to where it is needed, over at most one agent per host, so that a link between hosts carries
+// nothing twice for the sake of ranks that share a host.
+//
+//   broadcast       root -> an agent per other host -> its mates; large ones over three hosts and more are
+//   cut
+//                   into a piece per host, which passes it on to the others (scatter, then all-gather)
+//   reduce          the other way around: folded on every host by an agent, or piece by piece by all of its
+//                   ranks, then between hosts, then sent to the root
+//   all-gather      every block to an agent per other host, which passes it on to its mates
+//   reduce-scatter  every block is folded on each host by an agent and sent to its owner
+//   gather, scatter, all-to-all, send   straight from one to the other
+//
+// Folds go in the order of ranks and hosts: the same bits from run to run.
+//
+// Left out: trees and rings over many hosts. A small broadcast costs its root a message per other host.
+#pragma once
+
+#include <string>
+
+#include "core/plan/grid.hpp"
+#include "core/plan/plan.hpp"
+#include "core/plan/task_choice.hpp"
+
+namespace ddl {
+
+/// `map` and `grid` describe the same ranks. Time and memory grow with the number of ranks.
+Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice& choice);
+
+/// The choice in words: "broadcast in pieces over 4 hosts, 2 lanes".
+std::string describe(const HostMap& map, const TaskChoice& choice);
+
+}  // namespace ddl

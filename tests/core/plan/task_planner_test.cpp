@@ -1,0 +1,182 @@
+#include "core/plan/task_planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/plan/check.hpp"
+#include "core/transport/shared_memory.hpp"
+#include "tests/core/plan/plans.hpp"
+
+namespace ddl {
+namespace {
+
+using test::hosts_of;
+using test::round_robin;
+
+const std::vector<std::vector<HostIndex>> kMachines = {
+    hosts_of({1}),    hosts_of({2}),          hosts_of({3}),     hosts_of({4}),       hosts_of({6}),
+    hosts_of({1, 1}), hosts_of({1, 1, 1, 1}), hosts_of({2, 2}),  hosts_of({2, 1, 3}), hosts_of({2, 2, 2, 2}),
+    hosts_of({4, 4}), hosts_of({1, 4, 2, 3}), round_robin(4, 8), round_robin(3, 7),   {2, 0, 1, 0, 2, 2}};
+
+constexpr Kind kAll[] = {Kind::broadcast, Kind::reduce,  Kind::all_gather, Kind::reduce_scatter,
+                         Kind::gather,    Kind::scatter, Kind::all_to_all};
+
+std::vector<Plan> plans_of(const std::vector<HostIndex>& machine, const TaskChoice& choice) {
+  Grid grid = Grid::from_hosts(machine);
+  HostMap map(machine);
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < grid.ranks(); ++rank) plans.push_back(make_plan(grid, map, rank, choice));
+  return plans;
+}
+
+// Every choice that there is for a task.
+template <class Body>
+void each_choice(Task task, const Body& body) {
+  for (Crossing crossing : {Crossing::by_agents, Crossing::directly})
+    for (Division division : {Division::whole, Division::pieces})
+      for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}, {0, 1, 3}}) {
+        TaskChoice choice;
+        choice.task = task;
+        choice.crossing = crossing;
+        choice.division = division;
+        choice.share = share;
+        choice.segment = 4096;
+        body(choice);
+      }
+}
+
+template <class Body>
+void each_task(Rank ranks, const Body& body) {
+  for (Kind kind : kAll)
+    for (Rank root = 0; root < (has_root(kind) ? ranks : 1); ++root) body(Task{kind, root});
+}
+
+std::string problem_of(const std::vector<Plan>& plans, Task task) {
+  for (Elements count : {0, 1, 7, 64, 1000})
+    for (Buffers buffers : {Buffers::one, Buffers::two})
+      if (std::string problem = check_plans(plans, count, 4, buffers, task).problem; !problem.empty())
+        return fmt::format("{} to or from {}, {} ranks, {} elements: {}", plans[0].name, task.root,
+                           plans.size(), count, problem);
+  return {};
+}
+
+// As the communicator lays its blocks out: one for each local send, with slack for other cuts.
+Bytes blocks_of(const Plan& plan) {
+  constexpr Bytes kSlack = 128;
+  SliceTable table;
+  table.compute(plan, plan.segment, 1);
+  Bytes bytes = 0;
+  for (const Step& step : plan.steps)
+    if (step.verb == Verb::send && step.fabric == Fabric::local)
+      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
+  return bytes * static_cast<Bytes>(plan.window);
+}
+
+}  // namespace
+
+TEST(TaskPlanner, EveryTaskIsCompleteOnEveryMachineFromEveryRoot) {
+  for (const auto& machine : kMachines)
+    each_task(static_cast<Rank>(machine.size()), [&](Task task) {
+      each_choice(task, [&](const TaskChoice& choice) {
+        EXPECT_EQ(problem_of(plans_of(machine, choice), task), "");
+      });
+    });
+}
+
+TEST(TaskPlanner, WhoeverSendsARankSomethingHearsFromItBeforeTheEnd) {
+  for (const auto& machine : kMachines)
+    each_task(static_cast<Rank>(machine.size()), [&](Task task) {
+      each_choice(task, [&](const TaskChoice& choice) {
+        std::vector<Plan> plans = plans_of(machine, choice);
+        for (Rank absent = 0; absent < static_cast<Rank>(machine.size()); ++absent)
+          EXPECT_EQ(check_waits_for(plans, absent, 7, task), "") << plans[0].name;
+      });
+    });
+}
+
+TEST(TaskPlanner, WithoutTokensARootWouldRunAhead) {
+  Task task{Kind::broadcast, 0};
+  TaskChoice choice;
+  choice.task = task;
+  choice.segment = 4096;
+  std::vector<Plan> plans = plans_of(hosts_of({3}), choice);
+  for (Plan& plan : plans)
+    std::erase_if(plan.flows, [&](const Flow& flow) { return plan.steps[flow.first].is_token; });
+  EXPECT_NE(check_waits_for(plans, 1, 7, task), "");
+}
+
+TEST(TaskPlanner, ASendIsCompleteWithinAHostAndBetweenHosts) {
+  for (const auto& machine : {hosts_of({2}), hosts_of({1, 1})})
+    for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}}) {
+      Grid grid = Grid::from_hosts(machine);
+      HostMap map(machine);
+      std::vector<Plan> plans;
+      for (Rank me : {0, 1}) {
+        TaskChoice choice;
+        choice.task = {me == 0 ? Kind::send : Kind::receive, 1 - me};
+        choice.share = share;
+        choice.segment = 4096;
+        plans.push_back(make_plan(grid, map, me, choice));
+      }
+      EXPECT_EQ(problem_of(plans, {Kind::send, 1}), "");
+      EXPECT_EQ(check_waits_for(plans, 1, 7, {Kind::send, 1}), "");
+    }
+}
+
+TEST(TaskPlanner, AHostSendsNothingTwiceForRanksThatShareAHost) {
+  constexpr Elements kCount = 1200;
+  auto wire = [&](Kind kind, Division division) {
+    TaskChoice choice;
+    choice.task = {kind, 1};
+    choice.division = division;
+    choice.segment = 1 << 20;
+    std::vector<Elements> sent =
+        check_plans(plans_of(hosts_of({4, 4, 4}), choice), kCount, 4, Buffers::two, choice.task).wire_sent;
+    std::vector<Elements> by_host(3);
+    for (std::size_t r = 0; r < sent.size(); ++r) by_host[r / 4] += sent[r];
+    return by_host;
+  };
+  using ByHost = std::vector<Elements>;
+  EXPECT_EQ(wire(Kind::all_gather, Division::whole), (ByHost{8 * kCount, 8 * kCount, 8 * kCount}));
+  EXPECT_EQ(wire(Kind::reduce_scatter, Division::whole), (ByHost{8 * kCount, 8 * kCount, 8 * kCount}));
+  EXPECT_EQ(wire(Kind::broadcast, Division::whole), (ByHost{2 * kCount, 0, 0}));
+  ByHost cut = wire(Kind::broadcast, Division::pieces);
+  EXPECT_EQ(cut[0], kCount);
+  EXPECT_NEAR(cut[1], kCount / 2, 32);
+  for (Elements sent : wire(Kind::reduce, Division::pieces)) EXPECT_LE(sent, kCount + 64);
+}
+
+TEST(TaskPlanner, AFewFlowsServeManyRanks) {
+  TaskChoice choice;
+  choice.task.kind = Kind::all_to_all;
+  choice.segment = 4096;
+  for (const Plan& plan : plans_of(hosts_of({100}), choice)) EXPECT_LT(plan.flows.size(), 40u);
+}
+
+TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
+  for (const auto& machine : kMachines)
+    for (Bytes staging : {Bytes{12} << 10, Bytes{1} << 20})
+      for (Bytes bytes : {1, 4096, 1 << 20, 64 << 20})
+        for (LaneId rails : {1, 3})
+          each_task(static_cast<Rank>(machine.size()), [&](Task task) {
+            TaskChoice choice = choose_task(HostMap(machine), task, bytes, {rails, staging, 0});
+            EXPECT_GE(choice.window, 1);
+            EXPECT_GE(choice.segment, 64u);
+            EXPECT_LE(staging_need(HostMap(machine), choice), staging);
+            for (const Plan& plan : plans_of(machine, choice))
+              EXPECT_LE(blocks_of(plan), staging) << plan.name << ", " << bytes << " bytes";
+          });
+}
+
+TEST(TaskChoice, WhatFitsNowhereIsSaidInOneLine) {
+  try {
+    choose_task(HostMap(hosts_of({8})), {Kind::all_to_all, 0}, 1000, {1, 500, 0});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("raise DDL_STAGING_BYTES"), std::string::npos);
+  }
+}
+
+}  // namespace ddl
