@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 
 namespace ddl {
 
@@ -48,7 +49,8 @@ Operation* Communicator::start(const Call& call, PreparedPlan& plan) {
   }
   Operation* operation = idle_.back();
   idle_.pop_back();
-  if (size() == 1 && call.in != call.out && call.count > 0) std::memcpy(call.out, call.in, call.bytes());
+  if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
+    std::memcpy(call.out, call.in, call.bytes());
   operation->bind(plan, call, spec_.id, next_seq_++, spec_.me);
   if (times_dimensions_) operation->time_dimensions(spec_.grid.dimensions());
   queue_.push_back(operation);
@@ -132,7 +134,7 @@ void Communicator::take_early() {
 std::string Communicator::mismatch(const Header& header, const Operation& operation) const {
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
-      "here it is an {}, there another count, type or operation",
+      "here it is {}, there another kind, root, count, type or operation",
       spec_.me, header.from, size(), header.seq, describe(operation.call()));
 }
 
@@ -151,23 +153,46 @@ void Communicator::drop() {
   early_.clear();
 }
 
-PreparedPlan& Communicator::plan_for(Bytes bytes) {
-  PreparedPlan*& plan = plan_of_class_[static_cast<std::size_t>(std::countr_zero(size_class(bytes)))];
-  if (!plan) plan = &prepare(choose(spec_.grid, bytes, spec_.limits), bytes);
+PreparedPlan& Communicator::plan_for(const Call& call) {
+  Bytes bytes = size_class(call.bytes());
+  Task task = call.task();
+  PreparedPlan*& plan = task.kind == Kind::all_reduce
+                            ? plan_of_class_[static_cast<std::size_t>(std::countr_zero(bytes))]
+                            : plan_of_task_[{task.kind, task.root, bytes}];
+  if (plan) return *plan;
+  plan = task.kind == Kind::all_reduce ? &prepare(choose(spec_.grid, bytes, spec_.limits), bytes)
+                                       : &make_task_plan(task, bytes);
   return *plan;
+}
+
+PreparedPlan& Communicator::make_task_plan(Task task, Bytes bytes) {
+  if (task.root < 0 || task.root >= size())
+    throw Error(fmt::format("rank {} is not in a communicator of {}", task.root, size()));
+  HostMap map(spec_.hosts);
+  TaskChoice choice = choose_task(map, task, bytes, spec_.limits);
+  return add_plan(task, bytes, make_plan(spec_.grid, map, spec_.me, choice));
 }
 
 void Communicator::learn(const Machine& machine) {
   spec_.limits.machine = machine;
   plan_of_class_.fill(nullptr);
+  plan_of_task_.clear();
 }
 
 PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
+  PreparedPlan& prepared = add_plan({}, bytes, make_plan(spec_.grid, spec_.me, choice));
+  prepared.choice = choice;
+  prepared.is_one_shot = is_one_shot(prepared.plan, size()) && prepared.size_class <= prepared.plan.segment &&
+                         SharedMemoryTransport::block_bytes(prepared.size_class) <= one_shot_bytes_;
+  return prepared;
+}
+
+PreparedPlan& Communicator::add_plan(Task task, Bytes bytes, Plan plan) {
   plans_.push_back(std::make_unique<PreparedPlan>());
   PreparedPlan* prepared = plans_.back().get();
   prepared->size_class = size_class(bytes);
-  prepared->choice = choice;
-  prepared->plan = make_plan(spec_.grid, spec_.me, choice);
+  prepared->task = task;
+  prepared->plan = std::move(plan);
   // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
   // some slack for cuts that fall elsewhere when the segment is shorter.
   constexpr Bytes kSlack = 128;
@@ -178,9 +203,6 @@ PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
     prepared->block_offset.push_back(prepared->slot_bytes);
     prepared->slot_bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
   }
-  prepared->is_one_shot = is_one_shot(prepared->plan, size()) &&
-                          prepared->size_class <= prepared->plan.segment &&
-                          SharedMemoryTransport::block_bytes(prepared->size_class) <= one_shot_bytes_;
   for (const Step& step : prepared->plan.steps)
     if (step.fabric == Fabric::wire)
       prepared->rails = std::max(prepared->rails, static_cast<LaneId>(step.lane + 1));

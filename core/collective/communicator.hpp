@@ -8,11 +8,14 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "core/collective/operation.hpp"
 #include "core/plan/planner.hpp"
+#include "core/plan/task_planner.hpp"
 #include "core/transport/shared_memory.hpp"
 
 namespace ddl {
@@ -65,9 +68,9 @@ class Communicator : public Outlet {
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
 
-  /// The plan that the cost model chooses for calls of that many bytes, made at its first use: for calls that
-  /// nobody selects a way for.
-  PreparedPlan& plan_for(Bytes bytes);
+  /// The plan for calls of its kind, root and size class, made at its first use; of an all-reduce that nobody
+  /// selects a way for, the one that the cost model chooses. Error where there is none, alike on all members.
+  PreparedPlan& plan_for(const Call& call);
   /// Another one for the size class of `bytes`; it lives as long as the communicator.
   PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
   /// What the planner knows of the machine; a change makes plan_for() choose anew.
@@ -88,6 +91,8 @@ class Communicator : public Outlet {
 
  private:
   Outgoing addressed(const Step& step, const Header& header);
+  PreparedPlan& make_task_plan(Task task, Bytes bytes);
+  PreparedPlan& add_plan(Task task, Bytes bytes, Plan plan);
   bool use_layout_of(const PreparedPlan& prepared);
   bool choose_block(Outgoing& message, const Step& step);
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
@@ -97,14 +102,15 @@ class Communicator : public Outlet {
 
   CommunicatorSpec spec_;
   Fabrics fabrics_;
-  Bytes one_shot_bytes_ = 0;                            // of one of the two blocks at the begin of the area
-  std::uint64_t one_shot_turn_ = 0;                     // operations that used one
-  std::vector<Bytes> wire_;                             // by rail, see collect()
-  const PreparedPlan* layout_ = nullptr;                // whose blocks the area holds
-  std::vector<std::byte*> blocks_;                      // of that layout: [slot][local send]
-  std::vector<std::unique_ptr<PreparedPlan>> plans_;    // all ever made: operations under way point to them
-  std::array<PreparedPlan*, 64> plan_of_class_{};       // by logarithm, see plan_for()
-  std::vector<std::unique_ptr<Operation>> operations_;  // all ever made
+  Bytes one_shot_bytes_ = 0;                          // of one of the two blocks at the begin of the area
+  std::uint64_t one_shot_turn_ = 0;                   // operations that used one
+  std::vector<Bytes> wire_;                           // by rail, see collect()
+  const PreparedPlan* layout_ = nullptr;              // whose blocks the area holds
+  std::vector<std::byte*> blocks_;                    // of that layout: [slot][local send]
+  std::vector<std::unique_ptr<PreparedPlan>> plans_;  // all ever made: operations under way point to them
+  std::array<PreparedPlan*, 64> plan_of_class_{};     // by logarithm, see plan_for()
+  std::map<std::tuple<Kind, Rank, Bytes>, PreparedPlan*> plan_of_task_;  // by kind, root, size class
+  std::vector<std::unique_ptr<Operation>> operations_;                   // all ever made
   std::vector<Operation*> idle_;
   std::deque<Operation*> queue_;
   std::vector<Early> early_, scratch_;

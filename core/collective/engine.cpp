@@ -102,11 +102,10 @@ void Engine::time_dimensions(Communicator& communicator) {
 }
 
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
-  if (call.kind != Kind::all_reduce)
-    throw Error(fmt::format("the engine has no plan for a {}", describe(call)));
+  if (is_between_two(call.kind)) throw Error(fmt::format("the engine has no plan for a {}", describe(call)));
   std::lock_guard lock(mutex_);
   bool was_idle = communicator.idle();
-  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call.bytes()));
+  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call));
   if (was_idle) active_.push_back(&communicator);
   communicator.advance();
   return operation;

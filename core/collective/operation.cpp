@@ -1,7 +1,5 @@
 #include "core/collective/operation.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -18,17 +16,6 @@ namespace {
 constexpr Bytes kStreamedFrom = 2 << 20;
 
 }  // namespace
-
-Fingerprint fingerprint_of(const Call& call) {
-  std::uint64_t x =
-      call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(call.op);
-  x *= 0x9e3779b97f4a7c15ull;
-  return static_cast<Fingerprint>(x ^ (x >> 32));
-}
-
-std::string describe(const Call& call) {
-  return fmt::format("all-reduce of {} {}, {}", call.count, name_of(call.type), name_of(call.op));
-}
 
 // A loop makes the same call again and again: what was cut for the last one fits the next.
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
@@ -64,15 +51,26 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
   dimension_times_.clear();
   runs_.resize(static_cast<std::size_t>(plan.window));
-  for (Run& run : runs_) {
-    run.open = false;
-    if (segments_opened_ < segments_) open(run, segments_opened_++);
+  for (Run& run : runs_) run.open = false;
+  if (Bytes bytes = runs_.size() * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
+    scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    scratch_bytes_ = bytes;
   }
+  open_next();
 }
 
 void Operation::time_dimensions(int dimensions) {
   dimension_times_.assign(static_cast<std::size_t>(dimensions), 0);
   for (Run& run : runs_) run.since.assign(prepared_->plan.flows.size(), now());
+}
+
+// In order: neither staging nor scratch of a segment is taken by a later one before it is finished.
+void Operation::open_next() {
+  while (segments_opened_ < segments_) {
+    Run& run = runs_[segments_opened_ % runs_.size()];
+    if (run.open) return;
+    open(run, segments_opened_++);
+  }
 }
 
 void Operation::open(Run& run, std::uint32_t segment) {
@@ -91,10 +89,10 @@ bool Operation::advance(Outlet& outlet) {
   for (Run& run : runs_) {
     if (!run.open) continue;
     moved |= advance(run, outlet);
-    if (run.flows_left > 0) continue;
+    if (run.flows_left > 0 || run.reading > 0) continue;
     ++segments_finished_;
     run.open = false;
-    if (segments_opened_ < segments_) open(run, segments_opened_++);
+    open_next();
   }
   if (segments_finished_ == segments_ && sent_on_wire_) {
     outlet.flush(unfinished_);
@@ -137,24 +135,24 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 }
 
 // Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An
-// empty slice needs no message: both ends know that it is empty.
+// empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
 std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet) {
-  if (range_of(run, *step).count == 0) return 1;
+  if (range_of(run, *step).count == 0 && !step->is_token) return 1;
   if (step->verb == Verb::send) return send_step(run, *step, outlet) ? 1 : 0;
   if (!all_arrived(run, *step) || (step->after_sends && unfinished_ > 0)) return 0;
   const Step* next = left > 1 ? step + 1 : nullptr;
   std::byte* forward = claim_forward(run, *step, next, outlet);
-  land_step(run, *step, forward);
+  if (!step->is_token) land_step(run, *step, forward);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (!forward) return 1;
   outlet.post();
   return 2;
 }
 
-bool Operation::send_step(const Run& run, const Step& step, Outlet& outlet) {
+bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
   Range range = range_of(run, step);
-  const auto* own = static_cast<const std::byte*>(step.own == Source::input ? call_.in : call_.out);
-  std::span<const std::byte> payload(own + range.first * element_, range.count * element_);
+  std::span<const std::byte> payload;
+  if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   if (store_ == Store::streamed && payload.size() > View::kInline) {
     std::byte* block = outlet.claim(step, header_of(run, step), payload.size());
     if (!block) return false;
@@ -163,14 +161,16 @@ bool Operation::send_step(const Run& run, const Step& step, Outlet& outlet) {
     return true;
   }
   sent_on_wire_ |= step.fabric == Fabric::wire;
-  return outlet.send(step, header_of(run, step), payload, unfinished_);
+  return outlet.send(step, header_of(run, step), payload,
+                     step.own == Source::scratch ? run.reading : unfinished_);
 }
 
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
 // otherwise be written to the output and copied from there.
 // If it goes back to the one rank of this host that it came from, that is the block it came in.
 std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet) {
-  if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice)
+  if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice ||
+      next->own != landed.into || next->own_block != landed.into_block)
     return nullptr;
   Bytes bytes = range_of(run, *next).count * element_;
   if (bytes <= View::kInline) return nullptr;
@@ -190,17 +190,17 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
   constexpr std::size_t kFew = 64;  // more sources than that pay an allocation
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
-  bool reduces = step.verb == Verb::reduce;
+  bool reduces = step.verb == Verb::reduce || step.peers == 0;  // keeps the own share, at least
   std::size_t n_sources = step.peers + (reduces ? 1 : 0);
   if (n_sources > kFew) many.resize(n_sources);
   std::span<const void*> sources(n_sources > kFew ? many.data() : few.data(), n_sources);
   Range range = range_of(run, step);
   for (std::uint32_t i = 0; i < step.peers; ++i)
     sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
-  const void* own = step.own == Source::input ? call_.in : call_.out;
-  if (reduces) sources[step.own_rank] = static_cast<const std::byte*>(own) + range.first * element_;
-  auto* out = static_cast<std::byte*>(call_.out) + range.first * element_;
-  Lines lines = SharedMemoryTransport::came_back(run.views[step.expected]) ? Lines::taken : Lines::shared;
+  if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
+  std::byte* out = at(run, step.into, step.into_block, range.first);
+  bool came_back = step.peers > 0 && SharedMemoryTransport::came_back(run.views[step.expected]);
+  Lines lines = came_back ? Lines::taken : Lines::shared;
   land({call_.type, call_.op, sources, out, forward, range.count, store_, lines});
 }
 
@@ -209,7 +209,17 @@ Header Operation::header_of(const Run& run, const Step& step) const {
   return {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0};
 }
 
-// Relative to the buffer.
+// Element `first` of a block, as range_of() counts them.
+std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Elements first) const {
+  if (source == Source::scratch) {
+    Elements slot = run.segment % runs_.size() * prepared_->plan.scratch + block;
+    return scratch_.get() + (slot * segment_elements_ + first - run.segment * segment_elements_) * element_;
+  }
+  auto* begin = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call_.in) : call_.out);
+  return begin + (block * call_.count + first) * element_;
+}
+
+// Relative to the block.
 Range Operation::range_of(const Run& run, const Step& step) const {
   Range range = table(run)[step.slice];
   return {run.segment * segment_elements_ + range.first, range.count};
@@ -234,8 +244,9 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
   return header.segment >= segments_opened_ ? Taken::later : Taken::never;
 }
 
-// A finished slice from another host depends on all that this rank had to say about it: nobody reads what is
-// at its place any more, even where the step that copies it is not yet due.
+// A finished slice from another host depends on all that this rank had to say about it, or it goes where this
+// rank has nothing to say: nobody reads what is at its place any more, even where the step that copies it is
+// not yet due.
 std::byte* Operation::place_for(const Header& header) const {
   const Plan& plan = prepared_->plan;
   for (const Run& run : runs_) {
@@ -243,10 +254,10 @@ std::byte* Operation::place_for(const Header& header) const {
     int expected = plan.find_expected(header.tag, header.from);
     if (expected < 0 || run.arrived[static_cast<std::size_t>(expected)]) return nullptr;
     const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
-    if (step.verb != Verb::copy) return nullptr;
+    if (step.verb != Verb::copy || step.is_token) return nullptr;
     Range range = range_of(run, step);
     if (range.count * element_ != header.bytes) return nullptr;
-    return static_cast<std::byte*>(call_.out) + range.first * element_;
+    return at(run, step.into, step.into_block, range.first);
   }
   return nullptr;
 }

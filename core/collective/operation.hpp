@@ -1,15 +1,21 @@
 // Operation: a plan bound to the buffers of one call, advanced step by step. advance() moves what can move
 // and returns; blocking calls, nonblocking ones and the progress thread all drive the same object.
 //
-// The buffer is reduced in segments, `window` of them at once. A segment is finished on a rank only after
-// every rank has contributed to it, so no rank is more than one window ahead of another within an operation,
-// and at most one operation ahead on a communicator: what may arrive early is bounded without
-// acknowledgements.
+// The buffers are worked through in segments, `window` of them at once: segment s is opened when segment
+// s - window is finished.
+//
+// What may arrive early is bounded, because a rank finishes a segment only after it has heard, in this
+// segment, from everybody it has sent anything of it to: who has spoken has opened it. So all that may wait
+// here for its time comes, per sender, from one window of one operation. In most collectives everybody
+// depends on everybody, which is enough. Where that is not so (those with a root; a send) whoever receives
+// sends a token as soon as it opens the segment, and who sends waits for it at the end: nothing waits for it
+// on the way. check_waits_for() tests it.
 //
 // One rule: the buffers of the call stay untouched by the program until done().
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,7 +50,8 @@ class Outlet {
 /// A plan for one size class of a communicator, where its blocks are and what it was used for.
 struct PreparedPlan {
   Bytes size_class = 0;
-  PlanChoice choice;  // that the plan was made from
+  Task task;
+  PlanChoice choice;  // of an all-reduce: that the plan was made from
   Plan plan;
   std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
   Bytes slot_bytes = 0;
@@ -96,20 +103,23 @@ class Operation {
     std::uint32_t segment = 0;
     bool open = false;
     std::uint32_t flows_left = 0;
+    std::uint32_t reading = 0;           // sends between hosts that still read its scratch
     std::vector<std::uint32_t> counter;  // per flow: steps done
     std::vector<Nanoseconds> since;      // per flow: end of its last step, where dimensions are timed
     std::vector<View> views;             // per expected message
     std::vector<std::uint8_t> arrived;
   };
 
+  void open_next();
   void open(Run& run, std::uint32_t segment);
   bool advance(Run& run, Outlet& outlet);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
-  bool send_step(const Run& run, const Step& step, Outlet& outlet);
+  bool send_step(Run& run, const Step& step, Outlet& outlet);
   void land_step(const Run& run, const Step& step, std::byte* forward);
   std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet);
   Header header_of(const Run& run, const Step& step) const;
   Range range_of(const Run& run, const Step& step) const;
+  std::byte* at(const Run& run, Source source, std::uint32_t block, Elements first) const;
   void note_rail_time(const Flow& flow);
   void note_dimension_time(Nanoseconds& since, const Step& step);
   bool all_arrived(const Run& run, const Step& step) const;
@@ -130,8 +140,10 @@ class Operation {
   std::vector<Nanoseconds> rail_times_, dimension_times_;
   Store store_ = Store::cached;
   SliceTable full_, tail_;
-  std::vector<Bytes> wire_bytes_;  // by rail
-  std::vector<Run> runs_;
+  std::vector<Bytes> wire_bytes_;         // by rail
+  std::vector<Run> runs_;                 // segment s in runs_[s % window]
+  std::unique_ptr<std::byte[]> scratch_;  // by run and block
+  Bytes scratch_bytes_ = 0;
 };
 
 }  // namespace ddl

@@ -1,0 +1,29 @@
+#include "core/collective/call.hpp"
+
+#include <fmt/format.h>
+
+namespace ddl {
+
+// An all-reduce adds nothing for its kind, so that it costs nothing.
+Fingerprint fingerprint_of(const Call& call) {
+  Op op = computes(call.kind) ? call.op : Op::sum;
+  std::uint64_t x =
+      call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(op);
+  if (call.kind != Kind::all_reduce) {
+    Kind kind = is_between_two(call.kind) ? Kind::send : call.kind;  // its two ends are one call
+    std::uint64_t root = has_root(kind) ? static_cast<std::uint64_t>(call.root) + 1 : 0;
+    x ^= (root * kKinds + static_cast<std::uint64_t>(kind)) * 0xd6e8feb86659fd93ull;
+  }
+  x *= 0x9e3779b97f4a7c15ull;
+  return static_cast<Fingerprint>(x ^ (x >> 32));
+}
+
+std::string describe(const Call& call) {
+  std::string text = fmt::format("{} of {} {}", name_of(call.kind), call.count, name_of(call.type));
+  if (computes(call.kind)) text += fmt::format(", {}", name_of(call.op));
+  if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
+  bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;
+  return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);
+}
+
+}  // namespace ddl

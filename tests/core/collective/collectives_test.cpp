@@ -1,0 +1,225 @@
+// All collectives but all-reduce, ranks as threads: whole numbers, so that everything is exact.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/collective/engine.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::VirtualJob;
+using Numbers = std::vector<std::int32_t>;
+
+constexpr Kind kAll[] = {Kind::broadcast, Kind::reduce,  Kind::all_gather, Kind::reduce_scatter,
+                         Kind::gather,    Kind::scatter, Kind::all_to_all};
+enum class Where { in_place, apart };
+
+std::vector<Rank> everybody(Rank size) {
+  std::vector<Rank> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::int32_t share(Rank rank, Elements block, Elements i) {
+  return static_cast<std::int32_t>(static_cast<Elements>(rank) * 1'000'003 + block * 10'007 + i * 31 + 5);
+}
+
+// Which block of the inputs goes to rank `me`.
+Elements block_for(Kind kind, Rank me) {
+  bool by_receiver = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::all_to_all;
+  return by_receiver ? static_cast<Elements>(me) : 0;
+}
+
+std::int32_t promised(const Call& call, Rank me, Rank size, Elements block, Elements i) {
+  Elements from_block = block_for(call.kind, me);
+  if (!computes(call.kind)) {
+    bool from_root = call.kind == Kind::broadcast || call.kind == Kind::scatter;
+    return share(from_root || is_between_two(call.kind) ? call.root : static_cast<Rank>(block), from_block,
+                 i);
+  }
+  std::uint32_t sum = 0;
+  for (Rank from = 0; from < size; ++from) sum += static_cast<std::uint32_t>(share(from, from_block, i));
+  return static_cast<std::int32_t>(sum);
+}
+
+// The buffers of one rank of one call.
+struct Buffers {
+  Numbers in, out;
+  Call call;
+
+  Buffers(Kind kind, Rank root, Rank me, Rank size, Elements count, Where where)
+      : call{nullptr, nullptr, count, DType::int32, Op::sum, "", 0, kind, root} {
+    auto ins = static_cast<Elements>(blocks_in(call.task(), me, size));
+    auto outs = static_cast<Elements>(blocks_out(call.task(), me, size));
+    in.resize(ins * count);
+    out.assign(outs * count, -1);
+    for (Elements b = 0; b < ins; ++b)
+      for (Elements i = 0; i < count; ++i) in[b * count + i] = share(me, b, i);
+    call.in = ins ? in.data() : nullptr;
+    call.out = outs ? out.data() : nullptr;
+    Elements own = static_cast<Elements>(me) * count;
+    if (where == Where::apart || kind == Kind::all_to_all || !ins || !outs) return;
+    if (outs > ins) {
+      std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(own));
+      call.in = out.data() + own;
+    } else {
+      call.out = in.data() + (ins > outs ? own : 0);
+    }
+  }
+
+  void expect_right(Rank me, Rank size) const {
+    auto outs = static_cast<Elements>(blocks_out(call.task(), me, size));
+    const auto* result = static_cast<const std::int32_t*>(call.out);
+    for (Elements b = 0; b < outs; ++b)
+      for (Elements i = 0; i < call.count; ++i)
+        ASSERT_EQ(result[b * call.count + i], promised(call, me, size, b, i))
+            << describe(call) << ": block " << b << ", element " << i << " of rank " << me << " of " << size;
+    if (result == in.data() || call.in != in.data() || result != out.data()) return;
+    for (Elements i = 0; i < in.size(); ++i)
+      ASSERT_EQ(in[i], share(me, i / call.count, i % call.count)) << describe(call) << ": input changed";
+  }
+};
+
+void run(VirtualJob& job, Rank rank, Communicator& communicator, const Call& call) {
+  Operation* operation = job.engine(rank).start(communicator, call);
+  job.engine(rank).wait(communicator, operation);
+  job.engine(rank).finish(communicator, operation);
+}
+
+const std::vector<std::vector<HostIndex>> kMachines = {{0},
+                                                       {0, 0},
+                                                       {0, 0, 0},
+                                                       {0, 0, 0, 0},
+                                                       {0, 1},
+                                                       {0, 0, 1, 2, 2, 2},
+                                                       {0, 0, 0, 0, 1, 1, 1, 1},
+                                                       {0, 1, 2, 0, 1, 2, 1}};
+
+}  // namespace
+
+TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
+  for (const auto& machine : kMachines) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
+    job.each([&](Rank me) {
+      for (Kind kind : kAll)
+        for (Elements count : {0, 1, 7, 1000, 4097, 50'001})
+          for (Rank root = 0; root < (has_root(kind) ? std::min(job.size(), 3) : 1); ++root)
+            for (Where where : {Where::in_place, Where::apart}) {
+              Buffers buffers(kind, root, me, job.size(), count, where);
+              run(job, me, *world[static_cast<std::size_t>(me)], buffers.call);
+              buffers.expect_right(me, job.size());
+            }
+    });
+    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+TEST(Collectives, ManySegmentsInLittleStagingComeOutRight) {
+  for (const auto& machine : {std::vector<HostIndex>{0, 0, 0, 0}, {0, 0, 0, 1, 1, 2, 2}}) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()), {1, Bytes{40} << 10, 0});
+    job.each([&](Rank me) {
+      for (Kind kind : kAll) {
+        Buffers buffers(kind, has_root(kind) ? 1 : 0, me, job.size(), 100'003, Where::in_place);
+        run(job, me, *world[static_cast<std::size_t>(me)], buffers.call);
+        buffers.expect_right(me, job.size());
+      }
+    });
+  }
+}
+
+TEST(Collectives, ManyCallsOfAllKindsInFlightAreDoneInTheirOrder) {
+  VirtualJob job({0, 0, 1, 2, 2, 2});
+  auto world = job.create(1, everybody(6));
+  job.each([&](Rank me) {
+    std::mt19937 random(11);
+    std::vector<std::unique_ptr<Buffers>> buffers;
+    std::vector<Operation*> operations;
+    Communicator& mine = *world[static_cast<std::size_t>(me)];
+    for (int i = 0; i < 150; ++i) {
+      Kind kind = i % 5 == 0 ? Kind::all_reduce : kAll[random() % std::size(kAll)];
+      Elements count = random() % 4 == 0 ? random() % 9000 : random() % 30;
+      buffers.push_back(std::make_unique<Buffers>(kind, static_cast<Rank>(random() % 6), me, 6, count,
+                                                  random() % 2 ? Where::in_place : Where::apart));
+      operations.push_back(job.engine(me).start(mine, buffers.back()->call));
+    }
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      job.engine(me).wait(mine, operations[i]);
+      buffers[i]->expect_right(me, 6);
+    }
+  });
+}
+
+TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
+  VirtualJob job({0, 0, 1, 1, 2});
+  job.make_wire_read_late();
+  auto world = job.create(1, everybody(5), {1, Bytes{40} << 10, 0});
+  for (Kind kind : kAll) {
+    std::vector<std::unique_ptr<Buffers>> buffers;
+    std::vector<Operation*> operations;
+    for (Rank me = 0; me < 5; ++me) {
+      buffers.push_back(
+          std::make_unique<Buffers>(kind, has_root(kind) ? 2 : 0, me, 5, 60'000, Where::in_place));
+      operations.push_back(job.engine(me).start(*world[static_cast<std::size_t>(me)], buffers.back()->call));
+    }
+    auto done = [](const Operation* operation) { return operation->done(); };
+    for (int i = 0; i < 100'000 && !std::all_of(operations.begin(), operations.end(), done); ++i)
+      for (Rank rank : {3, 0, 0, 1, 4, 2, 4}) job.engine(rank).progress();
+    for (Rank me = 0; me < 5; ++me) {
+      ASSERT_TRUE(operations[static_cast<std::size_t>(me)]->done()) << name_of(kind) << " on rank " << me;
+      buffers[static_cast<std::size_t>(me)]->expect_right(me, 5);
+    }
+  }
+}
+
+TEST(Collectives, ARootDoesNotRunAheadOfThoseItSendsTo) {
+  for (const auto& machine : {std::vector<HostIndex>{0, 0, 0}, {0, 1, 1}}) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(3));
+    for (Kind kind : {Kind::broadcast, Kind::scatter}) {
+      Buffers buffers(kind, 0, 0, 3, 4, Where::apart);
+      Operation* operation = job.engine(0).start(*world[0], buffers.call);
+      for (int i = 0; i < 100; ++i) job.engine(0).progress();
+      EXPECT_FALSE(operation->done()) << name_of(kind);
+      std::vector<std::unique_ptr<Buffers>> others;
+      for (Rank me : {1, 2}) {
+        others.push_back(std::make_unique<Buffers>(kind, 0, me, 3, 4, Where::apart));
+        job.engine(me).start(*world[static_cast<std::size_t>(me)], others.back()->call);
+      }
+      for (int i = 0; i < 1000 && !operation->done(); ++i)
+        for (Rank rank : {0, 1, 2}) job.engine(rank).progress();
+      EXPECT_TRUE(operation->done()) << name_of(kind);
+    }
+  }
+}
+
+TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
+  auto clash = [](Kind kind, Rank root, Kind other_kind, Rank other_root) {
+    VirtualJob job({0, 0});
+    auto world = job.create(1, {0, 1});
+    job.each([&](Rank me) {
+      Buffers buffers(me ? other_kind : kind, me ? other_root : root, me, 2, 100, Where::apart);
+      Operation* operation = job.engine(me).start(*world[static_cast<std::size_t>(me)], buffers.call);
+      job.engine(me).wait(*world[static_cast<std::size_t>(me)], operation);
+    });
+    return job.engine(0).failure() + job.engine(1).failure();
+  };
+  EXPECT_NE(clash(Kind::broadcast, 0, Kind::all_gather, 0).find("broadcast of 100 int32 from rank 0"),
+            std::string::npos);
+  EXPECT_NE(clash(Kind::all_reduce, 0, Kind::reduce, 0).find("there another kind, root"), std::string::npos);
+  EXPECT_NE(clash(Kind::gather, 0, Kind::gather, 1).find("gather of 100 int32 to rank"), std::string::npos);
+}
+
+TEST(Collectives, ARootThatDoesNotExistIsRefused) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  Buffers buffers(Kind::broadcast, 0, 0, 2, 4, Where::apart);
+  buffers.call.root = 2;
+  EXPECT_THROW(job.engine(0).start(*world[0], buffers.call), Error);
+}
+
+}  // namespace ddl
