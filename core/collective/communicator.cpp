@@ -31,6 +31,8 @@ Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
   // A small part of the area, the same on all members.
   if (spec_.area.begin) one_shot_bytes_ = std::min(kOneShotBlock, spec_.limits.staging / 8 / 64 * 64);
   spec_.limits.staging -= 2 * one_shot_bytes_;
+  shared_.slot_bytes = spec_.limits.staging / kSharedBlocks / 64 * 64;
+  for (Bytes i = 0; i < kSharedBlocks; ++i) shared_.block_offset.push_back(i * shared_.slot_bytes);
 }
 
 Communicator::~Communicator() {
@@ -43,19 +45,42 @@ Communicator::~Communicator() {
 }
 
 Operation* Communicator::start(const Call& call, PreparedPlan& plan) {
+  if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
+    std::memcpy(call.out, call.in, call.bytes());
+  ++next_batch_;
+  Operation* operation = enqueue(call, plan, next_seq_++ & ~kBetweenTwo);
+  if (queue_.size() == 1) take_early();
+  return operation;
+}
+
+std::vector<Operation*> Communicator::start_together(std::span<const Call> calls) {
+  std::vector<PreparedPlan*> plans;
+  for (const Call& call : calls) plans.push_back(&plan_for(call));  // may throw: before anything is queued
+  ++next_batch_;
+  std::vector<Operation*> operations;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    operations.push_back(enqueue(calls[i], *plans[i], next_between(calls[i])));
+  if (queue_.size() == calls.size()) take_early();
+  return operations;
+}
+
+Operation* Communicator::enqueue(const Call& call, PreparedPlan& plan, Seq seq) {
   if (idle_.empty()) {
     operations_.push_back(std::make_unique<Operation>());
     idle_.push_back(operations_.back().get());
   }
   Operation* operation = idle_.back();
   idle_.pop_back();
-  if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
-    std::memcpy(call.out, call.in, call.bytes());
-  operation->bind(plan, call, spec_.id, next_seq_++, spec_.me);
+  operation->bind(plan, call, spec_.id, seq, spec_.me);
   if (times_dimensions_) operation->time_dimensions(spec_.grid.dimensions());
-  queue_.push_back(operation);
-  if (queue_.size() == 1) take_early();
+  queue_.push_back({operation, next_batch_});
   return operation;
+}
+
+// Both ends count alike.
+Seq Communicator::next_between(const Call& call) {
+  auto& counts = call.kind == Kind::send ? sent_to_ : received_from_;
+  return counts[call.root]++ | kBetweenTwo;
 }
 
 void Communicator::retire(Operation* operation) {
@@ -83,32 +108,66 @@ void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
 bool Communicator::advance() {
   bool moved = false;
   while (!queue_.empty()) {
-    Operation& operation = *queue_.front();
-    bool step = operation.advance(*this);
+    bool step = advance_batch();
     if (step && !early_.empty()) take_early();
     moved |= step;
-    if (!operation.done()) {
+    if (!remove_done()) {
       if (!step) break;
       continue;
     }
-    // A call without elements has heard from nobody: it does not count.
-    one_shot_turn_ += operation.prepared().is_one_shot && operation.call().count > 0;
-    queue_.pop_front();
     moved = true;
     if (!queue_.empty()) take_early();
   }
   return moved;
 }
 
+bool Communicator::advance_batch() {
+  bool moved = false;
+  each_under_way([&](Operation& operation) {
+    current_ = &operation;
+    moved |= operation.advance(*this);
+  });
+  return moved;
+}
+
+bool Communicator::remove_done() {
+  bool removed = false;
+  std::uint64_t batch = queue_.front().batch;
+  for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == batch;) {
+    const Operation& operation = *queue_[i].operation;
+    if (!operation.done()) {
+      ++i;
+      continue;
+    }
+    // A call without elements has heard from nobody: it does not count.
+    one_shot_turn_ += operation.prepared().is_one_shot && operation.call().count > 0;
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    removed = true;
+  }
+  return removed;
+}
+
+// The operation under way that a message is for; null: it is early.
+Operation* Communicator::addressee(const Header& header) const {
+  if (!(header.seq & kBetweenTwo))
+    return !queue_.empty() && queue_.front().operation->seq() == header.seq ? queue_.front().operation
+                                                                            : nullptr;
+  Operation* found = nullptr;
+  each_under_way([&](Operation& operation) {
+    if (operation.seq() == header.seq && operation.call().root == header.from && operation.expects(header))
+      found = &operation;
+  });
+  return found;
+}
+
 std::string Communicator::take(const Header& header, const View& view) {
-  if (!queue_.empty() && queue_.front()->seq() == header.seq) {
-    const Operation& operation = *queue_.front();
-    if (operation.fingerprint() != header.fingerprint) return mismatch(header, operation);
-    switch (queue_.front()->take(header, view)) {
+  if (Operation* operation = addressee(header)) {
+    if (operation->fingerprint() != header.fingerprint) return mismatch(header, *operation);
+    switch (operation->take(header, view)) {
       case Operation::Taken::yes:
         return {};
       case Operation::Taken::never:
-        return mismatch(header, operation);
+        return mismatch(header, *operation);
       case Operation::Taken::later:
         break;
     }
@@ -118,10 +177,8 @@ std::string Communicator::take(const Header& header, const View& view) {
 }
 
 std::byte* Communicator::place_for(const Header& header) const {
-  if (queue_.empty() || queue_.front()->seq() != header.seq ||
-      queue_.front()->fingerprint() != header.fingerprint)
-    return nullptr;
-  return queue_.front()->place_for(header);
+  const Operation* operation = addressee(header);
+  return operation && operation->fingerprint() == header.fingerprint ? operation->place_for(header) : nullptr;
 }
 
 void Communicator::take_early() {
@@ -135,19 +192,19 @@ std::string Communicator::mismatch(const Header& header, const Operation& operat
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
       "here it is {}, there another kind, root, count, type or operation",
-      spec_.me, header.from, size(), header.seq, describe(operation.call()));
+      spec_.me, header.from, size(), header.seq & ~kBetweenTwo, describe(operation.call()));
 }
 
 std::vector<Rank> Communicator::waiting_for() const {
   std::vector<Rank> ranks;
-  if (!queue_.empty())
-    for (Rank rank : queue_.front()->waiting_for())
-      ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
+  each_under_way([&](const Operation& operation) {
+    for (Rank rank : operation.waiting_for()) ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
+  });
   return ranks;
 }
 
 void Communicator::drop() {
-  for (Operation* operation : queue_) operation->drop();
+  for (const Queued& queued : queue_) queued.operation->drop();
   queue_.clear();
   for (Early& early : early_) early.view.release();
   early_.clear();
@@ -168,6 +225,9 @@ PreparedPlan& Communicator::plan_for(const Call& call) {
 PreparedPlan& Communicator::make_task_plan(Task task, Bytes bytes) {
   if (task.root < 0 || task.root >= size())
     throw Error(fmt::format("rank {} is not in a communicator of {}", task.root, size()));
+  if (is_between_two(task.kind) && task.root == spec_.me)
+    throw Error(fmt::format("rank {} cannot {} to or from itself", task.root, name_of(task.kind)),
+                "that is a copy and no message");
   HostMap map(spec_.hosts);
   TaskChoice choice = choose_task(map, task, bytes, spec_.limits);
   return add_plan(task, bytes, make_plan(spec_.grid, map, spec_.me, choice));
@@ -229,8 +289,17 @@ bool Communicator::use_layout_of(const PreparedPlan& prepared) {
   return true;
 }
 
+// Any that is free: it will be, because whoever it was sent to has asked for it.
+bool Communicator::choose_shared_block(Outgoing& message) {
+  if (!use_layout_of(shared_)) return false;
+  auto free = std::find_if(blocks_.begin(), blocks_.end(), SharedMemoryTransport::block_is_free);
+  if (free == blocks_.end()) return false;
+  message.block = *free;
+  return true;
+}
+
 Outgoing Communicator::addressed(const Step& step, const Header& header) {
-  const Plan& plan = queue_.front()->prepared().plan;
+  const Plan& plan = current_->prepared().plan;
   to_.clear();
   for (std::uint32_t i = 0; i < step.peers; ++i)
     to_.push_back(spec_.members[static_cast<std::size_t>(plan.peers[step.peer + i])]);
@@ -241,7 +310,8 @@ Outgoing Communicator::addressed(const Step& step, const Header& header) {
 
 // Where the payload of a local send is staged; false when it cannot be told yet.
 bool Communicator::choose_block(Outgoing& message, const Step& step) {
-  const PreparedPlan& prepared = queue_.front()->prepared();
+  const PreparedPlan& prepared = current_->prepared();
+  if (is_between_two(prepared.task.kind)) return choose_shared_block(message);
   if (prepared.is_one_shot) {
     // Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in
     // it, so everybody had finished the one before that, and has read what the block held.

@@ -1,9 +1,11 @@
 // Communicator: the ranks that take part in a collective, their grid, their plans and the operations under
 // way.
 //
-// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI makes
-// the same on all ranks; operations of different communicators are independent of each other and complete in
-// any order. Thread safety: none; the engine's lock is held.
+// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI and
+// NCCL make the same on all ranks. Calls between two ranks are numbered per pair of ranks and direction, the
+// others know nothing of them; those started together are under way together, so that nobody who sends to one
+// rank and receives from another waits for ever. Operations of different communicators are independent of
+// each other and complete in any order. Thread safety: none; the engine's lock is held.
 #pragma once
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "core/collective/operation.hpp"
@@ -52,6 +55,8 @@ class Communicator : public Outlet {
   /// Queues a call, to be done by that plan; advance() works on it. The operation belongs to the communicator
   /// until retire().
   Operation* start(const Call& call, PreparedPlan& plan);
+  /// The same for calls between two ranks, all of them under way at once.
+  std::vector<Operation*> start_together(std::span<const Call> calls);
   /// Counts the operation and takes it back.
   void retire(Operation* operation);
   bool advance();
@@ -63,7 +68,7 @@ class Communicator : public Outlet {
   std::byte* place_for(const Header& header) const;
   /// Whom the operation under way waits for, as ranks in the job.
   std::vector<Rank> waiting_for() const;
-  const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front(); }
+  const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front().operation; }
   void drop();
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
@@ -90,10 +95,25 @@ class Communicator : public Outlet {
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
  private:
+  struct Queued {
+    Operation* operation;
+    std::uint64_t batch;  // those of one are under way together
+  };
+  Operation* enqueue(const Call& call, PreparedPlan& plan, Seq seq);
+  bool advance_batch();
+  bool remove_done();
+  Operation* addressee(const Header& header) const;
+  Seq next_between(const Call& call);
+  template <class Body>
+  void each_under_way(const Body& body) const {
+    for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == queue_[0].batch; ++i)
+      body(*queue_[i].operation);
+  }
   Outgoing addressed(const Step& step, const Header& header);
   PreparedPlan& make_task_plan(Task task, Bytes bytes);
   PreparedPlan& add_plan(Task task, Bytes bytes, Plan plan);
   bool use_layout_of(const PreparedPlan& prepared);
+  bool choose_shared_block(Outgoing& message);
   bool choose_block(Outgoing& message, const Step& step);
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
   std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
@@ -106,13 +126,17 @@ class Communicator : public Outlet {
   std::uint64_t one_shot_turn_ = 0;                   // operations that used one
   std::vector<Bytes> wire_;                           // by rail, see collect()
   const PreparedPlan* layout_ = nullptr;              // whose blocks the area holds
+  PreparedPlan shared_;                               // stands for all sends between two, as a layout
   std::vector<std::byte*> blocks_;                    // of that layout: [slot][local send]
   std::vector<std::unique_ptr<PreparedPlan>> plans_;  // all ever made: operations under way point to them
   std::array<PreparedPlan*, 64> plan_of_class_{};     // by logarithm, see plan_for()
   std::map<std::tuple<Kind, Rank, Bytes>, PreparedPlan*> plan_of_task_;  // by kind, root, size class
   std::vector<std::unique_ptr<Operation>> operations_;                   // all ever made
   std::vector<Operation*> idle_;
-  std::deque<Operation*> queue_;
+  std::deque<Queued> queue_;
+  Operation* current_ = nullptr;  // that is being advanced
+  std::uint64_t next_batch_ = 0;
+  std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
   std::vector<Early> early_, scratch_;
   std::vector<Rank> to_;  // of the message being sent
   Outgoing claimed_{};    // of claim(), for post()

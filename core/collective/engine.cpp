@@ -102,13 +102,24 @@ void Engine::time_dimensions(Communicator& communicator) {
 }
 
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
-  if (is_between_two(call.kind)) throw Error(fmt::format("the engine has no plan for a {}", describe(call)));
+  if (is_between_two(call.kind)) return start_together(communicator, {&call, 1})[0];
   std::lock_guard lock(mutex_);
   bool was_idle = communicator.idle();
   Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call));
   if (was_idle) active_.push_back(&communicator);
   communicator.advance();
   return operation;
+}
+
+std::vector<Operation*> Engine::start_together(Communicator& communicator, std::span<const Call> calls) {
+  if (!std::all_of(calls.begin(), calls.end(), [](const Call& call) { return is_between_two(call.kind); }))
+    throw Error("only sends and receives can be started together");
+  std::lock_guard lock(mutex_);
+  bool was_idle = communicator.idle();
+  std::vector<Operation*> operations = communicator.start_together(calls);
+  if (was_idle && !communicator.idle()) active_.push_back(&communicator);
+  communicator.advance();
+  return operations;
 }
 
 bool Engine::test(Operation* operation) {
@@ -182,8 +193,8 @@ void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited)
   std::string whom;
   for (Rank rank : communicator.waiting_for()) whom += (whom.empty() ? "" : ", ") + std::to_string(rank);
   log_warning(fmt::format("waiting for {} s in {} (call {} of a communicator of {}) for rank {}",
-                          waited / 1'000'000'000, describe(operation->call()), operation->seq(),
-                          communicator.size(), whom));
+                          waited / 1'000'000'000, describe(operation->call()),
+                          operation->seq() & ~kBetweenTwo, communicator.size(), whom));
 }
 
 bool Engine::progress() {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -59,7 +60,12 @@ class Engine : private Inbox {
 
   /// Starts a call; never blocks. The operation is given back with finish() after it is done. Without a plan
   /// it is done by the one that the cost model chooses.
+  /// Error, alike on all members, where there is none, see Communicator::plan_for.
   Operation* start(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
+  /// The same for any number of sends and receives, which are under way together; the others of the
+  /// communicator need not know of them. The n-th send to a rank meets the n-th receive from here there.
+  /// Nobody sends to itself.
+  std::vector<Operation*> start_together(Communicator& communicator, std::span<const Call> calls);
   /// Advances everything once; true when the operation is done (or the engine has failed).
   bool test(Operation* operation);
   /// Waits until it is done.

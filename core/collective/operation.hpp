@@ -28,6 +28,9 @@
 
 namespace ddl {
 
+/// Set in the number of a call between two ranks.
+inline constexpr Seq kBetweenTwo = Seq{1} << 31;
+
 /// How an operation sends: implemented by its communicator.
 class Outlet {
  public:
@@ -78,6 +81,10 @@ class Operation {
   PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
 
+  /// Whether such a message is part of its plan.
+  bool expects(const Header& header) const {
+    return prepared_->plan.find_expected(header.tag, header.from) >= 0;
+  }
   enum class Taken : std::uint8_t { yes, later, never };
   /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is
   /// expected.

@@ -74,8 +74,17 @@ Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits&
   return std::min(whole, round_up(most, kCacheLine));
 }
 
+bool fit_shared_block(const HostMap& map, TaskChoice& choice, Bytes room) {
+  if (map.smallest_shared() == 0) return true;
+  Bytes block = room / kSharedBlocks / kCacheLine * kCacheLine;
+  if (block < kBlockOverhead + kCacheLine) return false;
+  choice.segment = std::min(choice.segment, block - kBlockOverhead);
+  return true;
+}
+
 // The largest segment not above the one chosen that fits; false where even the least does not.
 bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
+  if (is_between_two(choice.task.kind)) return fit_shared_block(map, choice, room);
   constexpr Bytes kLeast = 2 << 10;
   Staged staged = staged_by(map, choice);
   if (staged.segments == 0) return true;
@@ -97,6 +106,7 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
 Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
   Staged staged = staged_by(map, choice);
   if (staged.segments == 0) return 0;
+  if (is_between_two(choice.task.kind)) return kSharedBlocks * (choice.segment + kBlockOverhead);
   Bytes heads = (staged.blocks * choice.share.size() + 1) * kBlockOverhead;  // one more for the token
   return (staged.segments * choice.segment + heads) * static_cast<Bytes>(choice.window);
 }

@@ -24,6 +24,10 @@ enum class Division : std::uint8_t {
   pieces,  // dealt out to ranks and hosts, so that no link carries it more than twice
 };
 
+/// Sends between two ranks share that many blocks of staging, all the sends of a rank together: any number of
+/// them may be under way at once.
+inline constexpr Bytes kSharedBlocks = 16;
+
 struct TaskChoice {
   Task task;
   Crossing crossing = Crossing::by_agents;
