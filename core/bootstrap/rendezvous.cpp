@@ -132,6 +132,20 @@ Rendezvous::Blobs Rendezvous::receive() {
       fmt::format("the rendezvous at {} answers rank {} in a way nobody understands", server_, rank_));
 }
 
+std::string Rendezvous::look() {
+  FrameReader::State state = failed_ ? FrameReader::State::ended : reader_.read(socket_.get());
+  if (state == FrameReader::State::waiting) return {};
+  failed_ = true;
+  if (state == FrameReader::State::complete)
+    if (Frame news = reader_.take(); news.kind == Kind::failed) return news.text();
+  return "the process that made the unique id has ended";
+}
+
+void Rendezvous::vanish() {
+  failed_ = true;
+  socket_ = Handle();
+}
+
 bool Rendezvous::send(Packed frame, double limit_s) {
   FrameWriter writer;
   writer.add(std::move(frame));

@@ -39,6 +39,12 @@ class Rendezvous {
   void give(std::span<const std::byte> blob);
   Blobs receive();
 
+  /// Between rounds: why nobody can meet here any more, a rank or the server being gone; "" as long as all is
+  /// well. Never waits.
+  std::string look();
+  /// Leaves without goodbye, so that the others hear that this rank is gone.
+  void vanish();
+
  private:
   bool try_all(const std::vector<RendezvousAddress>& places, double limit_s, rendezvous::Patience& patience);
   bool say_hello(double limit_s);
