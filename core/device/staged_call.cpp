@@ -17,6 +17,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
+#include "core/device/pinned_pool.hpp"
 
 namespace ddl {
 namespace {
@@ -126,7 +127,7 @@ struct StagedCalls::State {
   const cuda::Context context;
   const StagedOptions options;
   Bytes area_bytes;
-  std::byte* pinned = nullptr;
+  pinned_pool::Block pinned;
   std::vector<Slot> slots;
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
@@ -172,25 +173,23 @@ StagedCalls::State::~State() {
                                 ""));
 }
 
-// One piece of pinned memory for all: per slot the flags, then the areas.
+// One block of pinned memory for all: per slot the flags, then the areas.
 void StagedCalls::State::pin() {
   cuda::CurrentContext current(driver, context);
   Bytes per_slot = 2 * kFlagStride + 2 * area_bytes;
-  void* memory = nullptr;
-  cuda::DevicePointer on_device = 0;
   cuda::Result result = current.result();
-  if (result == cuda::kSuccess)
-    result =
-        driver.host_allocate(&memory, per_slot * slots.size(), cuda::kHostPortable | cuda::kHostDeviceMap);
-  pinned = static_cast<std::byte*>(memory);
-  if (result == cuda::kSuccess) result = driver.host_device_pointer(&on_device, memory, 0);
+  if (result == cuda::kSuccess) result = pinned_pool::take(driver, context, per_slot * slots.size(), pinned);
   for (std::size_t i = 0; i < slots.size() && result == cuda::kSuccess; ++i) {
     std::size_t flags = 2 * kFlagStride * i, areas = 2 * (kFlagStride * slots.size() + area_bytes * i);
     auto flag = [&](std::size_t at) {
-      return Flag{new (pinned + at) std::uint32_t(static_cast<std::uint32_t>(options.first_ticket - 1)),
-                  on_device + at};
+      return Flag{new (pinned.host + at) std::uint32_t(static_cast<std::uint32_t>(options.first_ticket - 1)),
+                  pinned.device + at};
     };
-    slots[i] = {pinned + areas, pinned + areas + area_bytes, flag(flags), flag(flags + kFlagStride), nullptr,
+    slots[i] = {pinned.host + areas,
+                pinned.host + areas + area_bytes,
+                flag(flags),
+                flag(flags + kFlagStride),
+                nullptr,
                 false};
     result = driver.event_create(&slots[i].passed, cuda::kEventNoTiming);
   }
@@ -205,8 +204,8 @@ void StagedCalls::State::unpin() {
   cuda::CurrentContext current(driver, context);
   for (Slot& slot : slots)
     if (slot.passed) driver.event_destroy(slot.passed);
-  if (pinned) driver.host_free(pinned);
-  pinned = nullptr;
+  if (pinned.host) pinned_pool::give_back(context, pinned);
+  pinned.host = nullptr;
 }
 
 bool StagedCalls::State::streams_have_passed() {

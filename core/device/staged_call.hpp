@@ -13,7 +13,8 @@
 // the work must submit in the same order with the same options and the same number of blocks, and so have
 // equal chunks. One object serves one communicator (calls of two may come in different orders on different
 // ranks). After the first failure, of any kind, nothing is done any more: streams go on with undefined
-// results. Thread safety: all but construction and destruction. Ownership: the pinned memory and the worker.
+// results. Thread safety: all but construction and destruction. Ownership: the worker, and
+// the pinned memory, which goes to a pool afterwards.
 #pragma once
 
 #include <functional>
@@ -69,7 +70,8 @@ class StagedCalls {
  public:
   /// Pins the memory; throws Error where that fails. `driver` must outlive this.
   StagedCalls(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
-  /// Waits until the worker has done all that was submitted: abort() first where that may never be.
+  /// Waits until the worker has done all that was submitted: abort() first where that may never be. Waits for
+  /// no other streams.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
   StagedCalls& operator=(const StagedCalls&) = delete;

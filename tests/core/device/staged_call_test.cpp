@@ -335,6 +335,17 @@ TEST_F(StagedCallTest, ShutDownWaitsForWhatWasSubmitted) {
   EXPECT_EQ(this->values<float>(out, 5000), doubled(values));
 }
 
+// It would never be done, were that the stream of a rank that waits for the one that shuts down.
+TEST_F(StagedCallTest, ShutDownWaitsForNoOtherStream) {
+  cuda::Stream on = stream(), other = stream();
+  Obstacle obstacle(cuda_, other);
+  {
+    StagedCalls calls(cuda_, context_, small());
+    submit_twice(calls, ramp(5000, 1), on);
+  }
+  EXPECT_EQ(cuda_.stream_query(other), cuda::kNotReady);
+}
+
 TEST_F(StagedCallTest, ACapturingStreamIsLeftAlone) {
   StagedCalls calls(cuda_, context_, small());
   cuda::Stream on = stream();
@@ -357,10 +368,12 @@ TEST_F(StagedCallTest, MoreBlocksThanThereIsRoomForAreRefused) {
 }
 
 TEST_F(StagedCallTest, WithoutPinnedMemoryThereIsOneClearError) {
+  StagedOptions options = small();
+  options.chunk_bytes = 123 * 1024;  // of a size that nothing has pinned before
   for (const char* function : {"cuMemHostAlloc", "cuEventCreate"}) {
     fail(function, 1, cuda::kOutOfMemory);
     try {
-      StagedCalls calls(cuda_, context_, small());
+      StagedCalls calls(cuda_, context_, options);
       FAIL() << "no error";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos);
