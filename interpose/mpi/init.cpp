@@ -1,6 +1,5 @@
 // MPI_Init and MPI_Finalize: the engine's life inside the program's.
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,41 +10,20 @@
 #include <vector>
 
 #include "core/base/env.hpp"
+#include "core/base/log.hpp"
+#include "interpose/load_engine.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
 namespace {
 
-// Loading UCX installs signal handlers; the program's stay the program's.
-class SignalKeeper {
- public:
-  SignalKeeper() {
-    for (int s = 1; s < kSignals; ++s) known_[s] = sigaction(s, nullptr, &before_[s]) == 0;
-  }
-  ~SignalKeeper() {
-    for (int s = 1; s < kSignals; ++s)
-      if (known_[s]) sigaction(s, &before_[s], nullptr);
-  }
-
- private:
-  static constexpr int kSignals = 32;
-  struct sigaction before_[kSignals];
-  bool known_[kSignals] = {};
-};
-
-const ddl_engine_api* load_engine() {
-  Dl_info self;
-  if (!dladdr(reinterpret_cast<void*>(&load_engine), &self)) return nullptr;
-  std::string path = self.dli_fname;
-  path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    if (std::string rank = foreign_env("PMIX_RANK"); rank.empty() || rank == "0")
-      fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", dlerror());
-    return nullptr;
-  }
-  auto engine = reinterpret_cast<const ddl_engine_api* (*)(uint32_t)>(dlsym(library, "ddl_engine"));
-  return engine ? engine(DDL_ENGINE_VERSION) : nullptr;
+// Says what is in the way: once, where the job has ranks.
+const ddl_engine_api* engine_or_warning() {
+  const char* why = nullptr;
+  const ddl_engine_api* engine = load_engine(&why);
+  if (std::string rank = foreign_env("PMIX_RANK"); !engine && (rank.empty() || rank == "0"))
+    log_warning(std::string("collectives use the original library: ") + why);
+  return engine;
 }
 
 // Open MPI's own progress: moves everything, and calls us back from the program's waits.
@@ -62,7 +40,7 @@ void announce() {
   State& s = state();
   find_progress(s);
   SignalKeeper keeper;
-  s.api = load_engine();
+  s.api = engine_or_warning();
   if (s.api) s.job = s.api->announce(s.opal_progress_register && s.opal_progress_unregister);
 }
 

@@ -1,0 +1,35 @@
+#include "interpose/load_engine.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace ddl {
+
+SignalKeeper::SignalKeeper() {
+  for (int s = 1; s < kSignals; ++s) known_[s] = sigaction(s, nullptr, &before_[s]) == 0;
+}
+
+SignalKeeper::~SignalKeeper() {
+  for (int s = 1; s < kSignals; ++s)
+    if (known_[s]) sigaction(s, &before_[s], nullptr);
+}
+
+const ddl_engine_api* load_engine(const char** why) {
+  Dl_info self;
+  *why = "it is not known where this library lies";
+  if (!dladdr(reinterpret_cast<void*>(&load_engine), &self)) return nullptr;
+  std::string path = self.dli_fname;
+  path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
+  SignalKeeper keeper;
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    *why = dlerror();
+    return nullptr;
+  }
+  auto engine = reinterpret_cast<const ddl_engine_api* (*)(uint32_t)>(dlsym(library, "ddl_engine"));
+  *why = "libddl.so is of another version than the library beside it";
+  return engine ? engine(DDL_ENGINE_VERSION) : nullptr;
+}
+
+}  // namespace ddl
