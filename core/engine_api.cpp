@@ -18,6 +18,8 @@
 
 using ddl::Bytes;
 
+extern "C" const ddl_native_api ddl_native_functions;  // native_api.cpp
+
 struct ddl_job {
   std::unique_ptr<ddl::Job> job;
   std::string failure;  // found at the wall, before or beside the engine's own
@@ -307,10 +309,26 @@ void close_job(ddl_job* job) {
   });
 }
 
-constexpr ddl_engine_api kApi = {
-    DDL_ENGINE_VERSION, announce,      meet,          connect,      nonblocking, comm_prepare, comm_start,
-    comm_free,          run,           original_done, start,        test,        finish,       failure,
-    count_original,     report_wanted, report_part,   write_report, close_job};
+const ddl_engine_api kApi = {DDL_ENGINE_VERSION,
+                             announce,
+                             meet,
+                             connect,
+                             nonblocking,
+                             comm_prepare,
+                             comm_start,
+                             comm_free,
+                             run,
+                             original_done,
+                             start,
+                             test,
+                             finish,
+                             failure,
+                             count_original,
+                             report_wanted,
+                             report_part,
+                             write_report,
+                             close_job,
+                             &ddl_native_functions};
 
 }  // namespace
 

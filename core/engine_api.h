@@ -11,11 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/native_api.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 1 };
+enum { DDL_ENGINE_VERSION = 2 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -76,6 +78,7 @@ typedef struct ddl_engine_api {
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);
   void (*close)(ddl_job* job);
+  const ddl_native_api* native; /* communicators of our own, without any ddl_job */
 } ddl_engine_api;
 
 /* NULL when the version does not match. */

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "interpose/nccl/group.hpp"
+#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -23,16 +24,6 @@ struct Table {
 Table& table() {
   static Table* the_table = new Table;  // outlives exit handlers of the program
   return *the_table;
-}
-
-// After the original created one, or began to.
-ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
-  if (!went_well(result) || !at) return result;
-  if (in_group())
-    note_created_in_group(at, rank, size);
-  else if (*at)
-    remember(*at, rank, size);
-  return result;
 }
 
 }  // namespace
@@ -76,39 +67,17 @@ CommFacts comm_facts() {
   return table().facts;
 }
 
-ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  open_group();
-  return guarded(
-      [&] { return created(original::ncclCommInitRank(comm, ranks, id, rank), comm, rank, ranks); });
-}
-
-ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                   ncclConfig_t* config) {
-  open_group();
-  return guarded([&] {
-    return created(original::ncclCommInitRankConfig(comm, ranks, id, rank, config), comm, rank, ranks);
-  });
-}
-
-ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
-                                     ncclConfig_t* config) {
-  open_group();
-  return guarded([&] {
-    ncclResult_t result = original::ncclCommInitRankScalable(comm, ranks, rank, ids_n, ids, config);
-    return created(result, comm, rank, ranks);
-  });
-}
-
-ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices) {
-  open_group();
-  return guarded([&] {
-    ncclResult_t result = original::ncclCommInitAll(comms, devices_n, devices);
-    for (int i = 0; went_well(result) && i < devices_n; ++i) created(result, comms + i, i, devices_n);
-    return result;
-  });
+ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
+  if (!went_well(result) || !at) return result;
+  if (in_group())
+    note_created_in_group(at, rank, size);
+  else if (*at)
+    remember(*at, rank, size);
+  return result;
 }
 
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
+  if (is_native(comm)) return not_native(comm, "ncclCommSplit");
   open_group();
   return guarded(
       [&] { return created(original::ncclCommSplit(comm, color, key, child, config), child, -1, 0); });
@@ -116,6 +85,7 @@ ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, 
 
 ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* child,
                          ncclConfig_t* config, int flags) {
+  if (is_native(comm)) return not_native(comm, "ncclCommShrink");
   open_group();
   return guarded([&] {
     ncclResult_t result = original::ncclCommShrink(comm, excluded, excluded_n, child, config, flags);
@@ -125,11 +95,13 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 
 // Forgotten before the original frees the handle: another thread may get the same one at once.
 ncclResult_t comm_destroy(ncclComm_t comm) {
+  if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
   open_group();
   return guarded([&] { return forget(comm), original::ncclCommDestroy(comm); });
 }
 
 ncclResult_t comm_abort(ncclComm_t comm) {
+  if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
   open_group();
   return guarded([&] { return forget(comm), original::ncclCommAbort(comm); });
 }

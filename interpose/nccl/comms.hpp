@@ -1,5 +1,6 @@
-// Communicators: the program sees the original's handle; what we know of it hangs in a table beside it, from
-// the call that creates it to the one that destroys it.
+// Communicators of both kinds: the program sees the original's handle, or one of ours (native.hpp); what the
+// report needs to know of it hangs in a table beside it, from the call that creates it to the one that
+// destroys it.
 //
 // A handle whose creation was not seen (made before we were loaded, or late, by a nonblocking split) is asked
 // for its size when it is needed. Thread safety: all of it.
@@ -14,6 +15,9 @@ void remember(ncclComm_t comm, int rank, int size);
 /// When it was the last one, the report is written.
 void forget(ncclComm_t comm);
 
+/// What every creation by the original ends with: remembers it, now or when this thread's group has ended.
+ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size);
+
 /// Number of ranks; 1 when nobody can tell.
 int size_of(ncclComm_t comm);
 
@@ -25,12 +29,6 @@ struct CommFacts {
 CommFacts comm_facts();
 
 // The hooks.
-ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
-ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                   ncclConfig_t* config);
-ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
-                                     ncclConfig_t* config);
-ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices);
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* created, ncclConfig_t* config);
 ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* created,
                          ncclConfig_t* config, int flags);

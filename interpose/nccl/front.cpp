@@ -7,7 +7,9 @@
 #include "core/base/log.hpp"
 #include "interpose/nccl/call.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
+#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -17,15 +19,26 @@ ddl_nccl_table originals;
 
 constexpr ncclResult_t kVersionWithoutNccl = 22809;  // whose interface we serve where there is no NCCL
 
-// What no hook of ours knows: forwarded, after what a group has recorded before it.
+template <class Result>
+Result refuse(const char* name) {
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name);
+  if constexpr (!std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name), Result();
+}
+
+// What no hook of ours knows: forwarded, after what a group has recorded before it; our own communicators do
+// not have it.
 namespace forward {
-#define DDL_NCCL_CALL(Result, name, parameters, arguments) \
-  Result name parameters {                                 \
-    open_group();                                          \
-    return original::name arguments;                       \
+#define DDL_NCCL_CALL(Result, name, parameters, arguments)  \
+  Result name parameters {                                  \
+    if (any_native arguments) return refuse<Result>(#name); \
+    open_group();                                           \
+    return original::name arguments;                        \
   }
 #define DDL_NCCL_QUERY(Result, name, parameters, arguments) \
-  Result name parameters { return original::name arguments; }
+  Result name parameters {                                  \
+    if (any_native arguments) return refuse<Result>(#name); \
+    return original::name arguments;                        \
+  }
 #include "interpose/nccl_hooks.def"
 }  // namespace forward
 
@@ -60,12 +73,24 @@ void fill(ddl_nccl_table& front) {
 #undef DDL_NCCL_HOOK
   front.ncclGetVersion = as_word(get_version);
   front.ncclGetErrorString = as_word(get_error_string);
+  front.ncclGetUniqueId = as_word(get_unique_id);
+  front.ncclGetLastError = as_word(get_last_error);
   front.ncclCommInitRank = as_word(comm_init_rank);
   front.ncclCommInitRankConfig = as_word(comm_init_rank_config);
   front.ncclCommInitRankScalable = as_word(comm_init_rank_scalable);
   front.ncclCommInitAll = as_word(comm_init_all);
   front.ncclCommSplit = as_word(comm_split);
   front.ncclCommShrink = as_word(comm_shrink);
+  front.ncclCommFinalize = as_word(comm_finalize);
+  front.ncclCommGetAsyncError = as_word(comm_get_async_error);
+  front.ncclCommCount = as_word(comm_count);
+  front.ncclCommCuDevice = as_word(comm_cu_device);
+  front.ncclCommUserRank = as_word(comm_user_rank);
+  front.ncclCommRegister = as_word(comm_register);
+  front.ncclCommDeregister = as_word(comm_deregister);
+  front.ncclMemAlloc = as_word(mem_alloc);
+  front.ncclMemFree = as_word(mem_free);
+  front.ncclRedOpCreatePreMulSum = as_word(red_op_create_pre_mul_sum);
   front.ncclCommDestroy = as_word(comm_destroy);
   front.ncclCommAbort = as_word(comm_abort);
   front.ncclRedOpDestroy = as_word(red_op_destroy);
@@ -90,6 +115,10 @@ void fill(ddl_nccl_table& front) {
 const ddl_nccl_table& next() { return originals; }
 
 ncclResult_t no_original(const char* name) {
+  if (has_natives() && !next().ncclCommInitRank)
+    return complain(
+        nullptr, ncclInvalidArgument,
+        std::string(name) + " names no communicator of the engine, and there is no NCCL in this process");
   static std::atomic_flag said;
   bool older = next().ncclCommInitRank != nullptr;
   if (!said.test_and_set())

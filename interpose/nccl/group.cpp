@@ -19,8 +19,10 @@ struct Group {
   bool open = false;                   // the original's group is started
   ncclResult_t trouble = ncclSuccess;  // the first of the replayed calls that was refused
   Nanoseconds time = 0;                // inside the original
-  std::vector<Call> recorded, issued;
-  std::vector<Created> created;
+  std::vector<Call> recorded, issued;  // of the original
+  std::vector<Created> created;        // by it
+  std::vector<Creation> creations;     // with our ids
+  std::vector<Call> native;            // on our communicators
 };
 thread_local Group group;
 
@@ -67,10 +69,28 @@ ncclResult_t close(Finish finish, Done done) {
   return result;
 }
 
+// Communicators first: no call of this group can be on one of them.
+ncclResult_t finish_ours() noexcept {
+  return guarded([]() -> ncclResult_t {
+    std::vector<Creation> creations = std::move(group.creations);
+    std::vector<Call> calls = std::move(group.native);
+    ncclResult_t first = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
+    for (const Call& call : calls) {
+      ncclResult_t result = perform_native(call);
+      if (went_well(first)) first = result;
+    }
+    return first;
+  });
+}
+
 }  // namespace
 
 ncclResult_t submit(const Call& call) noexcept {
   return guarded([&]() -> ncclResult_t {
+    if (is_native(call.comm)) {
+      if (group.depth == 0) return perform_native(call);
+      return group.native.push_back(call), ncclSuccess;
+    }
     if (group.depth > 0 && group.open) return perform_in_group(call);
     if (group.depth > 0) return group.recorded.push_back(call), ncclSuccess;
     Nanoseconds began = now();
@@ -86,6 +106,8 @@ void open_group() noexcept {
 
 bool in_group() { return group.depth > 0; }
 
+void create_at_group_end(Creation creation) { group.creations.push_back(std::move(creation)); }
+
 void note_created_in_group(ncclComm_t* created, int rank, int size) {
   group.created.push_back({created, rank, size});
 }
@@ -96,14 +118,18 @@ ncclResult_t group_start() {
 }
 
 ncclResult_t group_end() {
+  if (group.depth == 0 && !next().ncclGroupEnd)
+    return complain(nullptr, ncclInvalidUsage, "ncclGroupEnd without an ncclGroupStart before it");
   if (group.depth == 0) return original::ncclGroupEnd();
   if (group.depth > 1) return --group.depth, ncclSuccess;
-  return guarded([] {
+  ncclResult_t of_ours = finish_ours();
+  ncclResult_t result = guarded([] {
     return close(original::ncclGroupEnd, [](Nanoseconds time) {
       count_unit(time);
       note_created();
     });
   });
+  return went_well(of_ours) ? result : of_ours;
 }
 
 ncclResult_t group_simulate_end(ncclSimInfo_t* info) {

@@ -4,11 +4,15 @@
 // as a call comes that cannot wait (what it points to belongs to the program, or it looks at the current
 // device); from then on the rest of the group goes straight there.
 //
+// What is ours waits for the outer end in any case: first communicators are created, then calls on ours are
+// submitted in their order, then the original's group ends.
+//
 // What the original would have refused at once, it refuses at the end of the group instead.
 // Thread safety: a group belongs to its thread.
 #pragma once
 
 #include "interpose/nccl/call.hpp"
+#include "interpose/nccl/creation.hpp"
 
 namespace ddl::nccl {
 
@@ -19,6 +23,7 @@ ncclResult_t submit(const Call& call) noexcept;
 void open_group() noexcept;
 
 bool in_group();
+void create_at_group_end(Creation creation);
 /// The original writes the new communicator to `created` in its own time, at the end of this group at the
 /// latest.
 void note_created_in_group(ncclComm_t* created, int rank, int size);

@@ -53,6 +53,8 @@ enum { /* element types */
        ncclFloat8e5m2 = 11
 };
 
+enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 };
+
 enum { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 };
 
 #ifdef __cplusplus

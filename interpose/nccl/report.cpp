@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +19,7 @@
 #include "core/base/log.hpp"
 #include "core/trace/counters.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/native.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -44,6 +47,7 @@ struct Report {
   Counters counters;
   Stamp before;  // what an earlier job had left there
   pid_t owner = getpid();
+  std::atomic<bool> served{false};  // something went to the engine
   std::mutex writing;
 };
 
@@ -87,8 +91,8 @@ json started_report(const Report& r) {
   json none = json::array();
   return {{"version", 1},
           {"ranks", comm_facts().largest},
-          {"engine", false},
-          {"reason", kNotBuilt},
+          {"engine", r.served.load()},
+          {"reason", r.served ? "" : kNotBuilt},
           {"collectives", none},
           {"algorithms", none},
           {"rails", none},
@@ -111,7 +115,9 @@ json with_counts(json text, const Report& r) {
 }
 
 void at_exit() {
-  if (report().owner == getpid()) write_report();
+  if (report().owner != getpid()) return;
+  write_report();
+  abandon_natives();
 }
 
 }  // namespace
@@ -128,8 +134,7 @@ void start_report() {
     log_info(next().ncclCommInitRank ? fmt::format("NCCL {} of {}: its calls are counted and left to it",
                                                    version(), path_of_original())
                                      : "no NCCL library in this process");
-  if (r.env.report.empty()) return;
-  r.before = stamp_of(r.env.report);
+  if (!r.env.report.empty()) r.before = stamp_of(r.env.report);
   std::atexit(at_exit);
 }
 
@@ -138,6 +143,13 @@ void count(const Call& call, Nanoseconds time) {
   Report& r = report();
   const char* reason = r.env.enable ? kNotBuilt : "engine is off";
   r.counters.count_original(name_of(call.verb), reason, bytes_of(call, size_of(call.comm)), time);
+}
+
+void count_served(const Call& call, Nanoseconds time) {
+  Report& r = report();
+  r.served = true;
+  Bytes bytes = bytes_of(call, size_of(call.comm));
+  r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), "staged by the host", {1, bytes, time});
 }
 
 void write_report() noexcept {

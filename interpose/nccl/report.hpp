@@ -12,6 +12,9 @@ void start_report();
 /// One call that the original took, and the time the program spent in it.
 void count(const Call& call, Nanoseconds time);
 
+/// One call that the engine took, on a communicator of ours.
+void count_served(const Call& call, Nanoseconds time);
+
 /// Into the file that DDL_REPORT names, when this process is the one that writes it; into an MPI report that
 /// this job has left there.
 void write_report() noexcept;

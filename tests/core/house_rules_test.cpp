@@ -67,13 +67,19 @@ TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
 }
 
 TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
-  expect_never("core/base",
-               {"core/plan", "core/transport", "core/collective", "core/reduce", "core/bootstrap"});
-  expect_never("core/plan", {"core/transport", "core/collective", "core/reduce", "core/bootstrap"});
-  expect_never("core/reduce", {"core/plan", "core/transport", "core/collective", "core/bootstrap"});
-  expect_never("core/transport", {"core/plan", "core/collective", "core/reduce", "core/bootstrap"});
-  expect_never("core/device", {"core/plan", "core/transport", "core/collective", "core/bootstrap"});
-  expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport"});
+  expect_never("core/base", {"core/plan", "core/transport", "core/collective", "core/reduce",
+                             "core/bootstrap", "core/native"});
+  expect_never("core/plan",
+               {"core/transport", "core/collective", "core/reduce", "core/bootstrap", "core/native"});
+  expect_never("core/reduce",
+               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/native"});
+  expect_never("core/transport",
+               {"core/plan", "core/collective", "core/reduce", "core/bootstrap", "core/native"});
+  expect_never("core/device",
+               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/native"});
+  expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport", "core/native"});
+  expect_never("core/collective", {"core/native"});
+  expect_never("core/tune", {"core/native"});
 }
 
 }  // namespace ddl

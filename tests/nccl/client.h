@@ -7,6 +7,7 @@
 
 #include "tests/nccl/nccl_subset.h"
 
+/* tally.c */
 /* Calls that must succeed and that the report counts. */
 #define CALL(name, bytes, ...) (tally(#name, bytes), expect(#name, name(__VA_ARGS__), ncclSuccess))
 

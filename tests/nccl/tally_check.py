@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tally_check.py OUTPUT REPORT: the report counts what the client says it called, and nothing else."""
+"""tally_check.py OUTPUT REPORT original|engine: the report counts what the client says it called, and nothing else."""
 import json
 import sys
 
@@ -13,16 +13,21 @@ counted = {}
 for one in report["collectives"]:
     if not one["name"].startswith("nccl"):
         continue
-    if one["engine"]["calls"]:
-        sys.exit(f"{one['name']}: the engine cannot have served it")
+    other = one["engine"]["calls"] if sys.argv[3] == "original" else len(one["original"])
+    if other:
+        sys.exit(f"{one['name']}: not all went to the {sys.argv[3]}: {one}")
     for route in one["original"]:
         if route["reason"] != "companion mode is not built yet":
             sys.exit(f"{one['name']}: reason '{route['reason']}'")
-    counted[one["name"]] = (sum(r["calls"] for r in one["original"]), sum(r["bytes"] for r in one["original"]))
+    routes = one["original"] if sys.argv[3] == "original" else [one["engine"]]
+    counted[one["name"]] = (sum(r["calls"] for r in routes), sum(r["bytes"] for r in routes))
 if not tallied or counted != tallied:
     for name in sorted(set(tallied) | set(counted)):
         print(f"{name}: called {tallied.get(name)}, counted {counted.get(name)} (calls, bytes)")
     sys.exit(1)
-if report["nccl"]["version"] != "2.28.9" or "libnccl.so.2" not in report["nccl"]["library"]:
+if report["engine"] != (sys.argv[3] == "engine"):
+    sys.exit(f"engine: {report['engine']}, reason '{report['reason']}'")
+has_nccl = report["nccl"]["version"] == "2.28.9" and "libnccl.so.2" in report["nccl"]["library"]
+if not has_nccl and sys.argv[3] == "original":
     sys.exit(f"not the library in use: {report['nccl']}")
 print(f"{len(counted)} collectives counted right")

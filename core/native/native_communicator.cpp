@@ -1,0 +1,279 @@
+#include "core/native/native_communicator.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/bootstrap/rendezvous_bootstrap.hpp"
+#include "core/native/device.hpp"
+
+namespace ddl {
+namespace {
+
+using Scale = NativeCall::Scale;
+
+// What belongs to the program's whole job, or to who measures it: no business of one communicator.
+Env for_one_communicator(Env env) {
+  env.options.clear();
+  env.report.clear();
+  env.tune_cache.clear();
+  return env;
+}
+
+// What the ranks tell each other before the first call. Fixed size: the text is for people.
+struct Offer {
+  CommId id = 0;
+  Bytes staging = 0, area = 0;
+  HostIndex host = 0;
+  pid_t process = 0;
+  bool host_functions = false;
+  std::array<char, 256> trouble{};
+};
+
+// What all ranks find in the way, alike; "" when nothing is.
+std::string trouble_in(const std::vector<Offer>& offers) {
+  for (const Offer& offer : offers)
+    if (offer.trouble[0] != 0) return offer.trouble.data();
+  for (std::size_t b = 0; b < offers.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (offers[a].host_functions && offers[a].process == offers[b].process &&
+          offers[a].host == offers[b].host)
+        return Error::sentence(fmt::format("ranks {} and {} are in one process", a, b),
+                               "their GPU has no stream memory operations, without which one may keep the "
+                               "other waiting for ever",
+                               "use a process per rank");
+  return {};
+}
+
+StagedBuffers buffers_of(const NativeCall& call, Rank me, Rank ranks) {
+  Task task{call.kind, call.root};
+  auto most = static_cast<Rank>(call.kind == Kind::all_reduce || is_between_two(call.kind) ||
+                                        call.kind == Kind::reduce || call.kind == Kind::broadcast
+                                    ? 1
+                                    : ranks);
+  return {call.in,
+          call.out,
+          call.count * size_of(call.type),
+          static_cast<std::uint32_t>(blocks_in(task, me, ranks)),
+          static_cast<std::uint32_t>(blocks_out(task, me, ranks)),
+          static_cast<std::uint32_t>(most)};
+}
+
+}  // namespace
+
+NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const RendezvousId::Token& group,
+                                       cuda::Context context, Env env)
+    : seat_(seat),
+      context_(context),
+      job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
+      watch_(seat) {
+  owner_.group = group;
+  std::vector<Rank> members(static_cast<std::size_t>(job_.size()));
+  std::iota(members.begin(), members.end(), 0);
+  if (std::string trouble = join(members); !trouble.empty())
+    throw Error(trouble, "a communicator needs all its ranks");
+}
+
+// Every rank goes through the same exchanges, whatever is wrong with it.
+std::string NativeCommunicator::join(const std::vector<Rank>& members) {
+  auto tried = [](auto step) -> std::string {
+    try {
+      return step();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  };
+  std::string trouble = tried([&] { return job_.meet(); });
+  std::vector<std::uint64_t> reach = all_of<std::uint64_t>(trouble.empty() ? job_.reach() : 0);
+  if (trouble.empty())
+    trouble = tried([&] {
+      return job_.connect(reach, [this] {
+        if (std::string gone = watch_.overdue(); !gone.empty()) job_.engine().fail(gone);
+      });
+    });
+  std::optional<CommunicatorSpec> spec;
+  if (trouble.empty()) spec = job_.prepare(members, job_.rank());
+  if (trouble.empty() && !spec) trouble = "staging memory is used up (DDL_STAGING_BYTES)";
+  if (trouble.empty()) trouble = tried([&] { return pin(); });
+  Offer mine;
+  if (spec) {
+    mine.id = job_.fresh_id();
+    mine.staging = spec->limits.staging;
+    mine.area = job_.offset_of(spec->area);
+    mine.host = job_.census().host_of_rank[static_cast<std::size_t>(job_.rank())];
+    mine.process = ::getpid();
+    mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
+  }
+  if (!trouble.empty()) trouble = fmt::format("rank {}: {}", job_.rank(), trouble);
+  trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
+  std::vector<Offer> offers = all_of(mine);
+  if (std::string wrong = trouble_in(offers); !wrong.empty()) return wrong;
+  spec->id = offers[0].id;
+  for (const Offer& offer : offers) {
+    spec->areas.push_back(offer.area);
+    spec->limits.staging = std::min(spec->limits.staging, offer.staging);
+  }
+  world_ = &job_.engine().create(*spec);
+  return {};
+}
+
+std::string NativeCommunicator::pin() {
+  StagedOptions options;
+  options.most_blocks = static_cast<std::uint32_t>(job_.size());
+  if (!cuda::has_stream_memory_operations(*native::driver(), native::device_of(context_)))
+    ordering_ = options.ordering = FlagOrdering::kHostFunctions;
+  staged_ = std::make_unique<StagedCalls>(*native::driver(), context_, options);
+  return {};
+}
+
+NativeCommunicator::~NativeCommunicator() {
+  staged_.reset();
+  stream_owners::forget(owner_);
+  if (world_) job_.engine().destroy(*world_);
+}
+
+template <class Value>
+std::vector<Value> NativeCommunicator::all_of(const Value& mine) {
+  std::vector<Value> values;
+  for (const auto& bytes : seat_->exchange(std::as_bytes(std::span(&mine, 1)))) {
+    std::optional<Value> value = rendezvous::Frame{{}, bytes}.template as<Value>();
+    if (!value) throw Error("a rank of the communicator runs another version of the engine");
+    values.push_back(*value);
+  }
+  return values;
+}
+
+// ---- the program's side ----
+
+NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
+  if (State failed = state(); failed.trouble != Trouble::none) return failed;
+  if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
+  StagedBuffers buffers = buffers_of(call, job_.rank(), job_.size());
+  if (buffers.block_bytes == 0) return {};
+  if (!stream_owners::claim(context_, call.stream, owner_))
+    return fail(
+        Trouble::bad_usage,
+        Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", call.name),
+                        "on it each would wait for the other", "give every rank a stream of its own"));
+  ++owner_.under_way;
+  auto work_on = [this, call, bytes = buffers.block_bytes](const StagedChunk& chunk) {
+    std::string problem = work(call, chunk);
+    if (chunk.offset + chunk.bytes == bytes) --owner_.under_way;
+    return problem;
+  };
+  switch (staged_->submit(buffers, call.stream, work_on)) {
+    case Submitted::kEnqueued:
+      return {};
+    case Submitted::kCapturing:
+      --owner_.under_way;
+      return {Trouble::bad_usage,
+              Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
+                              "the host takes part in it, which no graph can replay",
+                              "capture no collectives of this communicator")};
+    case Submitted::kFailed:
+      break;
+  }
+  if (State failed = state(); failed.trouble != Trouble::none) return failed;
+  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, staged_->failure()));
+}
+
+NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) const {
+  if (is_between_two(call.kind))
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is not possible on this communicator", call.name),
+                            "the engine itself serves it, and only calls that all ranks make",
+                            "give every rank a GPU of its own, and NCCL serves it")};
+  if (call.root < 0 || call.root >= job_.size())
+    return {Trouble::bad_argument,
+            Error::sentence(fmt::format("{} names rank {}", call.name, call.root),
+                            fmt::format("the ranks are 0 to {}", job_.size() - 1), "")};
+  Task task{call.kind, call.root};
+  bool reads = blocks_in(task, job_.rank(), job_.size()) > 0;
+  bool writes = blocks_out(task, job_.rank(), job_.size()) > 0;
+  if (call.count > 0 && ((reads && !call.in) || (writes && !call.out)))
+    return {Trouble::bad_argument, fmt::format("{} has a null pointer for a buffer", call.name)};
+  return {};
+}
+
+NativeCommunicator::State NativeCommunicator::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void NativeCommunicator::abort() { stop({Trouble::peer, "the communicator was aborted"}); }
+
+NativeCommunicator::State NativeCommunicator::fail(Trouble trouble, const std::string& why) {
+  if (stop({trouble, why})) log_error(fmt::format("rank {} of {}: {}", job_.rank(), job_.size(), why));
+  return state();
+}
+
+// True for the first cause, which is the one that counts.
+bool NativeCommunicator::stop(const State& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (state_.trouble != Trouble::none) return false;
+    state_ = why;
+  }
+  owner_.under_way = 0;
+  staged_->abort(why.text);
+  job_.engine().fail(why.text);
+  watch_.vanish();
+  return true;
+}
+
+// ---- the worker's side ----
+
+std::string NativeCommunicator::work(const NativeCall& call, const StagedChunk& chunk) {
+  std::string problem;
+  try {
+    problem = do_as_asked(call, chunk);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return {};
+  return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+}
+
+// Scaled where it is asked for, half types as float32.
+std::string NativeCommunicator::do_as_asked(const NativeCall& call, const StagedChunk& chunk) {
+  const void* in = chunk.in.data();
+  void* out = chunk.out.data();
+  DType type = call.type;
+  Scalar scalar = call.scalar;
+  const Elements in_count = chunk.in.size() / size_of(type), out_count = chunk.out.size() / size_of(type);
+  if (call.scale != Scale::none && is_half(type)) {
+    wide_in_.resize(in_count);
+    wide_out_.resize(out_count);
+    widen(type, wide_in_.data(), in, in_count);
+    in = wide_in_.data();
+    out = wide_out_.data();
+    scalar = widened(type, scalar);
+    type = DType::float32;
+  }
+  if (call.scale == Scale::times_scalar) {
+    scaled_.resize(in_count * size_of(type));
+    multiply(type, scaled_.data(), in, in_count, scalar);
+    in = scaled_.data();
+  }
+  Elements count = chunk.bytes / size_of(call.type);
+  std::string problem = run({in, out, count, type, call.op, call.name, now(), call.kind, call.root});
+  if (!problem.empty()) return problem;
+  if (call.scale == Scale::average) divide(type, out, out_count, job_.size());
+  if (type != call.type) narrow(call.type, chunk.out.data(), wide_out_.data(), out_count);
+  return {};
+}
+
+std::string NativeCommunicator::run(const Call& call) {
+  watch_.begin();
+  Operation* operation = job_.engine().start(*world_, call);
+  job_.engine().wait(*world_, operation);
+  job_.engine().finish(*world_, operation);
+  return job_.engine().failure();
+}
+
+}  // namespace ddl

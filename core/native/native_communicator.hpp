@@ -1,0 +1,88 @@
+// NativeCommunicator: one rank's end of a communicator of our own, whose calls are ordered on CUDA streams: a
+// job over a rendezvous with one communicator of all its ranks, and the staging that brings device memory to
+// it and back.
+//
+// The rules a user can break: all ranks construct it together and make the same calls in the same order; the
+// ranks of one process use different streams. After the first failure nothing is done any more: streams go on
+// with undefined results, and all calls say why. Thread safety: all but construction and destruction.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/base/env.hpp"
+#include "core/collective/job.hpp"
+#include "core/device/staged_call.hpp"
+#include "core/native/peer_watch.hpp"
+#include "core/native/scaling.hpp"
+#include "core/native/stream_owners.hpp"
+
+namespace ddl {
+
+struct NativeCall {
+  enum class Scale { none, times_scalar, average };
+
+  Kind kind = Kind::all_reduce;
+  cuda::DevicePointer in = 0, out = 0;
+  Elements count = 0;  // of one block, see Call
+  DType type = DType::float32;
+  Op op = Op::sum;
+  Scale scale = Scale::none;
+  Scalar scalar{};
+  Rank root = 0;
+  cuda::Stream stream = nullptr;
+  const char* name = "";  // for people, a literal
+};
+
+class NativeCommunicator {
+ public:
+  enum class Trouble { none, cuda, bad_argument, bad_usage, peer };
+  struct State {
+    Trouble trouble = Trouble::none;
+    std::string text;
+  };
+
+  /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part.
+  NativeCommunicator(std::shared_ptr<Rendezvous> seat, const RendezvousId::Token& group,
+                     cuda::Context context, Env env);
+  /// Waits for the calls under way.
+  ~NativeCommunicator();
+  NativeCommunicator(const NativeCommunicator&) = delete;
+  NativeCommunicator& operator=(const NativeCommunicator&) = delete;
+
+  /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
+  State submit(const NativeCall& call);
+  /// The first failure, which has been said.
+  State state() const;
+  /// Lets streams go on without results; the other ranks hear that this one is gone.
+  void abort();
+
+ private:
+  std::string join(const std::vector<Rank>& members);
+  std::string pin();
+  State refuse(const NativeCall& call) const;
+  std::string work(const NativeCall& call, const StagedChunk& chunk);
+  std::string do_as_asked(const NativeCall& call, const StagedChunk& chunk);
+  std::string run(const Call& call);
+  State fail(Trouble trouble, const std::string& why);
+  bool stop(const State& why);
+  template <class Value>
+  std::vector<Value> all_of(const Value& mine);
+
+  std::shared_ptr<Rendezvous> seat_;
+  cuda::Context context_;
+  Job job_;
+  PeerWatch watch_;
+  stream_owners::Owner owner_;
+  FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
+  Communicator* world_ = nullptr;
+  std::unique_ptr<StagedCalls> staged_;
+  std::vector<float> wide_in_, wide_out_;  // the worker's
+  std::vector<std::byte> scaled_;          // likewise
+  mutable std::mutex mutex_;
+  State state_;
+};
+
+}  // namespace ddl

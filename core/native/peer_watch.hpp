@@ -1,0 +1,35 @@
+// PeerWatch: tells a rank that waits in a collective when another is gone, by the news of the rendezvous that
+// all ranks of the communicator still sit at.
+//
+// The news alone is no failure: a rank may have done its part of the collective and ended. So a wait goes on
+// for a while after it, counted only while this process runs. Thread safety: all.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/bootstrap/rendezvous.hpp"
+
+namespace ddl {
+
+class PeerWatch {
+ public:
+  explicit PeerWatch(std::shared_ptr<Rendezvous> seat) : seat_(std::move(seat)) {}
+  /// A wait begins: it has its whole patience.
+  void begin();
+  /// Asked again and again by who waits; cheap. Why there is no sense in waiting on, "" as long as there is.
+  std::string overdue();
+  /// This rank can do no more: the others hear of it.
+  void vanish();
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Rendezvous> seat_;
+  std::string news_;
+  std::optional<rendezvous::Patience> patience_;
+  Nanoseconds looked_ = 0;
+};
+
+}  // namespace ddl

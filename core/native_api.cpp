@@ -1,0 +1,185 @@
+// The wall between C++ and the fronts for communicators of our own: every exception ends here.
+#include "core/native_api.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/native/device.hpp"
+#include "core/native/meeting.hpp"
+
+struct ddl_meeting {
+  ddl::Meeting meeting;
+};
+
+struct ddl_native {
+  std::unique_ptr<ddl::NativeCommunicator> communicator;
+};
+
+namespace {
+
+using ddl::NativeCall;
+using ddl::NativeCommunicator;
+
+void tell(ddl_problem* problem, const std::string& text) {
+  std::size_t length = text.copy(problem->text, sizeof(problem->text) - 1);
+  problem->text[length] = 0;
+}
+
+template <class Body>
+ddl_native_result guarded(ddl_native_result otherwise, ddl_problem* problem, Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    tell(problem, error.what());
+    return otherwise;
+  }
+}
+
+// Garbage in the environment has been said by who reads it first; here it costs its effect.
+ddl::Env environment() {
+  try {
+    return ddl::load_env();
+  } catch (const ddl::UsageError&) {
+    return ddl::parse_env({});
+  }
+}
+
+int usable() { return environment().enable && ddl::native::driver() != nullptr; }
+
+void* current_context() { return ddl::native::driver() ? ddl::native::current_context() : nullptr; }
+
+void* context_of_device(int32_t ordinal) {
+  return ddl::native::driver() ? ddl::native::context_of_device(ordinal) : nullptr;
+}
+
+int use_context(void* context) {
+  return ddl::native::driver()->context_set(static_cast<ddl::cuda::Context>(context)) == ddl::cuda::kSuccess;
+}
+
+int32_t device_of(void* context) { return ddl::native::device_of(static_cast<ddl::cuda::Context>(context)); }
+
+ddl_native_result of_driver(ddl::cuda::Result result, ddl_problem* problem) {
+  if (result == ddl::cuda::kSuccess) return DDL_NATIVE_OK;
+  tell(problem, ddl::cuda::describe(*ddl::native::driver(), result));
+  return DDL_NATIVE_CUDA;
+}
+
+ddl_native_result allocate(void** address, uint64_t bytes, ddl_problem* problem) {
+  ddl::cuda::DevicePointer pointer = 0;
+  ddl_native_result result = of_driver(ddl::native::driver()->allocate(&pointer, bytes), problem);
+  *address = reinterpret_cast<void*>(pointer);
+  return result;
+}
+
+ddl_native_result release(void* address, ddl_problem* problem) {
+  return of_driver(ddl::native::driver()->free(reinterpret_cast<ddl::cuda::DevicePointer>(address)), problem);
+}
+
+std::span<const std::byte, ddl::RendezvousId::kBytes> bytes_of(const void* id) {
+  return std::span<const std::byte, ddl::RendezvousId::kBytes>(static_cast<const std::byte*>(id),
+                                                               ddl::RendezvousId::kBytes);
+}
+
+ddl_native_result make_id(void* id, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    ddl::RendezvousId made = ddl::make_unique_id(environment());
+    std::memcpy(id, made.bytes().data(), ddl::RendezvousId::kBytes);
+    return DDL_NATIVE_OK;
+  });
+}
+
+int is_id(const void* id) { return ddl::RendezvousId::is_ours(bytes_of(id)); }
+
+ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, int* is_ours, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    auto original = seat->has_original ? ddl::Meeting::Original::present : ddl::Meeting::Original::absent;
+    auto id = ddl::RendezvousId::from(bytes_of(seat->id));
+    if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
+    *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original,
+                                            static_cast<ddl::cuda::Context>(seat->context), environment())};
+    *is_ours = (*meeting)->meeting.is_ours();
+    return DDL_NATIVE_OK;
+  });
+}
+
+ddl_native_result share(ddl_meeting* ends, void* original_id, ddl_problem* problem) {
+  std::unique_ptr<ddl_meeting> meeting(ends);
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    std::vector<std::byte> id = meeting->meeting.share(bytes_of(original_id));
+    if (id.size() != ddl::RendezvousId::kBytes) throw ddl::Error("rank 0 has no unique id of NCCL");
+    std::copy(id.begin(), id.end(), static_cast<std::byte*>(original_id));
+    return DDL_NATIVE_OK;
+  });
+}
+
+ddl_native_result open(ddl_meeting* ends, ddl_native** native, ddl_problem* problem) {
+  std::unique_ptr<ddl_meeting> meeting(ends);
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    *native = new ddl_native{meeting->meeting.open()};
+    return DDL_NATIVE_OK;
+  });
+}
+
+ddl_native_result answer(const NativeCommunicator::State& state, ddl_problem* problem) {
+  tell(problem, state.text);
+  switch (state.trouble) {
+    case NativeCommunicator::Trouble::none:
+      return DDL_NATIVE_OK;
+    case NativeCommunicator::Trouble::cuda:
+      return DDL_NATIVE_CUDA;
+    case NativeCommunicator::Trouble::bad_argument:
+      return DDL_NATIVE_BAD_ARGUMENT;
+    case NativeCommunicator::Trouble::bad_usage:
+      return DDL_NATIVE_BAD_USAGE;
+    case NativeCommunicator::Trouble::peer:
+      return DDL_NATIVE_PEER;
+  }
+  return DDL_NATIVE_INTERNAL;
+}
+
+NativeCall call_of(const ddl_native_call& c) {
+  NativeCall call;
+  call.kind = static_cast<ddl::Kind>(c.kind);
+  call.in = reinterpret_cast<ddl::cuda::DevicePointer>(c.in);
+  call.out = reinterpret_cast<ddl::cuda::DevicePointer>(c.out);
+  call.count = c.count;
+  call.type = static_cast<ddl::DType>(c.type);
+  call.op = static_cast<ddl::Op>(c.op);
+  call.scale = static_cast<NativeCall::Scale>(c.scale);
+  std::memcpy(call.scalar.data(), c.scalar, sizeof(c.scalar));
+  call.root = c.root;
+  call.stream = static_cast<ddl::cuda::Stream>(c.stream);
+  call.name = c.name;
+  return call;
+}
+
+ddl_native_result submit(ddl_native* native, const ddl_native_call* call, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_INTERNAL, problem,
+                 [&] { return answer(native->communicator->submit(call_of(*call)), problem); });
+}
+
+ddl_native_result state(ddl_native* native, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_INTERNAL, problem,
+                 [&] { return answer(native->communicator->state(), problem); });
+}
+
+void abort_native(ddl_native* native) {
+  ddl_problem unsaid;
+  guarded(DDL_NATIVE_INTERNAL, &unsaid, [&] { return native->communicator->abort(), DDL_NATIVE_OK; });
+}
+
+void destroy(ddl_native* native) {
+  ddl_problem unsaid;
+  guarded(DDL_NATIVE_INTERNAL, &unsaid, [&] { return delete native, DDL_NATIVE_OK; });
+}
+
+}  // namespace
+
+extern "C" const ddl_native_api ddl_native_functions;
+const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
+                                             use_context, device_of,       allocate,
+                                             release,     make_id,         is_id,
+                                             meet,        share,           open,
+                                             submit,      state,           abort_native,
+                                             destroy};

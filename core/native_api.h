@@ -1,0 +1,98 @@
+/* The C boundary for communicators of our own ("native"), that is for programs that use NCCL: a member of
+ * ddl_engine_api. The engine side knows no NCCL, the front translates.
+ *
+ * Order of use: make_id in one process, whose bytes the program hands around; meet in every rank; then share,
+ * where the communicator is the original's after all, or open, and calls, and destroy. Functions that can
+ * fail return a ddl_native_result and fill *problem, which nobody has said yet. Thread safety: all, but each
+ * ddl_meeting has one owner, and nothing is used after its destroy.
+ */
+#ifndef DDL_NATIVE_API_H
+#define DDL_NATIVE_API_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { DDL_NATIVE_ID_BYTES = 128, DDL_NATIVE_TEXT_BYTES = 512, DDL_NATIVE_SCALAR_BYTES = 8 };
+
+typedef struct ddl_meeting ddl_meeting;
+typedef struct ddl_native ddl_native;
+typedef struct ddl_problem {
+  char text[DDL_NATIVE_TEXT_BYTES];
+} ddl_problem;
+
+typedef enum ddl_native_result {
+  DDL_NATIVE_OK,
+  DDL_NATIVE_CUDA,         /* the CUDA driver refused something */
+  DDL_NATIVE_SYSTEM,       /* the communicator could not be set up */
+  DDL_NATIVE_INTERNAL,     /* an error of ours */
+  DDL_NATIVE_BAD_ARGUMENT, /* nothing was begun */
+  DDL_NATIVE_BAD_USAGE,    /* likewise */
+  DDL_NATIVE_PEER          /* another rank, or the connection to it */
+} ddl_native_result;
+
+typedef enum ddl_native_scale {
+  DDL_NATIVE_UNSCALED,
+  DDL_NATIVE_TIMES_SCALAR, /* every input, before the reduction */
+  DDL_NATIVE_AVERAGE       /* the sum by the number of ranks, integers toward zero */
+} ddl_native_scale;
+
+/* One rank's place at a meeting. */
+typedef struct ddl_seat {
+  const void* id; /* DDL_NATIVE_ID_BYTES */
+  int32_t rank, size;
+  int32_t has_original; /* this process has an NCCL of its own */
+  void* context;        /* the CUDA context of this rank's device */
+} ddl_seat;
+
+typedef struct ddl_native_call {
+  int32_t kind;   /* ddl::Kind */
+  const void* in; /* device memory; see ddl::Call for blocks and for what may overlap */
+  void* out;
+  uint64_t count;   /* elements of one block */
+  int32_t type, op; /* ddl::DType, ddl::Op */
+  ddl_native_scale scale;
+  unsigned char scalar[DDL_NATIVE_SCALAR_BYTES]; /* of the calls' own type */
+  int32_t root;                                  /* or the other rank of two */
+  void* stream;
+  const char* name; /* for people, a literal */
+} ddl_native_call;
+
+typedef struct ddl_native_api {
+  /* Whether this process can have communicators of ours: a CUDA driver with a device, and nobody said no. */
+  int (*usable)(void);
+  /* This thread's current context, else the one of the first device; of a device by ordinal; and the way
+   * back: makes one current. NULL, 0: the driver refused. */
+  void* (*current_context)(void);
+  void* (*context_of_device)(int32_t ordinal);
+  int (*use_context)(void* context);
+  int32_t (*device_of)(void* context);
+  /* Device memory of the current context. */
+  ddl_native_result (*allocate)(void** address, uint64_t bytes, ddl_problem* problem);
+  ddl_native_result (*release)(void* address, ddl_problem* problem);
+
+  ddl_native_result (*make_id)(void* id, ddl_problem* problem);
+  int (*is_id)(const void* id);
+  /* Waits until all ranks have come. *is_ours, alike on all ranks: call open, else share. */
+  ddl_native_result (*meet)(const ddl_seat* seat, ddl_meeting** meeting, int* is_ours, ddl_problem* problem);
+  /* Ends the meeting: rank 0's id of the original comes to all. */
+  ddl_native_result (*share)(ddl_meeting* meeting, void* original_id, ddl_problem* problem);
+  /* Ends the meeting: this rank's end of the communicator. */
+  ddl_native_result (*open)(ddl_meeting* meeting, ddl_native** native, ddl_problem* problem);
+
+  /* Enqueues a call on its stream and returns. */
+  ddl_native_result (*submit)(ddl_native* native, const ddl_native_call* call, ddl_problem* problem);
+  /* What went wrong since, DDL_NATIVE_OK when all is well; it has been said. */
+  ddl_native_result (*state)(ddl_native* native, ddl_problem* problem);
+  /* Lets streams go on without results; the other ranks hear that this one is gone. */
+  void (*abort)(ddl_native* native);
+  /* Waits for the calls under way. */
+  void (*destroy)(ddl_native* native);
+} ddl_native_api;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

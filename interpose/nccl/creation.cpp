@@ -1,0 +1,197 @@
+#include "interpose/nccl/creation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/signals.hpp"
+#include "core/bootstrap/rendezvous_id.hpp"
+#include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/group.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+// How a meeting ended: with a communicator of ours, or with an id of the original.
+struct Met {
+  ncclResult_t result = ncclSuccess;
+  ddl_native* native = nullptr;
+  ncclUniqueId original_id{};
+};
+
+Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
+  complain(nullptr, result,
+           "rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
+               " cannot create a communicator: " + why);
+  return {result, nullptr, {}};
+}
+
+// May run in a helper thread.
+Met meet(const Creation& c) {
+  const ddl_native_api* api = engine();
+  if (!api)
+    return trouble_of(c, ncclSystemError,
+                      "its unique id is the engine's, which cannot work in this process (no CUDA device, or "
+                      "DDL_ENABLE=0); give all ranks the same environment");
+  ddl_problem problem;
+  ddl_meeting* meeting = nullptr;
+  ddl_seat seat = {&c.id, c.rank, c.ranks, next().ncclCommInitRank != nullptr, c.context};
+  int is_ours = 0;
+  Met met;
+  ddl_native_result result = api->meet(&seat, &meeting, &is_ours, &problem);
+  if (result == DDL_NATIVE_OK && is_ours) result = api->open(meeting, &met.native, &problem);
+  if (result == DDL_NATIVE_OK && !is_ours) {
+    if (c.rank == 0) met.result = original::ncclGetUniqueId(&met.original_id);
+    result = api->share(meeting, &met.original_id, &problem);
+  }
+  return result == DDL_NATIVE_OK ? met : trouble_of(c, result_of(result), problem.text);
+}
+
+ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
+  ncclConfig_t* config = c.config.empty() ? nullptr : const_cast<std::byte*>(c.config.data());
+  return created(config ? original::ncclCommInitRankConfig(c.at, c.ranks, id, c.rank, config)
+                        : original::ncclCommInitRank(c.at, c.ranks, id, c.rank),
+                 c.at, c.rank, c.ranks);
+}
+
+ncclResult_t settle(const Creation& c, const Met& met) {
+  if (met.result != ncclSuccess) return met.result;
+  if (!met.native) return call_original(c, met.original_id);
+  *c.at = adopt(met.native, c.rank, c.ranks, engine()->device_of(c.context));
+  remember(*c.at, c.rank, c.ranks);
+  return ncclSuccess;
+}
+
+// NCCL looks at the current device.
+class OnContext {
+ public:
+  explicit OnContext(void* context) : before_(engine()->current_context()) {
+    if (context != before_) engine()->use_context(context);
+  }
+  ~OnContext() { engine()->use_context(before_); }
+
+ private:
+  void* before_;
+};
+
+std::vector<std::byte> copy_of(const ncclConfig_t* config) {
+  constexpr std::size_t kMost = 65536;  // of what says its own size
+  if (!config) return {};
+  std::size_t bytes = 0;
+  std::memcpy(&bytes, config, sizeof(bytes));
+  auto* begin = static_cast<const std::byte*>(config);
+  return {begin, begin + std::clamp(bytes, sizeof(bytes), kMost)};
+}
+
+// Whether one process can create them with the original, as ncclCommInitAll does.
+bool original_can(const std::vector<int>& devices) {
+  std::set<int> different(devices.begin(), devices.end());
+  return next().ncclCommInitAll && different.size() == devices.size();
+}
+
+}  // namespace
+
+bool is_our_id(const ncclUniqueId& id) {
+  return RendezvousId::is_ours(std::as_bytes(std::span(id.internal)));
+}
+
+ncclResult_t create(Creation creation) {
+  if (!creation.at || creation.ranks < 1 || creation.rank < 0 || creation.rank >= creation.ranks)
+    return complain(nullptr, ncclInvalidArgument,
+                    "ncclCommInitRank has no such rank, or no place for its result");
+  if (!creation.context && engine()) creation.context = engine()->current_context();
+  *creation.at = nullptr;
+  if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
+  return settle(creation, meet(creation));
+}
+
+ncclResult_t create_together(const std::vector<Creation>& creations) {
+  std::vector<Met> met(creations.size());
+  std::vector<std::thread> threads;
+  {
+    SignalsBlocked blocked;
+    for (std::size_t i = 0; i < creations.size(); ++i)
+      threads.emplace_back([&, i] { met[i] = meet(creations[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ncclResult_t first = ncclSuccess;
+  for (std::size_t i = 0; i < creations.size(); ++i) {
+    if (!met[i].native && met[i].result == ncclSuccess) open_group();
+    OnContext on(creations[i].context);
+    ncclResult_t result = settle(creations[i], met[i]);
+    if (went_well(first)) first = result;
+  }
+  return first;
+}
+
+// ---- hooks ----
+
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  if (!engine()) return original::ncclGetUniqueId(id);
+  ddl_problem problem;
+  if (!id) return ncclInvalidArgument;
+  ncclResult_t result = result_of(engine()->make_id(id, &problem));
+  return result == ncclSuccess ? result : complain(nullptr, result, problem.text);
+}
+
+ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return guarded([&]() -> ncclResult_t {
+    if (is_our_id(id)) return create({comm, ranks, rank, id});
+    open_group();
+    return created(original::ncclCommInitRank(comm, ranks, id, rank), comm, rank, ranks);
+  });
+}
+
+ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                   ncclConfig_t* config) {
+  return guarded([&]() -> ncclResult_t {
+    if (is_our_id(id)) return create({comm, ranks, rank, id, copy_of(config)});
+    open_group();
+    return created(original::ncclCommInitRankConfig(comm, ranks, id, rank, config), comm, rank, ranks);
+  });
+}
+
+// With several ids of ours the first is enough: one meeting place carries them all.
+ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
+                                     ncclConfig_t* config) {
+  return guarded([&]() -> ncclResult_t {
+    if (ids && ids_n > 0 && is_our_id(ids[0])) return create({comm, ranks, rank, ids[0], copy_of(config)});
+    open_group();
+    ncclResult_t result = original::ncclCommInitRankScalable(comm, ranks, rank, ids_n, ids, config);
+    return created(result, comm, rank, ranks);
+  });
+}
+
+ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices) {
+  return guarded([&]() -> ncclResult_t {
+    std::vector<int> wanted;
+    for (int i = 0; i < devices_n; ++i) wanted.push_back(devices ? devices[i] : i);
+    if (original_can(wanted) || !engine() || !comms || devices_n < 1) {
+      open_group();
+      ncclResult_t result = original::ncclCommInitAll(comms, devices_n, devices);
+      for (int i = 0; went_well(result) && i < devices_n; ++i) created(result, comms + i, i, devices_n);
+      return result;
+    }
+    ncclUniqueId id;
+    if (ncclResult_t result = get_unique_id(&id); result != ncclSuccess) return result;
+    std::vector<Creation> creations;
+    for (int i = 0; i < devices_n; ++i) {
+      creations.push_back({comms + i,
+                           devices_n,
+                           i,
+                           id,
+                           {},
+                           engine()->context_of_device(wanted[static_cast<std::size_t>(i)])});
+      if (!creations.back().context)
+        return complain(
+            nullptr, ncclInvalidArgument,
+            "ncclCommInitAll names device " + std::to_string(wanted.back()) + ", which there is not");
+    }
+    return create_together(creations);
+  });
+}
+
+}  // namespace ddl::nccl

@@ -1,0 +1,39 @@
+// How communicators come into being. With a unique id of ours all ranks meet first and decide alike: ours, or
+// the original's, whose unique id then travels through the meeting. With any other id the original decides.
+//
+// In a group everything waits for the outer end, where each rank of this thread meets in a helper thread of
+// its own. Thread safety: a group belongs to its thread, see group.hpp.
+#pragma once
+
+#include <vector>
+
+#include "interpose/nccl/native.hpp"
+
+namespace ddl::nccl {
+
+/// One ncclCommInitRank*, as the program called it.
+struct Creation {
+  ncclComm_t* at;
+  int ranks, rank;
+  ncclUniqueId id;
+  std::vector<std::byte> config = {};  // a copy of the program's; empty where it gave none
+  void* context = nullptr;             // of the device that was current
+};
+
+/// Loads nothing.
+bool is_our_id(const ncclUniqueId& id);
+/// A creation with an id of ours: now, or at the end of this thread's group.
+ncclResult_t create(Creation creation);
+/// All ranks of one thread at once; the first trouble.
+ncclResult_t create_together(const std::vector<Creation>& creations);
+
+// The hooks.
+ncclResult_t get_unique_id(ncclUniqueId* id);
+ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
+ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                   ncclConfig_t* config);
+ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
+                                     ncclConfig_t* config);
+ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices);
+
+}  // namespace ddl::nccl

@@ -1,0 +1,140 @@
+// Calls on communicators of our own: NCCL's words in those of the engine.
+#include <cstring>
+#include <optional>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/plan/kind.hpp"
+#include "core/reduce/types.hpp"
+#include "interpose/nccl/native_comm.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+using Verb = Call::Verb;
+
+constexpr ncclRedOp_t kFirstOwnOp = 16;  // NCCL keeps the small numbers for itself
+
+// What cannot be done, and whose fault it is; no text: all is well.
+struct Wrong {
+  ncclResult_t result = ncclSuccess;
+  std::string text;
+};
+
+Kind kind_of(Verb verb) {
+  constexpr Kind kKindOf[] = {Kind::all_reduce, Kind::reduce,         Kind::broadcast,  Kind::broadcast,
+                              Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all, Kind::gather,
+                              Kind::scatter,    Kind::send,           Kind::receive};
+  return kKindOf[static_cast<std::size_t>(verb)];
+}
+
+// Bytes of whatever meaning are as good as any, where nothing is computed.
+std::optional<DType> type_of(ncclDataType_t type, Kind kind) {
+  constexpr DType kTypeOf[] = {DType::int8,    DType::uint8,   DType::int32,   DType::uint32,
+                               DType::int64,   DType::uint64,  DType::float16, DType::float32,
+                               DType::float64, DType::bfloat16};
+  if (type >= 0 && static_cast<std::size_t>(type) < std::size(kTypeOf)) return kTypeOf[type];
+  bool is_byte = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
+  return is_byte && !computes(kind) ? std::optional(DType::uint8) : std::nullopt;
+}
+
+Wrong translate_op(NativeComm& native, const Call& call, ddl_native_call& to) {
+  constexpr Op kOpOf[] = {Op::sum, Op::prod, Op::max, Op::min, Op::sum};
+  to.op = static_cast<int32_t>(Op::sum);
+  to.scale = call.op == ncclAvg ? DDL_NATIVE_AVERAGE : DDL_NATIVE_UNSCALED;
+  if (call.op >= 0 && call.op <= ncclAvg) {
+    to.op = static_cast<int32_t>(kOpOf[call.op]);
+    return {};
+  }
+  std::lock_guard lock(native.mutex);
+  auto own = native.ops.find(call.op);
+  if (own == native.ops.end())
+    return {ncclInvalidArgument,
+            std::string(name_of(call.verb)) + " names an operation that this communicator does not have"};
+  if (own->second.type != call.type)
+    return {ncclInvalidArgument, std::string(name_of(call.verb)) + " has another type than its operation"};
+  to.scale = DDL_NATIVE_TIMES_SCALAR;
+  std::memcpy(to.scalar, own->second.scalar.data(), sizeof(to.scalar));
+  return {};
+}
+
+Wrong translate(NativeComm& native, const Call& call, ddl_native_call& to) {
+  Kind kind = kind_of(call.verb);
+  std::optional<DType> type = type_of(call.type, kind);
+  if (!type)
+    return {ncclInvalidUsage, Error::sentence(std::string(name_of(call.verb)) + " has a type (" +
+                                                  std::to_string(call.type) + ") that the engine lacks",
+                                              "the engine itself serves this communicator, without NCCL",
+                                              "convert the data, or give every rank a GPU of its own")};
+  to.kind = static_cast<int32_t>(kind);
+  to.in = call.in;
+  to.out = call.out;
+  to.count = call.count;
+  to.type = static_cast<int32_t>(*type);
+  to.root = call.peer;
+  to.stream = call.stream;
+  to.name = name_of(call.verb);
+  return computes(kind) ? translate_op(native, call, to) : Wrong{};
+}
+
+ncclResult_t destroy_op(NativeComm& native, const Call& call) {
+  std::unique_lock lock(native.mutex);
+  if (native.ops.erase(call.op) == 1) return ncclSuccess;
+  lock.unlock();
+  return complain(call.comm, ncclInvalidArgument,
+                  "ncclRedOpDestroy names an operation that this communicator does not have");
+}
+
+std::string on_rank(const NativeComm& native, const std::string& text) {
+  return "rank " + std::to_string(native.rank) + " of " + std::to_string(native.size) + ": " + text;
+}
+
+ncclResult_t perform(NativeComm& native, const Call& call) {
+  if (call.verb == Verb::destroy_op) return destroy_op(native, call);
+  ddl_native_call translated{};
+  ddl_problem problem, said;
+  if (Wrong wrong = translate(native, call, translated); wrong.result != ncclSuccess)
+    return complain(call.comm, wrong.result, on_rank(native, wrong.text));
+  Nanoseconds began = now();
+  ncclResult_t result = result_of(engine()->submit(native.engine, &translated, &problem));
+  if (result == ncclSuccess) return count_served(call, now() - began), result;
+  if (engine()->state(native.engine, &said) == DDL_NATIVE_OK)
+    return complain(call.comm, result, on_rank(native, problem.text));
+  std::lock_guard lock(native.mutex);
+  std::copy(std::begin(said.text), std::end(said.text), native.last_error.begin());
+  return result;
+}
+
+}  // namespace
+
+ncclResult_t perform_native(const Call& call) {
+  return with_native(call.comm, name_of(call.verb),
+                     [&](NativeComm& native) { return perform(native, call); });
+}
+
+ncclResult_t red_op_create_pre_mul_sum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+  if (!is_native(comm)) return original::ncclRedOpCreatePreMulSum(op, scalar, type, residence, comm);
+  return with_native(comm, "ncclRedOpCreatePreMulSum", [&](NativeComm& native) -> ncclResult_t {
+    std::optional<DType> known = type_of(type, Kind::all_reduce);
+    if (!op || !scalar || !known)
+      return complain(comm, ncclInvalidArgument,
+                      "ncclRedOpCreatePreMulSum has a null pointer or no such type");
+    if (residence != ncclScalarHostImmediate)
+      return complain(
+          comm, ncclInvalidUsage,
+          Error::sentence("ncclRedOpCreatePreMulSum has a scalar in device memory",
+                          "the host computes on this communicator", "use ncclScalarHostImmediate"));
+    OwnOp made{type, {}};
+    std::memcpy(made.scalar.data(), scalar, size_of(*known));
+    std::lock_guard lock(native.mutex);
+    ncclRedOp_t free = kFirstOwnOp;
+    while (native.ops.count(free)) ++free;
+    native.ops[free] = made;
+    *op = free;
+    return ncclSuccess;
+  });
+}
+
+}  // namespace ddl::nccl

@@ -1,0 +1,60 @@
+#include "core/native/peer_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/bootstrap/rendezvous_server.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr double kLong_s = 300;  // only against hanging
+
+struct Seat {
+  std::shared_ptr<Rendezvous> rendezvous;
+  PeerWatch watch;
+  Seat(const RendezvousId& id, Rank rank, Rank size)
+      : rendezvous(std::make_shared<Rendezvous>(id, rank, size, kLong_s)), watch(rendezvous) {}
+};
+
+// Two ranks that have met; the second may go.
+struct Pair {
+  RendezvousServer server{{kLong_s, kLong_s}};
+  std::unique_ptr<Seat> stays = std::make_unique<Seat>(server.id(), 0, 2);
+  std::unique_ptr<Seat> goes = std::make_unique<Seat>(server.id(), 1, 2);
+  Pair() {
+    goes->rendezvous->give({});
+    stays->rendezvous->exchange({});
+    goes->rendezvous->receive();
+  }
+  std::string wait() {
+    std::string why;
+    while ((why = stays->watch.overdue()).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return why;
+  }
+};
+
+TEST(PeerWatch, TellsAfterAWhileThatARankIsGone) {
+  Pair pair;
+  pair.stays->watch.begin();
+  EXPECT_EQ(pair.stays->watch.overdue(), "");
+  pair.goes->watch.vanish();
+  EXPECT_EQ(pair.wait().substr(0, 14), "rank 1 is gone");
+  pair.stays->watch.begin();  // another wait has its own patience
+  EXPECT_EQ(pair.stays->watch.overdue(), "");
+  EXPECT_EQ(pair.wait().substr(0, 14), "rank 1 is gone");
+}
+
+TEST(PeerWatch, WhoLeavesProperlyIsNotGone) {
+  Pair pair;
+  pair.goes.reset();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(pair.stays->rendezvous->look(), "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace
+}  // namespace ddl

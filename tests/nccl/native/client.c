@@ -1,0 +1,142 @@
+/* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU.
+ * HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one group); with the last two
+ * the ranks are threads after that. WHAT: cases, or one of those that end the communicator another way. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/nccl/native/native.h"
+
+enum { kMostRanks = 16 };
+
+/* What the ranks of one machine share. */
+static struct {
+  ncclUniqueId ids[2];
+  atomic_int ready;
+} * board;
+
+static int size;
+static const char* what;
+static ncclComm_t made_before[kMostRanks];
+
+static int is(const char* word) { return strcmp(what, word) == 0; }
+
+static ncclComm_t communicator(int which, int rank) {
+  ncclComm_t comm = NULL;
+  expect("ncclCommInitRank", ncclCommInitRank(&comm, size, board->ids[which], rank), ncclSuccess);
+  return comm;
+}
+
+static void cases(struct here* here) {
+  queries(here);
+  numbers(here);
+  types_and_operations(here);
+  collectives(here);
+  streams(here);
+  groups(here);
+  refusals(here);
+}
+
+/* A second communicator beside the first; the calls on both cross each other. */
+static void second(struct here* here) {
+  double *in = values(here->rank, 1000), sum = 0;
+  struct here other = here_of(communicator(1, here->rank));
+  device_pointer a = buffer_of(in, 8000), b = buffer_of(in, 8000);
+  for (int turn = 0; turn < 2; ++turn) {
+    struct here* one = (here->rank + turn) % 2 ? here : &other;
+    CALL(ncclAllReduce, 8000, (void*)(one == here ? a : b), (void*)(one == here ? a : b), 1000, ncclFloat64,
+         one == here ? ncclSum : ncclMax, one->comm, one->stream);
+  }
+  synchronize(here->stream);
+  synchronize(other.stream);
+  for (int r = 0; r < size; ++r) sum += value(r, 5);
+  to_host(in, a, 8000);
+  check(in[5] == sum, "a sum beside a maximum");
+  to_host(in, b, 8000);
+  check(in[5] == value(size - 1, 5), "a maximum beside a sum");
+  expect("ncclCommDestroy", ncclCommDestroy(other.comm), ncclSuccess);
+  free(in);
+}
+
+static void make_ids(void) {
+  expect("ncclGetUniqueId", ncclGetUniqueId(&board->ids[0]), ncclSuccess);
+  expect("ncclGetUniqueId", ncclGetUniqueId(&board->ids[1]), ncclSuccess);
+  atomic_store(&board->ready, 1);
+}
+
+static void one_rank(int rank) {
+  use_device();
+  if (rank == 0 && !atomic_load(&board->ready)) make_ids();
+  while (!atomic_load(&board->ready)) usleep(1000);
+  if (is("late") && rank == size - 1) return;
+  if (is("late")) {
+    ncclComm_t none = NULL;
+    expect("without the last rank", ncclCommInitRank(&none, size, board->ids[0], rank), ncclSystemError);
+    printf("last: %s\n", ncclGetLastError(NULL));
+    return;
+  }
+  ncclComm_t comm = made_before[rank] ? made_before[rank] : communicator(0, rank);
+  if (!comm) return;
+  struct here here = here_of(comm);
+  if (is("mismatch")) return mismatch(&here);
+  if (is("dead_peer")) return dead_peer(&here);
+  if (is("aborted")) return aborted(&here);
+  if (is("leaves")) return; /* as programs do that end without a word */
+  cases(&here);
+  second(&here);
+  destroyed(&here);
+}
+
+static int processes(void) {
+  int bad = 0, status;
+  for (int rank = 0; rank < size; ++rank) {
+    if (fork() != 0) continue;
+    one_rank(rank);
+    if (rank == 0) print_tally();
+    exit(wrong ? 1 : 0);
+  }
+  for (int rank = 0; rank < size; ++rank)
+    if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++bad;
+  return bad;
+}
+
+static void* rank_thread(void* rank) { return one_rank((int)(intptr_t)rank), NULL; }
+
+static void threads(void) {
+  pthread_t running[kMostRanks];
+  for (int rank = 0; rank < size; ++rank)
+    pthread_create(running + rank, NULL, rank_thread, (void*)(intptr_t)rank);
+  for (int rank = 0; rank < size; ++rank) pthread_join(running[rank], NULL);
+  print_tally();
+}
+
+static void all(int in_group) {
+  int devices[kMostRanks] = {0};
+  use_device();
+  make_ids();
+  if (!in_group) {
+    expect("ncclCommInitAll", ncclCommInitAll(made_before, size, devices), ncclSuccess);
+  } else {
+    expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < size; ++r)
+      expect("init", ncclCommInitRank(made_before + r, size, board->ids[0], r), ncclSuccess);
+    expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  size = atoi(argv[1]);
+  what = argv[3];
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (strcmp(argv[2], "processes") == 0) return processes();
+  if (strcmp(argv[2], "threads") != 0) all(strcmp(argv[2], "group") == 0);
+  if (!wrong) threads();
+  return wrong ? 1 : 0;
+}

@@ -1,0 +1,94 @@
+#include "tests/nccl/native/device.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int cuInit(unsigned flags);
+int cuDevicePrimaryCtxRetain(void** context, int device);
+int cuCtxSetCurrent(void* context);
+int cuMemAlloc_v2(device_pointer* address, size_t bytes);
+int cuStreamCreate(stream_t* stream, unsigned flags);
+int cuStreamDestroy_v2(stream_t stream);
+int cuStreamSynchronize(stream_t stream);
+int cuStreamQuery(stream_t stream);
+int cuStreamBeginCapture_v2(stream_t stream, int mode);
+int cuStreamEndCapture(stream_t stream, void** graph);
+int cuGraphDestroy(void* graph);
+int cuLaunchHostFunc(stream_t stream, void (*function)(void*), void* data);
+int cuMemcpyHtoDAsync_v2(device_pointer to, const void* from, size_t bytes, stream_t stream);
+int cuMemcpyDtoHAsync_v2(void* to, device_pointer from, size_t bytes, stream_t stream);
+
+enum { kNonBlocking = 1, kThreadLocal = 1 };
+
+static void must(int result, const char* what) {
+  if (result == 0) return;
+  fprintf(stderr, "client: CUDA: %s: %d\n", what, result);
+  exit(3);
+}
+
+void use_device(void) {
+  void* context;
+  must(cuInit(0), "init");
+  must(cuDevicePrimaryCtxRetain(&context, 0), "context");
+  must(cuCtxSetCurrent(context), "current");
+}
+
+stream_t new_stream(void) {
+  stream_t stream;
+  must(cuStreamCreate(&stream, kNonBlocking), "stream");
+  return stream;
+}
+
+device_pointer new_buffer(size_t bytes) {
+  device_pointer made;
+  must(cuMemAlloc_v2(&made, bytes ? bytes : 1), "memory");
+  return made;
+}
+
+void to_device(device_pointer to, const void* from, size_t bytes) {
+  stream_t aside = new_stream();
+  must(cuMemcpyHtoDAsync_v2(to, from, bytes, aside), "copy");
+  must(cuStreamSynchronize(aside), "synchronize");
+  cuStreamDestroy_v2(aside);
+}
+
+void to_host(void* to, device_pointer from, size_t bytes) {
+  stream_t aside = new_stream();
+  must(cuMemcpyDtoHAsync_v2(to, from, bytes, aside), "copy");
+  must(cuStreamSynchronize(aside), "synchronize");
+  cuStreamDestroy_v2(aside);
+}
+
+device_pointer buffer_of(const void* values, size_t bytes) {
+  device_pointer made = new_buffer(bytes);
+  to_device(made, values, bytes);
+  return made;
+}
+
+void synchronize(stream_t stream) { must(cuStreamSynchronize(stream), "synchronize"); }
+int is_done(stream_t stream) { return cuStreamQuery(stream) == 0; }
+void begin_capture(stream_t stream) { must(cuStreamBeginCapture_v2(stream, kThreadLocal), "capture"); }
+
+void end_capture(stream_t stream) {
+  void* graph;
+  must(cuStreamEndCapture(stream, &graph), "end of capture");
+  cuGraphDestroy(graph);
+}
+
+static void wait_until_let_go(void* at) {
+  struct obstacle* obstacle = at;
+  while (!atomic_load(&obstacle->go)) sched_yield();
+  atomic_store(&obstacle->passed, 1);
+}
+
+void put_obstacle(struct obstacle* obstacle, stream_t stream) {
+  atomic_store(&obstacle->go, 0);
+  atomic_store(&obstacle->passed, 0);
+  must(cuLaunchHostFunc(stream, wait_until_let_go, obstacle), "host function");
+}
+
+void remove_obstacle(struct obstacle* obstacle) {
+  atomic_store(&obstacle->go, 1);
+  while (!atomic_load(&obstacle->passed)) sched_yield();
+}

@@ -1,0 +1,34 @@
+/* The CUDA driver as the test programs use it, and buffers with values on the device. */
+#ifndef DDL_TESTS_NCCL_NATIVE_DEVICE_H
+#define DDL_TESTS_NCCL_NATIVE_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "tests/nccl/client.h"
+
+typedef uint64_t device_pointer;
+typedef cudaStream_t stream_t;
+
+/* Makes the one device current to this thread. */
+void use_device(void);
+stream_t new_stream(void);
+/* Never freed: that waits for the whole device, and so for ranks that wait for the one that frees. */
+device_pointer new_buffer(size_t bytes);
+/* Both wait; on a stream of their own, so that they wait for nothing else. */
+void to_device(device_pointer to, const void* from, size_t bytes);
+void to_host(void* to, device_pointer from, size_t bytes);
+device_pointer buffer_of(const void* values, size_t bytes);
+void synchronize(stream_t stream);
+int is_done(stream_t stream);
+void begin_capture(stream_t stream);
+void end_capture(stream_t stream);
+
+/* A kernel that runs until it is let go. */
+struct obstacle {
+  atomic_int go, passed;
+};
+void put_obstacle(struct obstacle* obstacle, stream_t stream);
+void remove_obstacle(struct obstacle* obstacle);
+
+#endif

@@ -1,0 +1,33 @@
+/* What the files of the native client share: an NCCL program on device memory, all ranks on one GPU. */
+#ifndef DDL_TESTS_NCCL_NATIVE_H
+#define DDL_TESTS_NCCL_NATIVE_H
+
+#include "tests/nccl/native/device.h"
+
+struct here {
+  ncclComm_t comm;
+  int rank, size;
+  stream_t stream;
+};
+
+/* The communicator's rank and size, and a stream. */
+struct here here_of(ncclComm_t comm);
+
+/* numbers.c, with right results */
+void numbers(struct here* here);
+void types_and_operations(struct here* here);
+void streams(struct here* here);
+void groups(struct here* here);
+/* collectives.c */
+void collectives(struct here* here);
+/* usage.c: what must be refused, with the communicator as good as before; and the queries */
+void queries(struct here* here);
+void refusals(struct here* here);
+/* Both destroy the communicator. */
+void destroyed(struct here* here);
+void aborted(struct here* here);
+/* The other rank ends, or calls something else. */
+void dead_peer(struct here* here);
+void mismatch(struct here* here);
+
+#endif

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# native.sh CASE LIB_DIR PROGRAM_DIR TEST_LIB_DIR: NCCL programs whose ranks are all on one GPU, on test doubles of
+# libcuda and libnccl, served by the engine.
+set -u
+case_name=$1 lib=$2 programs=$3 doubles=$4
+here=$(cd "$(dirname "$0")" && pwd)
+shim=$lib/libddl_shim.so
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report=$work/report.json
+
+fail() { echo "FAILED: $*"; tail -n 50 "$work"/ours.*; exit 1; }
+ours() { DDL_REPORT=$report LD_PRELOAD=$shim timeout 550 "$@" >"$work/ours.out" 2>"$work/ours.err"; }
+client() { ours "$programs/nccl_native_client" "$@" || fail "$*: exit $?"; }
+orphan() { ours "$programs/nccl_plugin_host" "$doubles/libnccl_native_orphan.so" "$@" || fail "$*: exit $?"; }
+counted() { "$here/../tally_check.py" "$work/ours.out" "$report" engine || fail "wrong counts"; }
+# Every rank says once, in one line, what it was not able to do; and nothing else.
+says_of_each() { # RANKS WHAT
+  [ "$(grep -c '^ddl: error: ' "$work/ours.err")" = "$1" ] && [ "$(grep -c "$2" "$work/ours.err")" = "$1" ] ||
+    fail "not one clear line of $1 ranks"
+}
+silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
+
+case $case_name in
+  alone) orphan 1 processes cases; counted ;;
+  two_processes) client 2 processes cases; counted ;;
+  four_processes) client 4 processes cases; counted ;;
+  threads) client 4 threads cases; counted ;;
+  init_all) client 3 all cases; counted ;;
+  group) client 3 group cases; counted ;;
+  without_nccl) orphan 3 processes cases; counted ;;
+  refused_without_us)
+    shim="" ours "$programs/nccl_native_client" 2 all cases && fail "the plain run works"
+    grep -q "Duplicate GPU detected" "$work/ours.err" || fail "another reason"
+    ;;
+  late)
+    export DDL_TIMEOUT=3
+    client 3 processes late
+    says_of_each 2 'cannot create a communicator: rank 2 of 3 did not come within 3 s'
+    grep -q '^last: .*rank 2 of 3 did not come' "$work/ours.out" || fail "no last error"
+    ;;
+  dead_peer) client 3 processes dead_peer; says_of_each 2 'ncclAllReduce failed: rank 2 is gone' ;;
+  mismatch) client 2 processes mismatch; says_of_each 2 'do not make the same call' ;;
+  aborted)
+    client 3 processes aborted; silent
+    client 3 threads aborted; silent
+    ;;
+  leaves)
+    client 3 processes leaves; silent
+    client 3 threads leaves; silent
+    ;;
+  two_hosts)
+    export DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp
+    client 3 processes cases; counted
+    ;;
+  host_functions)
+    export FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1
+    client 2 processes cases; counted
+    ;;
+  host_functions_and_threads)
+    export FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1
+    ours "$programs/nccl_native_client" 2 threads cases && fail "it works"
+    grep -q 'ranks 0 and 1 are in one process' "$work/ours.err" || fail "another reason"
+    ;;
+  off)
+    DDL_ENABLE=0 ours "$programs/nccl_native_client" 2 all cases && fail "it works"
+    grep -q "Duplicate GPU detected" "$work/ours.err" || fail "another reason"
+    ;;
+  *) fail "no such case" ;;
+esac
+echo "ok: $case_name"

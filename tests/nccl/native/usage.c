@@ -1,0 +1,124 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/nccl/native/native.h"
+
+struct here here_of(ncclComm_t comm) {
+  struct here here = {comm, -1, 0, new_stream()};
+  expect("ncclCommCount", ncclCommCount(comm, &here.size), ncclSuccess);
+  expect("ncclCommUserRank", ncclCommUserRank(comm, &here.rank), ncclSuccess);
+  return here;
+}
+
+void queries(struct here* here) {
+  int device = -1;
+  void *memory = NULL, *handle = NULL;
+  ncclResult_t state = ncclInternalError;
+  expect("ncclCommCuDevice", ncclCommCuDevice(here->comm, &device), ncclSuccess);
+  check(device == 0, "the device");
+  expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
+  expect("the state", state, ncclSuccess);
+  check(strlen(ncclGetLastError(here->comm)) == 0, "an error that there was not");
+  expect("ncclMemAlloc", ncclMemAlloc(&memory, 1000), ncclSuccess);
+  expect("ncclCommRegister", ncclCommRegister(here->comm, memory, 1000, &handle), ncclSuccess);
+  expect("ncclCommDeregister", ncclCommDeregister(here->comm, handle), ncclSuccess);
+  expect("ncclMemFree", ncclMemFree(memory), ncclSuccess);
+}
+
+static ncclResult_t sum(struct here* here, device_pointer in, device_pointer out, size_t n, int type,
+                        int op) {
+  return ncclAllReduce((void*)in, (void*)out, n, (ncclDataType_t)type, (ncclRedOp_t)op, here->comm,
+                       here->stream);
+}
+
+void refusals(struct here* here) {
+  double number = here->rank;
+  ncclResult_t state = ncclInternalError;
+  device_pointer a = buffer_of(&number, sizeof number);
+  ncclComm_t child = NULL;
+  expect("no communicator", ncclAllReduce((void*)a, (void*)a, 1, ncclFloat64, ncclSum, NULL, here->stream),
+         ncclInvalidArgument);
+  expect("an unknown type", sum(here, a, a, 1, 11, ncclSum), ncclInvalidUsage);
+  check(strstr(ncclGetLastError(here->comm), "type") != NULL, "the last error");
+  expect("an unknown operation", sum(here, a, a, 1, ncclFloat64, 99), ncclInvalidArgument);
+  expect("an end without a start", ncclGroupEnd(), ncclInvalidUsage);
+  expect("a null pointer", sum(here, 0, a, 1, ncclFloat64, ncclSum), ncclInvalidArgument);
+  expect("ncclSend", ncclSend((void*)a, 1, ncclFloat64, 0, here->comm, here->stream), ncclInvalidUsage);
+  expect("no such root",
+         ncclBroadcast((void*)a, (void*)a, 1, ncclFloat64, here->size, here->comm, here->stream),
+         ncclInvalidArgument);
+  expect("ncclCommSplit", ncclCommSplit(here->comm, 0, 0, &child, NULL), ncclInvalidUsage);
+  begin_capture(here->stream);
+  expect("a captured stream", sum(here, a, a, 1, ncclFloat64, ncclSum), ncclInvalidUsage);
+  end_capture(here->stream);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  (void)sum(here, a, a, 1, ncclFloat64, 99);
+  expect("a group with a wrong call", ncclGroupEnd(), ncclInvalidArgument);
+  expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
+  expect("the state after refusals", state, ncclSuccess);
+  CALL(ncclAllReduce, 8, (void*)a, (void*)a, 1, ncclFloat64, ncclSum, here->comm, here->stream);
+  synchronize(here->stream);
+  to_host(&number, a, sizeof number);
+  check(number == here->size * (here->size - 1) / 2, "a sum after refusals");
+}
+
+/* With a call still under way, whose result comes all the same. */
+void destroyed(struct here* here) {
+  enum { kCount = 400000 };
+  float* ones = malloc(kCount * sizeof *ones);
+  int count = 0;
+  for (int i = 0; i < kCount; ++i) ones[i] = 1;
+  device_pointer a = buffer_of(ones, kCount * sizeof *ones);
+  CALL(ncclAllReduce, kCount * sizeof *ones, (void*)a, (void*)a, kCount, ncclFloat32, ncclSum, here->comm,
+       here->stream);
+  expect("ncclCommFinalize", ncclCommFinalize(here->comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+  synchronize(here->stream);
+  to_host(ones, a, kCount * sizeof *ones);
+  for (int i = 0; i < kCount; ++i) check(ones[i] == (float)here->size, "a sum during destruction");
+  expect("destroyed twice", ncclCommDestroy(here->comm), ncclInvalidArgument);
+  expect("used when destroyed", ncclCommCount(here->comm, &count), ncclInvalidArgument);
+  free(ones);
+}
+
+static device_pointer some_floats(size_t n) {
+  float* numbers = calloc(n, sizeof *numbers);
+  device_pointer made = buffer_of(numbers, n * sizeof *numbers);
+  free(numbers);
+  return made;
+}
+
+/* One rank waits in a collective that the others never call. */
+void aborted(struct here* here) {
+  device_pointer a = some_floats(1000);
+  if (here->rank == 0) expect("ncclAllReduce", sum(here, a, a, 1000, ncclFloat32, ncclSum), ncclSuccess);
+  expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
+  synchronize(here->stream);
+}
+
+static void await_failure(struct here* here) {
+  ncclResult_t state = ncclSuccess;
+  synchronize(here->stream); /* it goes on */
+  expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
+  expect("the state", state, ncclRemoteError);
+  printf("last: %s\n", ncclGetLastError(here->comm));
+  expect("the next call", sum(here, some_floats(1), some_floats(1), 1, ncclFloat32, ncclSum),
+         ncclRemoteError);
+  expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
+}
+
+void dead_peer(struct here* here) {
+  device_pointer a = some_floats(1000);
+  if (here->rank == here->size - 1) _exit(0);
+  expect("ncclAllReduce", sum(here, a, a, 1000, ncclFloat32, ncclSum), ncclSuccess);
+  await_failure(here);
+}
+
+void mismatch(struct here* here) {
+  size_t n = here->rank == 0 ? 1000 : 1001;
+  device_pointer a = some_floats(n);
+  expect("ncclAllReduce", sum(here, a, a, n, ncclFloat32, ncclSum), ncclSuccess);
+  await_failure(here);
+}
