@@ -85,6 +85,12 @@ TEST(Choice, RailsCarryWhatTheyAreMeasuredToCarry) {
   EXPECT_EQ(tiny.rail, (std::vector<LaneId>{1}));
 }
 
+TEST(Choice, OverManyHostsStagingHoldsMoreButSmallerSegments) {
+  PlanChoice few = choose(Grid::from_hosts(round_robin(4, 8)), Bytes{1} << 28, kRoomy);
+  PlanChoice many = choose(Grid::from_hosts(round_robin(64, 256)), Bytes{1} << 28, kRoomy);
+  EXPECT_EQ(many.window, 2 * few.window);
+}
+
 TEST(Choice, TheUsersSegmentIsKept) {
   PlanLimits limits = {1, Bytes{16} << 20, 32 << 10};
   EXPECT_EQ(choose(Grid::from_hosts(hosts_of({2, 2})), 16 << 20, limits).segment, Bytes{32} << 10);
