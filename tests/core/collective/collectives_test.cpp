@@ -5,83 +5,23 @@
 
 #include "core/base/error.hpp"
 #include "core/collective/engine.hpp"
+#include "tests/support/call_buffers.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
 
 using test::VirtualJob;
-using Numbers = std::vector<std::int32_t>;
 
-constexpr Kind kAll[] = {Kind::broadcast, Kind::reduce,  Kind::all_gather, Kind::reduce_scatter,
-                         Kind::gather,    Kind::scatter, Kind::all_to_all};
-enum class Where { in_place, apart };
+using test::kAllKinds;
+using test::Where;
+using Buffers = test::CallBuffers;
 
 std::vector<Rank> everybody(Rank size) {
   std::vector<Rank> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
-
-std::int32_t share(Rank rank, Elements block, Elements i) {
-  return static_cast<std::int32_t>(static_cast<Elements>(rank) * 1'000'003 + block * 10'007 + i * 31 + 5);
-}
-
-// Which block of the inputs goes to rank `me`.
-Elements block_for(Kind kind, Rank me) {
-  bool by_receiver = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::all_to_all;
-  return by_receiver ? static_cast<Elements>(me) : 0;
-}
-
-std::int32_t promised(const Call& call, Rank me, Rank size, Elements block, Elements i) {
-  Elements from_block = block_for(call.kind, me);
-  if (!computes(call.kind)) {
-    bool from_root = call.kind == Kind::broadcast || call.kind == Kind::scatter;
-    return share(from_root || is_between_two(call.kind) ? call.root : static_cast<Rank>(block), from_block,
-                 i);
-  }
-  std::uint32_t sum = 0;
-  for (Rank from = 0; from < size; ++from) sum += static_cast<std::uint32_t>(share(from, from_block, i));
-  return static_cast<std::int32_t>(sum);
-}
-
-// The buffers of one rank of one call.
-struct Buffers {
-  Numbers in, out;
-  Call call;
-
-  Buffers(Kind kind, Rank root, Rank me, Rank size, Elements count, Where where)
-      : call{nullptr, nullptr, count, DType::int32, Op::sum, "", 0, kind, root} {
-    auto ins = static_cast<Elements>(blocks_in(call.task(), me, size));
-    auto outs = static_cast<Elements>(blocks_out(call.task(), me, size));
-    in.resize(ins * count);
-    out.assign(outs * count, -1);
-    for (Elements b = 0; b < ins; ++b)
-      for (Elements i = 0; i < count; ++i) in[b * count + i] = share(me, b, i);
-    call.in = ins ? in.data() : nullptr;
-    call.out = outs ? out.data() : nullptr;
-    Elements own = static_cast<Elements>(me) * count;
-    if (where == Where::apart || kind == Kind::all_to_all || !ins || !outs) return;
-    if (outs > ins) {
-      std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(own));
-      call.in = out.data() + own;
-    } else {
-      call.out = in.data() + (ins > outs ? own : 0);
-    }
-  }
-
-  void expect_right(Rank me, Rank size) const {
-    auto outs = static_cast<Elements>(blocks_out(call.task(), me, size));
-    const auto* result = static_cast<const std::int32_t*>(call.out);
-    for (Elements b = 0; b < outs; ++b)
-      for (Elements i = 0; i < call.count; ++i)
-        ASSERT_EQ(result[b * call.count + i], promised(call, me, size, b, i))
-            << describe(call) << ": block " << b << ", element " << i << " of rank " << me << " of " << size;
-    if (result == in.data() || call.in != in.data() || result != out.data()) return;
-    for (Elements i = 0; i < in.size(); ++i)
-      ASSERT_EQ(in[i], share(me, i / call.count, i % call.count)) << describe(call) << ": input changed";
-  }
-};
 
 void run(VirtualJob& job, Rank rank, Communicator& communicator, const Call& call) {
   Operation* operation = job.engine(rank).start(communicator, call);
@@ -105,7 +45,7 @@ TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
     VirtualJob job(machine);
     auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
     job.each([&](Rank me) {
-      for (Kind kind : kAll)
+      for (Kind kind : kAllKinds)
         for (Elements count : {0, 1, 7, 1000, 4097, 50'001})
           for (Rank root = 0; root < (has_root(kind) ? std::min(job.size(), 3) : 1); ++root)
             for (Where where : {Where::in_place, Where::apart}) {
@@ -123,7 +63,7 @@ TEST(Collectives, ManySegmentsInLittleStagingComeOutRight) {
     VirtualJob job(machine);
     auto world = job.create(1, everybody(job.size()), {1, Bytes{40} << 10, 0});
     job.each([&](Rank me) {
-      for (Kind kind : kAll) {
+      for (Kind kind : kAllKinds) {
         Buffers buffers(kind, has_root(kind) ? 1 : 0, me, job.size(), 100'003, Where::in_place);
         run(job, me, *world[static_cast<std::size_t>(me)], buffers.call);
         buffers.expect_right(me, job.size());
@@ -141,7 +81,7 @@ TEST(Collectives, ManyCallsOfAllKindsInFlightAreDoneInTheirOrder) {
     std::vector<Operation*> operations;
     Communicator& mine = *world[static_cast<std::size_t>(me)];
     for (int i = 0; i < 150; ++i) {
-      Kind kind = i % 5 == 0 ? Kind::all_reduce : kAll[random() % std::size(kAll)];
+      Kind kind = i % 5 == 0 ? Kind::all_reduce : kAllKinds[random() % std::size(kAllKinds)];
       Elements count = random() % 4 == 0 ? random() % 9000 : random() % 30;
       buffers.push_back(std::make_unique<Buffers>(kind, static_cast<Rank>(random() % 6), me, 6, count,
                                                   random() % 2 ? Where::in_place : Where::apart));
@@ -158,7 +98,7 @@ TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   VirtualJob job({0, 0, 1, 1, 2});
   job.make_wire_read_late();
   auto world = job.create(1, everybody(5), {1, Bytes{40} << 10, 0});
-  for (Kind kind : kAll) {
+  for (Kind kind : kAllKinds) {
     std::vector<std::unique_ptr<Buffers>> buffers;
     std::vector<Operation*> operations;
     for (Rank me = 0; me < 5; ++me) {

@@ -1,0 +1,59 @@
+// A job over a rendezvous with one communicator of all ranks, as a front without MPI makes it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "core/bootstrap/rendezvous_bootstrap.hpp"
+#include "core/collective/job.hpp"
+
+namespace ddl::test {
+
+inline constexpr double kLong_s = 300;  // only against hanging
+
+// What the members of a communicator tell each other before its first call.
+struct Offer {
+  CommId id;
+  Bytes staging, area;
+};
+
+struct RendezvousMember {
+  std::shared_ptr<Rendezvous> seat;
+  Job job;
+  Communicator* world = nullptr;
+
+  RendezvousMember(const RendezvousId& id, Rank rank, Rank size, const Env& env)
+      : seat(std::make_shared<Rendezvous>(id, rank, size, kLong_s)),
+        job(std::make_unique<RendezvousBootstrap>(seat), env, "", true) {
+    EXPECT_EQ(job.meet(), "");
+    EXPECT_EQ(job.connect(all_of(job.reach()), [] {}), "");
+    std::vector<Rank> members(static_cast<std::size_t>(size));
+    std::iota(members.begin(), members.end(), 0);
+    auto spec = job.prepare(members, rank);
+    Offer mine = {job.fresh_id(), spec.value().limits.staging, job.offset_of(spec->area)};
+    for (const Offer& offer : all_of(mine)) {
+      if (spec->areas.empty()) spec->id = offer.id;
+      spec->areas.push_back(offer.area);
+      spec->limits.staging = std::min(spec->limits.staging, offer.staging);
+    }
+    world = &job.engine().create(*spec);
+  }
+  ~RendezvousMember() {
+    job.engine().destroy(*world);
+    seat->exchange({});  // the memory of a rank is read by others until all are done
+  }
+
+  /// Everybody's value, by rank.
+  template <class Value>
+  std::vector<Value> all_of(const Value& mine) {
+    std::vector<Value> values;
+    for (const auto& bytes : seat->exchange(std::as_bytes(std::span(&mine, 1))))
+      values.push_back(rendezvous::Frame{{}, bytes}.template as<Value>().value());
+    return values;
+  }
+};
+
+}  // namespace ddl::test
