@@ -298,18 +298,19 @@ bool Communicator::choose_shared_block(Outgoing& message) {
   return true;
 }
 
-Outgoing Communicator::addressed(const Step& step, const Header& header) {
+Outgoing Communicator::addressed(const Sending& sending) {
+  const Step& step = sending.step;
   const Plan& plan = current_->prepared().plan;
   to_.clear();
   for (std::uint32_t i = 0; i < step.peers; ++i)
     to_.push_back(spec_.members[static_cast<std::size_t>(plan.peers[step.peer + i])]);
-  Outgoing message{header, {}, to_};
+  Outgoing message{sending.header, {}, to_};
   message.rail = step.lane;
   return message;
 }
 
 // Where the payload of a local send is staged; false when it cannot be told yet.
-bool Communicator::choose_block(Outgoing& message, const Step& step) {
+bool Communicator::choose_block(Outgoing& message, const Sending& sending) {
   const PreparedPlan& prepared = current_->prepared();
   if (is_between_two(prepared.task.kind)) return choose_shared_block(message);
   if (prepared.is_one_shot) {
@@ -320,33 +321,32 @@ bool Communicator::choose_block(Outgoing& message, const Step& step) {
     return true;
   }
   if (!use_layout_of(prepared)) return false;
-  std::size_t slot = message.header.segment % static_cast<std::uint32_t>(prepared.plan.window);
-  message.block = blocks_[slot * prepared.block_offset.size() + step.expected];
+  message.block = blocks_[sending.place * prepared.block_offset.size() + sending.step.expected];
   return true;
 }
 
-bool Communicator::send(const Step& step, const Header& header, std::span<const std::byte> payload,
+bool Communicator::send(const Sending& sending, std::span<const std::byte> payload,
                         std::uint32_t& unfinished) {
-  Outgoing message = addressed(step, header);
+  Outgoing message = addressed(sending);
   message.payload = payload;
   message.unfinished = &unfinished;
-  if (step.fabric == Fabric::wire) return fabrics_.wire->send(message);
-  if (payload.size() > View::kInline && !choose_block(message, step)) return false;
+  if (sending.step.fabric == Fabric::wire) return fabrics_.wire->send(message);
+  if (payload.size() > View::kInline && !choose_block(message, sending)) return false;
   return fabrics_.local->send(message);
 }
 
-std::byte* Communicator::claim(const Step& step, const Header& header, Bytes bytes) {
-  claimed_ = addressed(step, header);
-  if (!choose_block(claimed_, step)) return nullptr;
+std::byte* Communicator::claim(const Sending& sending, Bytes bytes) {
+  claimed_ = addressed(sending);
+  if (!choose_block(claimed_, sending)) return nullptr;
   std::byte* payload = SharedMemoryTransport::payload_of(claimed_.block);
   claimed_.payload = {payload, bytes};
   return fabrics_.local->claim(claimed_) ? payload : nullptr;
 }
 
-std::byte* Communicator::claim_answer(const Step& step, const Header& header, const View& asked) {
+std::byte* Communicator::claim_answer(const Sending& sending, const View& asked) {
   std::byte* block = SharedMemoryTransport::block_to_return(asked);
   if (!block) return nullptr;
-  claimed_ = addressed(step, header);
+  claimed_ = addressed(sending);
   claimed_.block = block;
   claimed_.reuse = Reuse::by_receiver;
   std::byte* payload = SharedMemoryTransport::payload_of(block);

@@ -87,10 +87,9 @@ class Communicator : public Outlet {
   /// hand to the wire to `wire`, by rail.
   void collect(Counters& into, std::vector<Bytes>& wire);
 
-  bool send(const Step& step, const Header& header, std::span<const std::byte> payload,
-            std::uint32_t& unfinished) override;
-  std::byte* claim(const Step& step, const Header& header, Bytes bytes) override;
-  std::byte* claim_answer(const Step& step, const Header& header, const View& asked) override;
+  bool send(const Sending& sending, std::span<const std::byte> payload, std::uint32_t& unfinished) override;
+  std::byte* claim(const Sending& sending, Bytes bytes) override;
+  std::byte* claim_answer(const Sending& sending, const View& asked) override;
   void post() override { fabrics_.local->post(claimed_); }
   void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
 
@@ -109,12 +108,12 @@ class Communicator : public Outlet {
     for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == queue_[0].batch; ++i)
       body(*queue_[i].operation);
   }
-  Outgoing addressed(const Step& step, const Header& header);
+  Outgoing addressed(const Sending& sending);
   PreparedPlan& make_task_plan(Task task, Bytes bytes);
   PreparedPlan& add_plan(Task task, Bytes bytes, Plan plan);
   bool use_layout_of(const PreparedPlan& prepared);
   bool choose_shared_block(Outgoing& message);
-  bool choose_block(Outgoing& message, const Step& step);
+  bool choose_block(Outgoing& message, const Sending& sending);
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
   std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
   void take_early();

@@ -51,26 +51,19 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
   dimension_times_.clear();
   runs_.resize(static_cast<std::size_t>(plan.window));
-  for (Run& run : runs_) run.open = false;
   if (Bytes bytes = runs_.size() * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     scratch_bytes_ = bytes;
   }
-  open_next();
+  for (Run& run : runs_) {
+    run.open = false;
+    if (segments_opened_ < segments_) open(run, segments_opened_++);
+  }
 }
 
 void Operation::time_dimensions(int dimensions) {
   dimension_times_.assign(static_cast<std::size_t>(dimensions), 0);
   for (Run& run : runs_) run.since.assign(prepared_->plan.flows.size(), now());
-}
-
-// In order: neither staging nor scratch of a segment is taken by a later one before it is finished.
-void Operation::open_next() {
-  while (segments_opened_ < segments_) {
-    Run& run = runs_[segments_opened_ % runs_.size()];
-    if (run.open) return;
-    open(run, segments_opened_++);
-  }
 }
 
 void Operation::open(Run& run, std::uint32_t segment) {
@@ -92,7 +85,7 @@ bool Operation::advance(Outlet& outlet) {
     if (run.flows_left > 0 || run.reading > 0) continue;
     ++segments_finished_;
     run.open = false;
-    open_next();
+    if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
   if (segments_finished_ == segments_ && sent_on_wire_) {
     outlet.flush(unfinished_);
@@ -154,15 +147,14 @@ bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   if (store_ == Store::streamed && payload.size() > View::kInline) {
-    std::byte* block = outlet.claim(step, header_of(run, step), payload.size());
+    std::byte* block = outlet.claim(sending_of(run, step), payload.size());
     if (!block) return false;
     stage(block, payload.data(), payload.size());
     outlet.post();
     return true;
   }
   sent_on_wire_ |= step.fabric == Fabric::wire;
-  return outlet.send(step, header_of(run, step), payload,
-                     step.own == Source::scratch ? run.reading : unfinished_);
+  return outlet.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
 }
 
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
@@ -174,16 +166,16 @@ std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* ne
     return nullptr;
   Bytes bytes = range_of(run, *next).count * element_;
   if (bytes <= View::kInline) return nullptr;
-  Header header = header_of(run, *next);
+  Sending sending = sending_of(run, *next);
   const Plan& plan = prepared_->plan;
   if (landed.peers == 1 && next->peers == 1 && plan.peers[landed.peer] == plan.peers[next->peer]) {
     View& asked = run.views[landed.expected];
-    if (std::byte* answer = outlet.claim_answer(*next, header, asked)) {
+    if (std::byte* answer = outlet.claim_answer(sending, asked)) {
       asked.give_up();
       return answer;
     }
   }
-  return outlet.claim(*next, header, bytes);
+  return outlet.claim(sending, bytes);
 }
 
 void Operation::land_step(const Run& run, const Step& step, std::byte* forward) {
@@ -204,15 +196,17 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
   land({call_.type, call_.op, sources, out, forward, range.count, store_, lines});
 }
 
-Header Operation::header_of(const Run& run, const Step& step) const {
+Sending Operation::sending_of(const Run& run, const Step& step) const {
   Bytes bytes = range_of(run, step).count * element_;
-  return {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0};
+  return {step,
+          {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0},
+          place_of(run)};
 }
 
 // Element `first` of a block, as range_of() counts them.
 std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Elements first) const {
   if (source == Source::scratch) {
-    Elements slot = run.segment % runs_.size() * prepared_->plan.scratch + block;
+    Elements slot = place_of(run) * Elements{prepared_->plan.scratch} + block;
     return scratch_.get() + (slot * segment_elements_ + first - run.segment * segment_elements_) * element_;
   }
   auto* begin = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call_.in) : call_.out);
