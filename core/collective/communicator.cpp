@@ -162,12 +162,12 @@ Operation* Communicator::addressee(const Header& header) const {
 
 std::string Communicator::take(const Header& header, const View& view) {
   if (Operation* operation = addressee(header)) {
-    if (operation->fingerprint() != header.fingerprint) return mismatch(header, *operation);
+    if (operation->fingerprint() != header.fingerprint) return refuse(header, view, *operation);
     switch (operation->take(header, view)) {
       case Operation::Taken::yes:
         return {};
       case Operation::Taken::never:
-        return mismatch(header, *operation);
+        return refuse(header, view, *operation);
       case Operation::Taken::later:
         break;
     }
@@ -188,7 +188,8 @@ void Communicator::take_early() {
   scratch_.clear();
 }
 
-std::string Communicator::mismatch(const Header& header, const Operation& operation) const {
+std::string Communicator::refuse(const Header& header, View view, const Operation& operation) const {
+  view.release();
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
       "here it is {}, there another kind, root, count, type or operation",

@@ -117,7 +117,7 @@ class Communicator : public Outlet {
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
   std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
   void take_early();
-  std::string mismatch(const Header& header, const Operation& operation) const;
+  std::string refuse(const Header& header, View view, const Operation& operation) const;
 
   CommunicatorSpec spec_;
   Fabrics fabrics_;

@@ -22,8 +22,8 @@ std::vector<Rank> everybody(Rank size) {
 // What the n-th message from one rank to another holds.
 Numbers message(Rank from, Rank to, int n, Elements count) {
   Numbers numbers(count);
-  for (Elements i = 0; i < count; ++i)
-    numbers[i] = static_cast<std::int32_t>(((from * 100 + to) * 1000 + n) * 4001 + static_cast<int>(i));
+  auto salt = static_cast<Elements>((from * 100 + to) * 1000 + n) * 4001;
+  for (Elements i = 0; i < count; ++i) numbers[i] = static_cast<std::int32_t>(salt + i);
   return numbers;
 }
 
