@@ -78,10 +78,20 @@ DdlOptions ddl_options_of_ranks(const Options& options, const Allocation& alloca
   return asked;
 }
 
+// The rails of a host like this machine, as it would use them; none when it lacks one that is asked for.
+std::vector<Nic> rails_like_here(const Env& env, const std::vector<Nic>& nics) {
+  RailChoice choice = choose_rails(nics, env.rails.empty() ? Words() : split(env.rails, ','));
+  return choice.missing.empty() ? choice.rails : std::vector<Nic>();
+}
+
 // Staging as a communicator of all ranks would get it.
-PlanLimits limits_of(const Env& env, const Grid& grid) {
+PlanLimits limits_of(const Env& env, const Grid& grid, const std::vector<Nic>& rails) {
   PlanLimits limits;
-  limits.rails = static_cast<LaneId>(std::max<std::size_t>(1, split(env.rails, ',').size()));
+  std::size_t wished = std::max<std::size_t>(1, split(env.rails, ',').size());
+  limits.rails = static_cast<LaneId>(rails.empty() ? wished : rails.size());
+  std::vector<double> gbit;
+  for (const Nic& rail : rails) gbit.push_back(rated_gbit(rail));
+  limits.machine = machine_over(gbit);
   limits.staging = env.staging_bytes;
   limits.segment = env.segment_bytes;
   Bytes wanted = round_up(wanted_staging(grid, limits), 4096);
@@ -115,18 +125,28 @@ std::string explain_size(const Grid& grid, Bytes bytes, const PlanLimits& limits
   return text;
 }
 
-std::string assumptions(const Grid& grid, const PlanLimits& limits) {
+std::string rails_text(const PlanLimits& limits, const std::vector<Nic>& rails) {
+  std::vector<std::string> names;
+  for (const Nic& rail : rails) names.push_back(rail.name);
+  std::string like = rails.empty() ? "" : fmt::format(": {}, as on this machine", fmt::join(names, ", "));
+  if (limits.machine.rail_rate.empty())
+    return fmt::format("{:.4g} MB/s on each of {} rail{}{}{}", 1e-6 / limits.machine.wire.beta, limits.rails,
+                       limits.rails > 1 ? "s" : "", like,
+                       rails.empty() && limits.rails == 1 ? " (DDL_RAILS names more)" : "");
+  std::vector<std::string> rates;
+  for (double rate : limits.machine.rail_rate) rates.push_back(fmt::format("{:.4g}", 1e-9 * rate));
+  return fmt::format("{} GB/s by their rating{}", fmt::join(rates, " + "), like);
+}
+
+std::string assumptions(const Grid& grid, const PlanLimits& limits, const std::vector<Nic>& rails) {
   const Machine& machine = limits.machine;
   std::string text =
       fmt::format("assumed   in a host {} a step, {:.3g} GB/s copied, {:.3g} GB/s added\n",
                   time_text(machine.local.alpha), 1e-9 / machine.local.beta, 1e-9 / machine.gamma);
   for (int d = 0; d < grid.dimensions(); ++d)
     if (grid.dimension(d).fabric == Fabric::wire && grid.fanout(d) > 1)
-      return text + fmt::format("          between hosts {} a step, {:.4g} MB/s on each of {} rail{}\n",
-                                time_text(machine.wire.alpha), 1e-6 / machine.wire.beta, limits.rails,
-                                limits.rails > 1 ? "s"
-                                                 : ""
-                                                   " (DDL_RAILS names more)");
+      return text + fmt::format("          between hosts {} a step, {}\n", time_text(machine.wire.alpha),
+                                rails_text(limits, rails));
   return text;
 }
 
@@ -160,16 +180,18 @@ void check_ddl_options(const Options& options, const Allocation& allocation, con
 }
 
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
-                    std::uint64_t cores) {
+                    std::uint64_t cores, const std::vector<Nic>& nics) {
   std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
   Grid grid = grid_of(ddl_options_of_ranks(options, allocation, world, hosts), hosts);
-  PlanLimits limits = limits_of(variables_of_ranks(options, world), grid);
+  Env env = variables_of_ranks(options, world);
+  std::vector<Nic> rails = rails_like_here(env, nics);
+  PlanLimits limits = limits_of(env, grid, rails);
   std::string extents;
   for (int d = 0; d < grid.dimensions(); ++d)
     extents += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
   std::string text = fmt::format("ranks     {} from {}, as {}{}\n", hosts.size(), name_of(allocation.source),
                                  extents, grid.is_regular() ? "" : " at most (groups are unequal)");
-  text += assumptions(grid, limits);
+  text += assumptions(grid, limits, rails);
   if (grid.ranks() == 1) return text + "one rank has nothing to reduce\n";
   text += "\n";
   for (Bytes bytes : kSizes) text += explain_size(grid, bytes, limits) + "\n";

@@ -1,11 +1,12 @@
 // --explain: the plans the engine would use, with their predicted times and the runners-up they beat, for a
 // few sizes. The numbers come from the functions that the engine chooses with. Pure; nothing is started, so
-// what only the hosts know (their rails, their speed) is assumed and said to be.
+// what only the other hosts know is assumed and said to be: their rails are like this machine's.
 #pragma once
 
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/topology/nics.hpp"
 #include "launcher/allocation.hpp"
 #include "launcher/options.hpp"
 #include "launcher/surroundings.hpp"
@@ -17,12 +18,14 @@ namespace ddl {
 std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
                                       const Surroundings& world, std::uint64_t cores);
 
-/// UsageError when DDL_OPTIONS, as the ranks will see it, is not understood or its dimensions do not fit them.
+/// UsageError when DDL_OPTIONS, as the ranks will see it, is not understood or its dimensions do not fit
+/// them.
 void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
                        std::uint64_t cores);
 
-/// What --explain prints. UsageError as check_ddl_options().
+/// What --explain prints, for hosts whose network interfaces are like these. UsageError as
+/// check_ddl_options().
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
-                    std::uint64_t cores);
+                    std::uint64_t cores, const std::vector<Nic>& nics);
 
 }  // namespace ddl

@@ -93,7 +93,7 @@ int run(const Words& args) {
   check_variables(options, world);
   Allocation allocation = resolve_allocation(options, world);
   if (options.explain) {
-    print_out(explain(options, allocation, world, std::thread::hardware_concurrency()));
+    print_out(explain(options, allocation, world, std::thread::hardware_concurrency(), list_nics()));
     return 0;
   }
   MpirunInfo mpirun = find_mpirun();

@@ -16,11 +16,12 @@ struct Case {
       : options(parse_options(words)), allocation(resolve_allocation(options, view())) {}
   Surroundings view() const { return world.view(); }
   std::vector<HostIndex> hosts() const { return expected_hosts(options, allocation, view(), 2); }
-  std::string text() const { return explain(options, allocation, view(), 2); }
+  std::string text() const { return explain(options, allocation, view(), 2, nics); }
 
   FakeWorld world;
   Options options;
   Allocation allocation;
+  std::vector<Nic> nics;
 };
 
 using Hosts = std::vector<HostIndex>;
@@ -40,6 +41,27 @@ TEST(Explain, PretendedHostsCount) {
   Case pretended({"--explain", "-np", "6", "-x", "DDL_FAKE_HOSTS=2,1,3"});
   EXPECT_EQ(pretended.hosts(), (Hosts{0, 0, 1, 2, 2, 2}));
   EXPECT_NE(pretended.text().find("3 local x 3 hosts at most"), std::string::npos) << pretended.text();
+}
+
+TEST(Explain, OtherHostsHaveTheRailsOfThisMachine) {
+  Case four({"--explain", "-np", "8", "-H", "a:2,b:2,c:2,d:2"});
+  std::string assumed = four.text();
+  EXPECT_NE(assumed.find("on each of 1 rail (DDL_RAILS names more)"), std::string::npos) << assumed;
+  for (const char* name : {"ens1", "ens2"}) {
+    Nic nic;
+    nic.name = name;
+    nic.kind = "ethernet";
+    nic.gbit = 100;
+    nic.up = nic.running = true;
+    nic.address = "10.0.1.1";
+    nic.prefix = 24;
+    four.nics.push_back(nic);
+  }
+  std::string rated = four.text();
+  EXPECT_NE(rated.find("11.95 + 11.95 GB/s by their rating: ens1, ens2, as on this machine"),
+            std::string::npos)
+      << rated;
+  EXPECT_NE(rated.find("2 lanes"), std::string::npos) << rated;
 }
 
 TEST(Explain, TheChoiceAndItsTimeAreTheEngines) {
