@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/native/device.hpp"
 #include "core/native/meeting.hpp"
+#include "core/native/unique_id.hpp"
 
 struct ddl_meeting {
   ddl::Meeting meeting;
@@ -121,6 +122,20 @@ ddl_native_result open(ddl_meeting* ends, ddl_native** native, ddl_problem* prob
   });
 }
 
+ddl_native_result split(ddl_native* parent, int32_t color, int32_t key, ddl_native** created,
+                        ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    auto child = parent->communicator->split(color < 0 ? std::nullopt : std::optional<int>(color), key);
+    *created = child ? new ddl_native{std::move(child)} : nullptr;
+    return DDL_NATIVE_OK;
+  });
+}
+
+void place(ddl_native* native, int32_t* rank, int32_t* size) {
+  *rank = native->communicator->rank();
+  *size = native->communicator->size();
+}
+
 ddl_native_result answer(const NativeCommunicator::State& state, ddl_problem* problem) {
   tell(problem, state.text);
   switch (state.trouble) {
@@ -181,5 +196,5 @@ const ddl_native_api ddl_native_functions = {usable,      current_context, conte
                                              use_context, device_of,       allocate,
                                              release,     make_id,         is_id,
                                              meet,        share,           open,
-                                             submit,      state,           abort_native,
-                                             destroy};
+                                             split,       place,           submit,
+                                             state,       abort_native,    destroy};

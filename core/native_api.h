@@ -82,6 +82,12 @@ typedef struct ddl_native_api {
   /* Ends the meeting: this rank's end of the communicator. */
   ddl_native_result (*open)(ddl_meeting* meeting, ddl_native** native, ddl_problem* problem);
 
+  /* Those who give the same color make a communicator, in the order of their keys; *created is NULL for who
+   * gives a negative one. All ranks wait for each other. */
+  ddl_native_result (*split)(ddl_native* parent, int32_t color, int32_t key, ddl_native** created,
+                             ddl_problem* problem);
+  void (*place)(ddl_native* native, int32_t* rank, int32_t* size);
+
   /* Enqueues a call on its stream and returns. */
   ddl_native_result (*submit)(ddl_native* native, const ddl_native_call* call, ddl_problem* problem);
   /* What went wrong since, DDL_NATIVE_OK when all is well; it has been said. */

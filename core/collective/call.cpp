@@ -14,12 +14,14 @@ Fingerprint fingerprint_of(const Call& call) {
     std::uint64_t root = has_root(kind) ? static_cast<std::uint64_t>(call.root) + 1 : 0;
     x ^= (root * kKinds + static_cast<std::uint64_t>(kind)) * 0xd6e8feb86659fd93ull;
   }
+  x ^= call.whole * 0xbf58476d1ce4e5b9ull;
   x *= 0x9e3779b97f4a7c15ull;
   return static_cast<Fingerprint>(x ^ (x >> 32));
 }
 
 std::string describe(const Call& call) {
-  std::string text = fmt::format("{} of {} {}", name_of(call.kind), call.count, name_of(call.type));
+  std::string text = fmt::format("{} of {} {}", name_of(call.kind), call.whole ? call.whole : call.count,
+                                 name_of(call.type));
   if (computes(call.kind)) text += fmt::format(", {}", name_of(call.op));
   if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
   bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;

@@ -16,9 +16,6 @@
 
 namespace ddl {
 
-/// A new id. The meeting place is in this process until all ranks have left it.
-RendezvousId make_unique_id(const Env& env);
-
 class Meeting {
  public:
   enum class Original { present, absent };

@@ -11,6 +11,7 @@
 #include "core/base/log.hpp"
 #include "core/bootstrap/rendezvous_bootstrap.hpp"
 #include "core/native/device.hpp"
+#include "core/native/unique_id.hpp"
 
 namespace ddl {
 namespace {
@@ -35,6 +36,26 @@ struct Offer {
   std::array<char, 256> trouble{};
 };
 
+// What a rank brings to a split.
+struct Part {
+  int has_color = 0, color = 0, key = 0;
+  Rank rank = 0;
+  auto order() const { return std::pair(key, rank); }
+};
+
+// Pretended hosts of some of the ranks, as DDL_FAKE_HOSTS has them: ranks side by side on one are one.
+std::vector<int> hosts_of(const std::vector<Part>& members, const Census& census) {
+  std::vector<int> sizes;
+  HostIndex last = -1;
+  for (const Part& member : members) {
+    HostIndex host = census.host_of_rank[static_cast<std::size_t>(member.rank)];
+    if (host != last) sizes.push_back(0);
+    ++sizes.back();
+    last = host;
+  }
+  return sizes;
+}
+
 // What all ranks find in the way, alike; "" when nothing is.
 std::string trouble_in(const std::vector<Offer>& offers) {
   for (const Offer& offer : offers)
@@ -50,12 +71,18 @@ std::string trouble_in(const std::vector<Offer>& offers) {
   return {};
 }
 
+// A send of a rank to itself, with the place to put it.
+bool is_copy(const NativeCall& call, Rank me) {
+  return call.kind == Kind::send && call.root == me && call.out != 0;
+}
+
 StagedBuffers buffers_of(const NativeCall& call, Rank me, Rank ranks) {
   Task task{call.kind, call.root};
   auto most = static_cast<Rank>(call.kind == Kind::all_reduce || is_between_two(call.kind) ||
                                         call.kind == Kind::reduce || call.kind == Kind::broadcast
                                     ? 1
                                     : ranks);
+  if (is_copy(call, me)) return {call.in, call.out, call.count * size_of(call.type)};
   return {call.in,
           call.out,
           call.count * size_of(call.type),
@@ -68,8 +95,7 @@ StagedBuffers buffers_of(const NativeCall& call, Rank me, Rank ranks) {
 
 NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const RendezvousId::Token& group,
                                        cuda::Context context, Env env)
-    : seat_(seat),
-      context_(context),
+    : context_(context),
       job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
       watch_(seat) {
   owner_.group = group;
@@ -140,7 +166,7 @@ NativeCommunicator::~NativeCommunicator() {
 template <class Value>
 std::vector<Value> NativeCommunicator::all_of(const Value& mine) {
   std::vector<Value> values;
-  for (const auto& bytes : seat_->exchange(std::as_bytes(std::span(&mine, 1)))) {
+  for (const auto& bytes : watch_.exchange(std::as_bytes(std::span(&mine, 1)))) {
     std::optional<Value> value = rendezvous::Frame{{}, bytes}.template as<Value>();
     if (!value) throw Error("a rank of the communicator runs another version of the engine");
     values.push_back(*value);
@@ -183,21 +209,42 @@ NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
 }
 
 NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) const {
-  if (is_between_two(call.kind))
-    return {Trouble::bad_usage,
-            Error::sentence(fmt::format("{} is not possible on this communicator", call.name),
-                            "the engine itself serves it, and only calls that all ranks make",
-                            "give every rank a GPU of its own, and NCCL serves it")};
   if (call.root < 0 || call.root >= job_.size())
     return {Trouble::bad_argument,
             Error::sentence(fmt::format("{} names rank {}", call.name, call.root),
                             fmt::format("the ranks are 0 to {}", job_.size() - 1), "")};
+  if (is_between_two(call.kind) && call.root == job_.rank() && !is_copy(call, job_.rank()))
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is between a rank and itself", call.name),
+                            "nothing would meet it", "put the send and an equal receive into one group")};
   Task task{call.kind, call.root};
   bool reads = blocks_in(task, job_.rank(), job_.size()) > 0;
   bool writes = blocks_out(task, job_.rank(), job_.size()) > 0;
   if (call.count > 0 && ((reads && !call.in) || (writes && !call.out)))
     return {Trouble::bad_argument, fmt::format("{} has a null pointer for a buffer", call.name)};
   return {};
+}
+
+// Two rounds: who is of my color, and where they meet, which the first of them says.
+std::unique_ptr<NativeCommunicator> NativeCommunicator::split(std::optional<int> color, int key) {
+  const Part mine{color.has_value(), color.value_or(0), key, job_.rank()};
+  std::vector<Part> members;
+  for (const Part& part : all_of(mine))
+    if (part.has_color && part.color == mine.color) members.push_back(part);
+  std::sort(members.begin(), members.end(),
+            [](const Part& a, const Part& b) { return a.order() < b.order(); });
+  auto me =
+      std::find_if(members.begin(), members.end(), [&](const Part& one) { return one.rank == mine.rank; });
+  RendezvousId id;
+  if (color && me == members.begin()) id = make_unique_id(job_.env());
+  std::vector<RendezvousId> ids = all_of(id);
+  if (!color) return nullptr;
+  id = ids[static_cast<std::size_t>(members.front().rank)];
+  auto seat = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
+                                           static_cast<Rank>(members.size()), job_.env().timeout_s);
+  Env env = job_.env();
+  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, job_.census());
+  return std::make_unique<NativeCommunicator>(std::move(seat), id.token, context_, std::move(env));
 }
 
 NativeCommunicator::State NativeCommunicator::state() const {
@@ -241,6 +288,10 @@ std::string NativeCommunicator::work(const NativeCall& call, const StagedChunk& 
 
 // Scaled where it is asked for, half types as float32.
 std::string NativeCommunicator::do_as_asked(const NativeCall& call, const StagedChunk& chunk) {
+  if (is_copy(call, job_.rank())) {
+    std::copy(chunk.in.begin(), chunk.in.end(), chunk.out.begin());
+    return {};
+  }
   const void* in = chunk.in.data();
   void* out = chunk.out.data();
   DType type = call.type;
@@ -261,7 +312,8 @@ std::string NativeCommunicator::do_as_asked(const NativeCall& call, const Staged
     in = scaled_.data();
   }
   Elements count = chunk.bytes / size_of(call.type);
-  std::string problem = run({in, out, count, type, call.op, call.name, now(), call.kind, call.root});
+  std::string problem =
+      run({in, out, count, type, call.op, call.name, now(), call.kind, call.root, call.count});
   if (!problem.empty()) return problem;
   if (call.scale == Scale::average) divide(type, out, out_count, job_.size());
   if (type != call.type) narrow(call.type, chunk.out.data(), wide_out_.data(), out_count);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/base/env.hpp"
@@ -54,6 +55,11 @@ class NativeCommunicator {
 
   /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
   State submit(const NativeCall& call);
+  /// Those who give the same color make a communicator, in the order of their keys; null for who gives none.
+  /// All ranks call it, and wait for each other. Throws Error.
+  std::unique_ptr<NativeCommunicator> split(std::optional<int> color, int key);
+  Rank rank() const { return job_.rank(); }
+  Rank size() const { return job_.size(); }
   /// The first failure, which has been said.
   State state() const;
   /// Lets streams go on without results; the other ranks hear that this one is gone.
@@ -71,7 +77,6 @@ class NativeCommunicator {
   template <class Value>
   std::vector<Value> all_of(const Value& mine);
 
-  std::shared_ptr<Rendezvous> seat_;
   cuda::Context context_;
   Job job_;
   PeerWatch watch_;

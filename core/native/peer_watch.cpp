@@ -10,13 +10,17 @@ constexpr Nanoseconds kLookEvery = 20'000'000;
 
 }  // namespace
 
-void PeerWatch::begin() {
+Rendezvous::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
   std::lock_guard lock(mutex_);
-  patience_.reset();
+  return seat_->exchange(blob);
 }
 
+void PeerWatch::begin() { patience_.reset(); }
+
+// While the ranks are in a round, its end tells.
 std::string PeerWatch::overdue() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
   if (Nanoseconds when = now(); when - looked_ > kLookEvery) {
     looked_ = when;
     if (news_.empty()) news_ = seat_->look();

@@ -2,7 +2,8 @@
 // all ranks of the communicator still sit at.
 //
 // The news alone is no failure: a rank may have done its part of the collective and ended. So a wait goes on
-// for a while after it, counted only while this process runs. Thread safety: all.
+// for a while after it, counted only while this process runs. Thread safety: all, begin() and
+// overdue() by one thread.
 #pragma once
 
 #include <memory>
@@ -17,6 +18,8 @@ namespace ddl {
 class PeerWatch {
  public:
   explicit PeerWatch(std::shared_ptr<Rendezvous> seat) : seat_(std::move(seat)) {}
+  /// A round of all ranks, see Rendezvous::exchange.
+  Rendezvous::Blobs exchange(std::span<const std::byte> blob);
   /// A wait begins: it has its whole patience.
   void begin();
   /// Asked again and again by who waits; cheap. Why there is no sense in waiting on, "" as long as there is.
@@ -25,7 +28,7 @@ class PeerWatch {
   void vanish();
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // of the seat
   std::shared_ptr<Rendezvous> seat_;
   std::string news_;
   std::optional<rendezvous::Patience> patience_;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
@@ -77,7 +78,8 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 }
 
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
-  if (is_native(comm)) return not_native(comm, "ncclCommSplit");
+  if (is_native(comm))
+    return guarded([&] { return create({child, 0, 0, {}, {}, nullptr, comm, color, key}); });
   open_group();
   return guarded(
       [&] { return created(original::ncclCommSplit(comm, color, key, child, config), child, -1, 0); });

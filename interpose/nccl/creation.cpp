@@ -11,6 +11,7 @@
 #include "core/bootstrap/rendezvous_id.hpp"
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/group.hpp"
+#include "interpose/nccl/native_comm.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -20,17 +21,34 @@ struct Met {
   ncclResult_t result = ncclSuccess;
   ddl_native* native = nullptr;
   ncclUniqueId original_id{};
+  bool is_nothing = false;  // a split that leaves this rank out
 };
 
 Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
   complain(nullptr, result,
            "rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
                " cannot create a communicator: " + why);
-  return {result, nullptr, {}};
+  return {result};
+}
+
+Met split(const Creation& c) {
+  Met met;
+  ddl_problem problem;
+  met.result = with_native(c.parent, "ncclCommSplit", [&](NativeComm& parent) {
+    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &met.native, &problem));
+    met.is_nothing = !met.native;
+    return result == ncclSuccess
+               ? result
+               : complain(c.parent, result,
+                          "rank " + std::to_string(parent.rank) + " of " + std::to_string(parent.size) +
+                              ": ncclCommSplit: " + problem.text);
+  });
+  return met;
 }
 
 // May run in a helper thread.
 Met meet(const Creation& c) {
+  if (c.parent) return split(c);
   const ddl_native_api* api = engine();
   if (!api)
     return trouble_of(c, ncclSystemError,
@@ -59,9 +77,12 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
 
 ncclResult_t settle(const Creation& c, const Met& met) {
   if (met.result != ncclSuccess) return met.result;
+  if (met.is_nothing) return ncclSuccess;
   if (!met.native) return call_original(c, met.original_id);
-  *c.at = adopt(met.native, c.rank, c.ranks, engine()->device_of(c.context));
-  remember(*c.at, c.rank, c.ranks);
+  int rank = 0, size = 0;
+  engine()->place(met.native, &rank, &size);
+  *c.at = adopt(met.native, rank, size, engine()->device_of(c.context));
+  remember(*c.at, rank, size);
   return ncclSuccess;
 }
 
@@ -99,9 +120,10 @@ bool is_our_id(const ncclUniqueId& id) {
 }
 
 ncclResult_t create(Creation creation) {
-  if (!creation.at || creation.ranks < 1 || creation.rank < 0 || creation.rank >= creation.ranks)
+  bool has_rank = creation.parent || (creation.rank >= 0 && creation.rank < creation.ranks);
+  if (!creation.at || !has_rank)
     return complain(nullptr, ncclInvalidArgument,
-                    "ncclCommInitRank has no such rank, or no place for its result");
+                    "a communicator is wanted for no such rank, or without a place for it");
   if (!creation.context && engine()) creation.context = engine()->current_context();
   *creation.at = nullptr;
   if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
@@ -119,7 +141,7 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
   for (std::thread& thread : threads) thread.join();
   ncclResult_t first = ncclSuccess;
   for (std::size_t i = 0; i < creations.size(); ++i) {
-    if (!met[i].native && met[i].result == ncclSuccess) open_group();
+    if (!met[i].native && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
     OnContext on(creations[i].context);
     ncclResult_t result = settle(creations[i], met[i]);
     if (went_well(first)) first = result;

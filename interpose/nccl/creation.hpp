@@ -11,18 +11,20 @@
 
 namespace ddl::nccl {
 
-/// One ncclCommInitRank*, as the program called it.
+/// One ncclCommInitRank*, as the program called it; or an ncclCommSplit of one of our communicators.
 struct Creation {
   ncclComm_t* at;
   int ranks, rank;
-  ncclUniqueId id;
+  ncclUniqueId id = {};
   std::vector<std::byte> config = {};  // a copy of the program's; empty where it gave none
   void* context = nullptr;             // of the device that was current
+  ncclComm_t parent = nullptr;         // of a split; then of the above only `at` counts
+  int color = -1, key = 0;
 };
 
 /// Loads nothing.
 bool is_our_id(const ncclUniqueId& id);
-/// A creation with an id of ours: now, or at the end of this thread's group.
+/// A creation with an id of ours, or a split: now, or at the end of this thread's group.
 ncclResult_t create(Creation creation);
 /// All ranks of one thread at once; the first trouble.
 ncclResult_t create_together(const std::vector<Creation>& creations);

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/messages.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -73,7 +74,7 @@ ncclResult_t close(Finish finish, Done done) {
 ncclResult_t finish_ours() noexcept {
   return guarded([]() -> ncclResult_t {
     std::vector<Creation> creations = std::move(group.creations);
-    std::vector<Call> calls = std::move(group.native);
+    std::vector<Call> calls = in_common_order(std::move(group.native));
     ncclResult_t first = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
     for (const Call& call : calls) {
       ncclResult_t result = perform_native(call);

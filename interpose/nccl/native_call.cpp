@@ -98,7 +98,15 @@ ncclResult_t perform(NativeComm& native, const Call& call) {
     return complain(call.comm, wrong.result, on_rank(native, wrong.text));
   Nanoseconds began = now();
   ncclResult_t result = result_of(engine()->submit(native.engine, &translated, &problem));
-  if (result == ncclSuccess) return count_served(call, now() - began), result;
+  if (result == ncclSuccess) {
+    count_served(call, now() - began);
+    if (call.verb == Verb::send && call.out) {  // it was a receive too
+      Call receive = call;
+      receive.verb = Verb::recv;
+      count_served(receive, 0);
+    }
+    return result;
+  }
   if (engine()->state(native.engine, &said) == DDL_NATIVE_OK)
     return complain(call.comm, result, on_rank(native, problem.text));
   std::lock_guard lock(native.mutex);

@@ -40,6 +40,14 @@ TEST(Call, BothEndsOfASendAreOneCall) {
   EXPECT_EQ(fingerprint_of(call_of(Kind::send, 3)), fingerprint_of(call_of(Kind::receive, 1)));
 }
 
+TEST(Call, APieceKnowsTheWholeItIsOf) {
+  Call piece = call_of(Kind::all_reduce), of_another = piece;
+  piece.whole = 400;
+  of_another.whole = 500;
+  EXPECT_NE(fingerprint_of(piece), fingerprint_of(of_another));
+  EXPECT_EQ(describe(piece), "all-reduce of 400 float32, sum");
+}
+
 TEST(Call, IsDescribedForPeople) {
   EXPECT_EQ(describe(call_of(Kind::all_reduce)), "all-reduce of 100 float32, sum");
   EXPECT_EQ(describe(call_of(Kind::broadcast, 3)), "broadcast of 100 float32 from rank 3");

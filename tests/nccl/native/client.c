@@ -1,4 +1,4 @@
-/* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU.
+/* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` on one each.
  * HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one group); with the last two
  * the ranks are threads after that. WHAT: cases, or one of those that end the communicator another way. */
 #define _GNU_SOURCE
@@ -17,8 +17,9 @@ enum { kMostRanks = 16 };
 /* What the ranks of one machine share. */
 static struct {
   ncclUniqueId ids[2];
-  atomic_int ready;
-} * board;
+  atomic_int ready, refused, met;
+  stream_t stream; /* of a process whose ranks are threads */
+}* board;
 
 static int size;
 static const char* what;
@@ -37,8 +38,11 @@ static void cases(struct here* here) {
   numbers(here);
   types_and_operations(here);
   collectives(here);
+  eight_bit_floats(here);
+  messages(here);
   streams(here);
   groups(here);
+  splits(here);
   refusals(here);
 }
 
@@ -69,8 +73,20 @@ static void make_ids(void) {
   atomic_store(&board->ready, 1);
 }
 
+/* With NCCL itself, as far as its test double goes: it knows no half types, and its mistakes are its own. */
+static void apart(struct here* here) {
+  numbers(here);
+  streams(here);
+  groups(here);
+  collectives(here);
+  second(here);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
+static int device_of(int rank) { return is("apart") ? rank : 0; }
+
 static void one_rank(int rank) {
-  use_device();
+  use_device(device_of(rank));
   if (rank == 0 && !atomic_load(&board->ready)) make_ids();
   while (!atomic_load(&board->ready)) usleep(1000);
   if (is("late") && rank == size - 1) return;
@@ -84,8 +100,20 @@ static void one_rank(int rank) {
   if (!comm) return;
   struct here here = here_of(comm);
   if (is("mismatch")) return mismatch(&here);
+  if (is("mismatch_of_the_last_chunk")) return mismatch_of_the_last_chunk(&here);
+  if (is("same_stream")) {
+    if (rank == 0) board->stream = here.stream;
+    atomic_fetch_add(&board->met, 1);
+    while (atomic_load(&board->met) < size) usleep(1000);
+    same_stream(&here, board->stream, &board->refused);
+    atomic_fetch_add(&board->met, 1);
+    while (atomic_load(&board->met) < 2 * size) usleep(1000);
+    check(atomic_load(&board->refused) == size - 1, "who was refused on a shared stream");
+    return;
+  }
   if (is("dead_peer")) return dead_peer(&here);
   if (is("aborted")) return aborted(&here);
+  if (is("apart")) return apart(&here);
   if (is("leaves")) return; /* as programs do that end without a word */
   cases(&here);
   second(&here);
@@ -116,15 +144,18 @@ static void threads(void) {
 }
 
 static void all(int in_group) {
-  int devices[kMostRanks] = {0};
-  use_device();
+  int devices[kMostRanks];
+  for (int r = 0; r < size; ++r) devices[r] = device_of(r);
+  use_device(0);
   make_ids();
   if (!in_group) {
     expect("ncclCommInitAll", ncclCommInitAll(made_before, size, devices), ncclSuccess);
   } else {
     expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
-    for (int r = 0; r < size; ++r)
+    for (int r = 0; r < size; ++r) {
+      use_device(devices[r]);
       expect("init", ncclCommInitRank(made_before + r, size, board->ids[0], r), ncclSuccess);
+    }
     expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
   }
 }

@@ -89,7 +89,7 @@ static void all_at_once(struct here* here, size_t n) {
 }
 
 /* What only moves may be of any type. */
-static void bytes_of_eight_bit_floats(struct here* here) {
+void eight_bit_floats(struct here* here) {
   unsigned char number = (unsigned char)here->rank, got[kMostRanks];
   device_pointer in = buffer_of(&number, 1), out = new_buffer(kMostRanks);
   CALL(ncclAllGather, (size_t)here->size, (void*)in, (void*)out, 1, (ncclDataType_t)11, here->comm,
@@ -105,5 +105,50 @@ void collectives(struct here* here) {
     for (int root = 0; root < here->size; ++root) rooted(here, counts[c], root);
     all_at_once(here, counts[c]);
   }
-  bytes_of_eight_bit_floats(here);
+}
+
+/* Everybody to everybody, itself too, each in its own order: a circle for whoever takes them as they come. */
+static void everybody(struct here* here, size_t n) {
+  int me = here->rank, all = here->size;
+  size_t bytes = n * sizeof(double);
+  double *mine = blocks_of(me, all, n), *got;
+  device_pointer in = buffer_of(mine, bytes * (size_t)all), out = new_buffer(bytes * (size_t)all);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  for (int step = 0; step < all; ++step) {
+    int to = (me + step) % all, from = (me + step) % all;
+    CALL(ncclSend, bytes, (void*)(in + (size_t)to * bytes), n, ncclFloat64, to, here->comm, here->stream);
+    CALL(ncclRecv, bytes, (void*)(out + (size_t)from * bytes), n, ncclFloat64, from, here->comm,
+         here->stream);
+  }
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  got = fetched(here, out, n * (size_t)all);
+  for (int r = 0; r < all; ++r)
+    for (size_t i = 0; i < n; ++i)
+      check(got[(size_t)r * n + i] == value(r, i) + 4096 * me, "a received value");
+  free(got);
+  free(mine);
+}
+
+/* From the first rank to the last, without the others and without a group. */
+static void along(struct here* here, size_t n) {
+  double* mine = blocks_of(here->rank, 1, n);
+  device_pointer a = buffer_of(mine, n * sizeof *mine);
+  int last = here->size - 1;
+  if (last == 0 || (here->rank != 0 && here->rank != last)) return free(mine);
+  if (here->rank == 0)
+    CALL(ncclSend, n * 8, (void*)a, n, ncclFloat64, last, here->comm, here->stream);
+  else
+    CALL(ncclRecv, n * 8, (void*)a, n, ncclFloat64, 0, here->comm, here->stream);
+  double* got = fetched(here, a, n);
+  for (size_t i = 0; i < n; ++i) check(got[i] == value(0, i), "a value from the first rank");
+  free(got);
+  free(mine);
+}
+
+void messages(struct here* here) {
+  size_t counts[] = {1, 1003, 700001};
+  for (int c = 0; c < 3; ++c) {
+    everybody(here, counts[c]);
+    along(here, counts[c]);
+  }
 }

@@ -27,10 +27,10 @@ static void must(int result, const char* what) {
   exit(3);
 }
 
-void use_device(void) {
+void use_device(int device) {
   void* context;
   must(cuInit(0), "init");
-  must(cuDevicePrimaryCtxRetain(&context, 0), "context");
+  must(cuDevicePrimaryCtxRetain(&context, device), "context");
   must(cuCtxSetCurrent(context), "current");
 }
 

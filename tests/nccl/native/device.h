@@ -10,8 +10,8 @@
 typedef uint64_t device_pointer;
 typedef cudaStream_t stream_t;
 
-/* Makes the one device current to this thread. */
-void use_device(void);
+/* Makes a device current to this thread. */
+void use_device(int device);
 stream_t new_stream(void);
 /* Never freed: that waits for the whole device, and so for ranks that wait for the one that frees. */
 device_pointer new_buffer(size_t bytes);

@@ -20,14 +20,19 @@ void streams(struct here* here);
 void groups(struct here* here);
 /* collectives.c */
 void collectives(struct here* here);
+void messages(struct here* here);
+void eight_bit_floats(struct here* here);
 /* usage.c: what must be refused, with the communicator as good as before; and the queries */
 void queries(struct here* here);
 void refusals(struct here* here);
+void splits(struct here* here);
 /* Both destroy the communicator. */
 void destroyed(struct here* here);
 void aborted(struct here* here);
 /* The other rank ends, or calls something else. */
 void dead_peer(struct here* here);
 void mismatch(struct here* here);
+void mismatch_of_the_last_chunk(struct here* here);
+void same_stream(struct here* here, stream_t stream, atomic_int* refused);
 
 #endif

@@ -40,7 +40,14 @@ case $case_name in
     grep -q '^last: .*rank 2 of 3 did not come' "$work/ours.out" || fail "no last error"
     ;;
   dead_peer) client 3 processes dead_peer; says_of_each 2 'ncclAllReduce failed: rank 2 is gone' ;;
-  mismatch) client 2 processes mismatch; says_of_each 2 'do not make the same call' ;;
+  mismatch)
+    client 2 processes mismatch; says_of_each 2 'do not make the same call'
+    client 2 processes mismatch_of_the_last_chunk; says_of_each 2 'do not make the same call'
+    ;;
+  same_stream)
+    client 3 threads same_stream
+    grep -q 'is on a stream that another rank of this process uses' "$work/ours.err" || fail "another reason"
+    ;;
   aborted)
     client 3 processes aborted; silent
     client 3 threads aborted; silent
@@ -61,6 +68,16 @@ case $case_name in
     export FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1
     ours "$programs/nccl_native_client" 2 threads cases && fail "it works"
     grep -q 'ranks 0 and 1 are in one process' "$work/ours.err" || fail "another reason"
+    ;;
+  apart)
+    # Every rank has a GPU: all meet at our rendezvous, and NCCL serves them.
+    export FAKE_CUDA_DEVICES=3
+    for how in processes threads all group; do
+      timeout 550 "$programs/nccl_native_client" 3 $how apart >"$work/plain.out" 2>&1 || fail "plain $how: exit $?"
+      DDL_VERBOSE=1 client 3 $how apart
+      [ $how = all ] || grep -q "a communicator of 3 ranks: NCCL's" "$work/ours.err" || fail "no meeting"
+      "$here/../tally_check.py" "$work/ours.out" "$report" original || fail "wrong counts"
+    done
     ;;
   off)
     DDL_ENABLE=0 ours "$programs/nccl_native_client" 2 all cases && fail "it works"

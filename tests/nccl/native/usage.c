@@ -45,11 +45,12 @@ void refusals(struct here* here) {
   expect("an unknown operation", sum(here, a, a, 1, ncclFloat64, 99), ncclInvalidArgument);
   expect("an end without a start", ncclGroupEnd(), ncclInvalidUsage);
   expect("a null pointer", sum(here, 0, a, 1, ncclFloat64, ncclSum), ncclInvalidArgument);
-  expect("ncclSend", ncclSend((void*)a, 1, ncclFloat64, 0, here->comm, here->stream), ncclInvalidUsage);
+  expect("to itself", ncclSend((void*)a, 1, ncclFloat64, here->rank, here->comm, here->stream),
+         ncclInvalidUsage);
   expect("no such root",
          ncclBroadcast((void*)a, (void*)a, 1, ncclFloat64, here->size, here->comm, here->stream),
          ncclInvalidArgument);
-  expect("ncclCommSplit", ncclCommSplit(here->comm, 0, 0, &child, NULL), ncclInvalidUsage);
+  expect("ncclCommShrink", ncclCommShrink(here->comm, NULL, 0, &child, NULL, 0), ncclInvalidUsage);
   begin_capture(here->stream);
   expect("a captured stream", sum(here, a, a, 1, ncclFloat64, ncclSum), ncclInvalidUsage);
   end_capture(here->stream);
@@ -83,6 +84,27 @@ void destroyed(struct here* here) {
   free(ones);
 }
 
+/* Odd and even ranks, the last first; then rank 0 alone, the others without a color. */
+void splits(struct here* here) {
+  ncclComm_t half = NULL, alone = NULL;
+  double number = value(here->rank, 0), sum_of_half = 0;
+  device_pointer a = buffer_of(&number, sizeof number);
+  expect("ncclCommSplit", ncclCommSplit(here->comm, here->rank % 2, -here->rank, &half, NULL), ncclSuccess);
+  struct here mine = here_of(half);
+  check(mine.size == (here->size + 1 - here->rank % 2) / 2, "the size of a half");
+  check(mine.rank == mine.size - 1 - here->rank / 2, "the rank in a half");
+  CALL(ncclAllReduce, 8, (void*)a, (void*)a, 1, ncclFloat64, ncclSum, half, here->stream);
+  synchronize(here->stream);
+  to_host(&number, a, sizeof number);
+  for (int r = here->rank % 2; r < here->size; r += 2) sum_of_half += value(r, 0);
+  check(number == sum_of_half, "a sum of a half");
+  expect("ncclCommDestroy", ncclCommDestroy(half), ncclSuccess);
+  expect("no color", ncclCommSplit(here->comm, here->rank == 0 ? 7 : NCCL_SPLIT_NOCOLOR, 0, &alone, NULL),
+         ncclSuccess);
+  check((alone != NULL) == (here->rank == 0), "a split without color");
+  if (alone) expect("ncclCommDestroy", ncclCommDestroy(alone), ncclSuccess);
+}
+
 static device_pointer some_floats(size_t n) {
   float* numbers = calloc(n, sizeof *numbers);
   device_pointer made = buffer_of(numbers, n * sizeof *numbers);
@@ -109,6 +131,17 @@ static void await_failure(struct here* here) {
   expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
 }
 
+/* Threads: both ranks on one stream. Whoever comes second is refused, and the other's stream goes on. */
+void same_stream(struct here* here, stream_t stream, atomic_int* refused) {
+  device_pointer a = some_floats(1000);
+  here->stream = stream;
+  ncclResult_t result = sum(here, a, a, 1000, ncclFloat32, ncclSum);
+  if (result == ncclInvalidUsage) atomic_fetch_add(refused, 1);
+  check(result == ncclSuccess || result == ncclInvalidUsage, "the result on a shared stream");
+  synchronize(stream);
+  expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
+}
+
 void dead_peer(struct here* here) {
   device_pointer a = some_floats(1000);
   if (here->rank == here->size - 1) _exit(0);
@@ -116,9 +149,17 @@ void dead_peer(struct here* here) {
   await_failure(here);
 }
 
-void mismatch(struct here* here) {
-  size_t n = here->rank == 0 ? 1000 : 1001;
+static void mismatched(struct here* here, size_t of_rank_0, size_t of_others) {
+  size_t n = here->rank == 0 ? of_rank_0 : of_others;
   device_pointer a = some_floats(n);
   expect("ncclAllReduce", sum(here, a, a, n, ncclFloat32, ncclSum), ncclSuccess);
   await_failure(here);
+}
+
+void mismatch(struct here* here) { mismatched(here, 1000, 1001); }
+
+/* All chunks that both have are alike. */
+void mismatch_of_the_last_chunk(struct here* here) {
+  size_t chunk = ((size_t)4 << 20) / sizeof(float);
+  mismatched(here, 4 * chunk, 5 * chunk);
 }

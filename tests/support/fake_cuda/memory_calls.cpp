@@ -166,3 +166,8 @@ Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned)
 }
 
 Result cuIpcCloseMemHandle(DevicePointer pointer) { return cuMemFree_v2(pointer); }
+
+void* fake_cuda_inside(DevicePointer pointer) {
+  std::optional<Range> range = fake::resolve(pointer, 1, Kind::kDevice);
+  return range ? range->at : nullptr;
+}

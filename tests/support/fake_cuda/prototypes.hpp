@@ -13,6 +13,7 @@ extern "C" {
 #undef DDL_CUDA
 int fake_cuda_fail(const char* function, int calls_from_now, int result);
 unsigned long fake_cuda_calls(const char* function);
+void* fake_cuda_inside(DevicePointer pointer);
 }
 #pragma GCC visibility pop
 

@@ -1,0 +1,66 @@
+#include "interpose/nccl/messages.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "interpose/nccl/native_comm.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+using Verb = Call::Verb;
+using Calls = std::vector<Call>;
+
+bool is_message(const Call& call) { return call.verb == Verb::send || call.verb == Verb::recv; }
+
+int my_rank(const Call& call) {
+  std::shared_ptr<NativeComm> native = find_native(call.comm);
+  return native ? native->rank : -1;
+}
+
+// Communicators are independent of each other: they keep the order in which they come.
+auto place_of(const Call& call, const std::vector<ncclComm_t>& comms) {
+  int me = my_rank(call);
+  int from = call.verb == Verb::send ? me : call.peer, to = call.verb == Verb::send ? call.peer : me;
+  return std::tuple(std::find(comms.begin(), comms.end(), call.comm) - comms.begin(), std::min(from, to),
+                    std::max(from, to), from > to);
+}
+
+bool is_to_itself(const Call& call) { return call.peer == my_rank(call) && !(call.in && call.out); }
+
+// The n-th send of a rank to itself with its n-th receive; what has no partner stays alone, and is refused.
+void join_those_to_itself(Calls& calls, Calls::iterator begin) {
+  for (auto send = begin; send != calls.end(); ++send) {
+    if (send->verb != Verb::send || !is_to_itself(*send)) continue;
+    auto receive = std::find_if(begin, calls.end(), [&](const Call& other) {
+      return other.verb == Verb::recv && other.comm == send->comm && is_to_itself(other) &&
+             other.count == send->count && other.type == send->type;
+    });
+    if (receive == calls.end()) continue;
+    send->out = receive->out;
+    auto index = send - (receive < send ? 1 : 0) - calls.begin();
+    calls.erase(receive);
+    send = calls.begin() + index;
+  }
+}
+
+}  // namespace
+
+std::vector<Call> in_common_order(Calls calls) {
+  Calls ordered;
+  for (auto at = calls.begin(); at != calls.end();) {
+    auto end = std::find_if_not(at, calls.end(), is_message);
+    std::vector<ncclComm_t> comms;
+    for (auto one = at; one != end; ++one)
+      if (std::find(comms.begin(), comms.end(), one->comm) == comms.end()) comms.push_back(one->comm);
+    std::stable_sort(at, end,
+                     [&](const Call& a, const Call& b) { return place_of(a, comms) < place_of(b, comms); });
+    auto run = ordered.insert(ordered.end(), at, end);
+    join_those_to_itself(ordered, run);
+    if (end != calls.end()) ordered.push_back(*end++);
+    at = end;
+  }
+  return ordered;
+}
+
+}  // namespace ddl::nccl
