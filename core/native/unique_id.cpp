@@ -1,5 +1,6 @@
 #include "core/native/unique_id.hpp"
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,8 +16,17 @@ struct Servers {
   std::vector<std::unique_ptr<RendezvousServer>> alive;
 };
 
+// It outlives the exit handlers of the program. But what the servers have still to tell their ranks is told
+// before this process ends: a rank may leave as soon as it knows enough, and others may not have heard it
+// yet.
 Servers& servers() {
-  static Servers* all = new Servers;  // outlives exit handlers of the program
+  static Servers* all = [] {
+    std::atexit([] {
+      std::unique_lock lock(servers().mutex, std::try_to_lock);  // a forked child may have it locked for ever
+      if (lock.owns_lock()) servers().alive.clear();
+    });
+    return new Servers;
+  }();
   return *all;
 }
 
