@@ -26,6 +26,8 @@ bool is_one_shot(const Plan& plan, Rank size) {
 
 }  // namespace
 
+Bytes Communicator::one_shot_staging() { return 2 * kOneShotBlock; }
+
 Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
     : spec_(std::move(spec)), fabrics_(fabrics) {
   // A small part of the area, the same on all members.

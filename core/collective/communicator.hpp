@@ -43,6 +43,8 @@ struct Fabrics {
 
 class Communicator : public Outlet {
  public:
+  /// Of its area, beside what the plans stage.
+  static Bytes one_shot_staging();
   Communicator(CommunicatorSpec spec, Fabrics fabrics);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;

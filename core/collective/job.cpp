@@ -187,7 +187,7 @@ std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me)
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end())
     return spec;  // no host has two members: nothing is staged
-  Bytes wanted = round_up(wanted_staging(grid, spec.limits), 4096);
+  Bytes wanted = round_up(wanted_staging(grid, spec.limits) + Communicator::one_shot_staging(), 4096);
   auto sharers = static_cast<std::uint32_t>(
       std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[static_cast<std::size_t>(me)]));
   auto area =
