@@ -32,7 +32,7 @@ std::unique_ptr<WireTransport> open_wire(Wire wire, const std::vector<TcpRail>& 
   if (wire == Wire::tcp) return std::make_unique<TcpTransport>(rails, me);
   std::vector<std::string> names;
   for (const TcpRail& rail : rails) names.push_back(rail.interface);
-  return std::make_unique<UcxTransport>(names, env.ucx_tls);
+  return make_ucx_transport(names, env.ucx_tls);
 }
 
 // Interfaces that somebody may miss among the rails, and why they are none.

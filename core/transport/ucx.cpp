@@ -284,4 +284,9 @@ void UcxTransport::close() {
   }
 }
 
+std::unique_ptr<WireTransport> make_ucx_transport(const std::vector<std::string>& interfaces,
+                                                  const std::string& tls) {
+  return std::make_unique<UcxTransport>(interfaces, tls);
+}
+
 }  // namespace ddl

@@ -37,4 +37,8 @@ class UcxTransport : public WireTransport {
   std::unique_ptr<Impl> impl_;
 };
 
+/// One of those. Throws Error, also where this was built without UCX.
+std::unique_ptr<WireTransport> make_ucx_transport(const std::vector<std::string>& interfaces,
+                                                  const std::string& tls);
+
 }  // namespace ddl
