@@ -208,7 +208,7 @@ int leave(const ddl::Way& way, const char** why) {
   return way.how == ddl::Way::Original::as_called ? DDL_ORIGINAL : DDL_ORIGINAL_IN_TWO_STEPS;
 }
 
-// How calls begin: asks for the way, and lets `go` take it when it is a plan of ours.
+// How calls begin: asks for the way, and goes it when it is a plan of ours.
 template <class Choose, class Go>
 int begin(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why, Choose choose, Go go) {
   return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
@@ -216,24 +216,26 @@ int begin(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why, Ch
     ddl::Call wanted = call_of(*asked);
     ddl::Way way = ((*comm->selection).*choose)(wanted);
     if (comm->job->job->engine().failed()) return DDL_FAILED;  // while the ranks met
-    if (!way.plan) return leave(way, why);
-    auto start = [&](ddl::JobCall& call) {
-      if (!comm->job->job->start(call, *comm->communicator, wanted, *way.plan))
-        throw ddl::Error("cannot copy a device buffer to the host");
-    };
-    return go(*comm->job->job, start);
+    return way.plan ? go(*comm->job->job, wanted, way) : leave(way, why);
   });
 }
 
+void start_on(ddl_comm* comm, ddl::JobCall& call, const ddl::Call& wanted, const ddl::Way& way,
+              ddl::Job::Caller caller) {
+  if (!comm->job->job->start(call, *comm->communicator, wanted, *way.plan, caller))
+    throw ddl::Error("cannot copy a device buffer to the host");
+}
+
 int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
-  return begin(comm, asked, why, &ddl::Selection::blocking, [&](ddl::Job& job, auto start) -> int {
+  auto go = [&](ddl::Job& job, const ddl::Call& wanted, const ddl::Way& way) -> int {
     ddl::JobCall call;
-    start(call);
-    job.engine().wait(*call.communicator, call.operation);
-    if (!job.engine().failed())
-      comm->selection->finished(call.asked, ddl::now() - call.asked.began, call.operation);
+    start_on(comm, call, wanted, way, ddl::Job::Caller::waits);
+    if (call.operation) job.engine().wait(*call.communicator, call.operation);
+    if (way.is_watched && !job.engine().failed())
+      comm->selection->finished(wanted, ddl::now() - wanted.began, call.operation);
     return job.finish(call) ? DDL_DONE : DDL_FAILED;
-  });
+  };
+  return begin(comm, asked, why, &ddl::Selection::blocking, go);
 }
 
 void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) {
@@ -244,13 +246,14 @@ void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) 
 }
 
 int start(ddl_comm* comm, const ddl_all_reduce_call* asked, ddl_work** started, const char** why) {
-  return begin(comm, asked, why, &ddl::Selection::nonblocking, [&](ddl::Job& job, auto start) -> int {
+  auto go = [&](ddl::Job& job, const ddl::Call& wanted, const ddl::Way& way) -> int {
     ddl_work* work = take_work(comm->job);
-    start(work->call);
+    start_on(comm, work->call, wanted, way, ddl::Job::Caller::goes_on);
     job.run_in_background(work->call);
     *started = work;
     return DDL_DONE;
-  });
+  };
+  return begin(comm, asked, why, &ddl::Selection::nonblocking, go);
 }
 
 int test(ddl_work* work) {

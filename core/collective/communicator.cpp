@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/pause.hpp"
+#include "core/reduce/reduce.hpp"
 
 namespace ddl {
 
 namespace {
 
+constexpr Rank kMostAtOnce = 32;  // ranks of a communicator that Communicator::run() cares for
 constexpr Bytes kOneShotBlock = SharedMemoryTransport::block_bytes(16 << 10);
 
 // Sends everything to all others, who are on this host, reduces what they sent, and that is all.
@@ -21,7 +25,7 @@ bool is_one_shot(const Plan& plan, Rank size) {
   auto others = static_cast<std::uint32_t>(size - 1);
   return size > 1 && plan.steps.size() == 2 && plan.steps[0].verb == Verb::send &&
          plan.steps[0].fabric == Fabric::local && plan.steps[0].peers == others &&
-         plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others;
+         plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
 }
 
 }  // namespace
@@ -85,16 +89,73 @@ Seq Communicator::next_between(const Call& call) {
   return counts[call.root]++ | kBetweenTwo;
 }
 
+bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepared) const {
+  return prepared.is_one_shot && size() <= kMostAtOnce && call.count > 0 && queue_.empty() &&
+         early_.empty() && !times_dimensions_;
+}
+
+Operation* Communicator::run(const Call& call, PreparedPlan& prepared, int pauses) {
+  if (!can_run_at_once(call, prepared)) return start(call, prepared);
+  const Step& send = prepared.plan.steps[0];
+  Seq seq = next_seq_ & ~kBetweenTwo;
+  Header header{
+      spec_.id, send.tag, seq, 0, fingerprint_of(call), spec_.me, static_cast<std::uint32_t>(call.bytes()),
+      0};
+  Outgoing message = addressed(header, send, prepared);
+  message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
+  if (message.payload.size() > View::kInline) stage_in_turn(message);
+  if (!fabrics_.local->send(message)) return start(call, prepared);
+  ++next_seq_;
+  if (reduce_arrived(call, prepared, header, pauses)) {
+    ++one_shot_turn_;
+    count(call, prepared);
+    return nullptr;
+  }
+  ++next_batch_;
+  Operation* operation = enqueue(call, prepared, seq);
+  operation->skip_first_step();
+  return operation;
+}
+
+// Reduces the messages of all peers where they lie, if these are the next to come from each and come within
+// so many pauses; else all are left there.
+bool Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& sent,
+                                  int pauses) {
+  const Step& step = prepared.plan.steps[1];
+  std::span<const Rank> from = std::span(prepared.to).subspan(step.peer, step.peers);
+  std::array<const void*, kMostAtOnce> sources;
+  for (std::uint32_t i = 0; i < step.peers; ++i) {
+    SharedMemoryTransport::Arrived message = fabrics_.local->first_from(from[i]);
+    for (; !message.header && pauses > 0; --pauses) {
+      pause_a_moment();
+      message = fabrics_.local->first_from(from[i]);
+    }
+    if (!message.header || message.header->comm != sent.comm || message.header->seq != sent.seq ||
+        message.header->fingerprint != sent.fingerprint)
+      return false;
+    sources[i < step.own_rank ? i : i + 1] = message.payload;
+  }
+  sources[step.own_rank] = call.in;
+  reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
+         call.count);
+  for (Rank rank : from) fabrics_.local->drop_first(rank);
+  return true;
+}
+
 void Communicator::retire(Operation* operation) {
   idle_.push_back(operation);
-  const char* collective = operation->call().collective;  // "": one of our own, which nobody wants to count
-  auto& uses = operation->prepared().uses;
-  auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
-  if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
-  use->second.add(operation->call().bytes(), now() - operation->call().began);
+  count(operation->call(), operation->prepared());
   std::span<const Bytes> sent = operation->wire_bytes();
   if (wire_.size() < sent.size()) wire_.resize(sent.size());
   for (std::size_t rail = 0; rail < sent.size(); ++rail) wire_[rail] += sent[rail];
+}
+
+void Communicator::count(const Call& call, PreparedPlan& prepared) {
+  const char* collective = call.collective;  // "": one of our own, which nobody wants to count
+  auto& uses = prepared.uses;
+  auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
+  if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
+  use->second.add(call.bytes(), now() - call.began);
 }
 
 void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
@@ -256,6 +317,8 @@ PreparedPlan& Communicator::add_plan(Task task, Bytes bytes, Plan plan) {
   prepared->size_class = size_class(bytes);
   prepared->task = task;
   prepared->plan = std::move(plan);
+  for (Rank peer : prepared->plan.peers)
+    prepared->to.push_back(spec_.members[static_cast<std::size_t>(peer)]);
   // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
   // some slack for cuts that fall elsewhere when the segment is shorter.
   constexpr Bytes kSlack = 128;
@@ -301,15 +364,17 @@ bool Communicator::choose_shared_block(Outgoing& message) {
   return true;
 }
 
-Outgoing Communicator::addressed(const Sending& sending) {
-  const Step& step = sending.step;
-  const Plan& plan = current_->prepared().plan;
-  to_.clear();
-  for (std::uint32_t i = 0; i < step.peers; ++i)
-    to_.push_back(spec_.members[static_cast<std::size_t>(plan.peers[step.peer + i])]);
-  Outgoing message{sending.header, {}, to_};
+Outgoing Communicator::addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const {
+  Outgoing message{header, {}, std::span(prepared.to).subspan(step.peer, step.peers)};
   message.rail = step.lane;
   return message;
+}
+
+// Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in it,
+// so everybody had finished the one before that, and has read what the block held.
+void Communicator::stage_in_turn(Outgoing& message) const {
+  message.block = spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_;
+  message.reuse = Reuse::by_agreement;
 }
 
 // Where the payload of a local send is staged; false when it cannot be told yet.
@@ -317,10 +382,7 @@ bool Communicator::choose_block(Outgoing& message, const Sending& sending) {
   const PreparedPlan& prepared = current_->prepared();
   if (is_between_two(prepared.task.kind)) return choose_shared_block(message);
   if (prepared.is_one_shot) {
-    // Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in
-    // it, so everybody had finished the one before that, and has read what the block held.
-    message.block = one_shot_block();
-    message.reuse = Reuse::by_agreement;
+    stage_in_turn(message);
     return true;
   }
   if (!use_layout_of(prepared)) return false;
@@ -330,7 +392,7 @@ bool Communicator::choose_block(Outgoing& message, const Sending& sending) {
 
 bool Communicator::send(const Sending& sending, std::span<const std::byte> payload,
                         std::uint32_t& unfinished) {
-  Outgoing message = addressed(sending);
+  Outgoing message = addressed(sending.header, sending.step, current_->prepared());
   message.payload = payload;
   message.unfinished = &unfinished;
   if (sending.step.fabric == Fabric::wire) return fabrics_.wire->send(message);
@@ -339,7 +401,7 @@ bool Communicator::send(const Sending& sending, std::span<const std::byte> paylo
 }
 
 std::byte* Communicator::claim(const Sending& sending, Bytes bytes) {
-  claimed_ = addressed(sending);
+  claimed_ = addressed(sending.header, sending.step, current_->prepared());
   if (!choose_block(claimed_, sending)) return nullptr;
   std::byte* payload = SharedMemoryTransport::payload_of(claimed_.block);
   claimed_.payload = {payload, bytes};
@@ -349,7 +411,7 @@ std::byte* Communicator::claim(const Sending& sending, Bytes bytes) {
 std::byte* Communicator::claim_answer(const Sending& sending, const View& asked) {
   std::byte* block = SharedMemoryTransport::block_to_return(asked);
   if (!block) return nullptr;
-  claimed_ = addressed(sending);
+  claimed_ = addressed(sending.header, sending.step, current_->prepared());
   claimed_.block = block;
   claimed_.reuse = Reuse::by_receiver;
   std::byte* payload = SharedMemoryTransport::payload_of(block);

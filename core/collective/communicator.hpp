@@ -59,6 +59,10 @@ class Communicator : public Outlet {
   Operation* start(const Call& call, PreparedPlan& plan);
   /// The same for calls between two ranks, all of them under way at once.
   std::vector<Operation*> start_together(std::span<const Call> calls);
+  /// As start(), for a caller that waits anyway. A small all-reduce within a host is done from begin to end,
+  /// without an operation, if everybody comes within so many pauses: null. (2 ranks, 4 bytes, median of eight
+  /// alternating runs: 0.48 us, by an operation 0.79 to 1.09, Open MPI 0.57 to 0.61.)
+  Operation* run(const Call& call, PreparedPlan& plan, int pauses);
   /// Counts the operation and takes it back.
   void retire(Operation* operation);
   bool advance();
@@ -110,14 +114,17 @@ class Communicator : public Outlet {
     for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == queue_[0].batch; ++i)
       body(*queue_[i].operation);
   }
-  Outgoing addressed(const Sending& sending);
+  bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
+  bool reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& header, int pauses);
+  void count(const Call& call, PreparedPlan& prepared);
+  Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   PreparedPlan& make_task_plan(Task task, Bytes bytes);
   PreparedPlan& add_plan(Task task, Bytes bytes, Plan plan);
   bool use_layout_of(const PreparedPlan& prepared);
   bool choose_shared_block(Outgoing& message);
   bool choose_block(Outgoing& message, const Sending& sending);
   std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
-  std::byte* one_shot_block() const { return spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_; }
+  void stage_in_turn(Outgoing& message) const;
   void take_early();
   std::string refuse(const Header& header, View view, const Operation& operation) const;
 
@@ -139,8 +146,7 @@ class Communicator : public Outlet {
   std::uint64_t next_batch_ = 0;
   std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
   std::vector<Early> early_, scratch_;
-  std::vector<Rank> to_;  // of the message being sent
-  Outgoing claimed_{};    // of claim(), for post()
+  Outgoing claimed_{};  // of claim(), for post()
   std::string problem_;
   Seq next_seq_ = 0;
   bool times_dimensions_ = false;

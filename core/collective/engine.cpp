@@ -10,24 +10,18 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/base/pause.hpp"
 #include "core/base/signals.hpp"
 
 namespace ddl {
 namespace {
-
-inline void pause_a_moment() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Pauses or yields between two calls into the original library, and between two looks at what makes no
 // message in this host. Where ranks share cores each round of a waiting rank delays one that has work: 4
 // hosts x 2 on two cores up to 16 KiB, 7 % (guest and sockets in every round: 117 us, now 109).
 constexpr int kGuestEvery = 64;
 constexpr int kLookEvery = 16;
+constexpr int kPausesAtOnce = 200;  // with the lock held, see Communicator::run
 constexpr Nanoseconds kFirstSleep = 50'000;
 // What takes longer on the wire is slept through at once (16 MiB, 4 hosts x 2, unshaped: 32.6 -> 31.5 ms).
 constexpr Bytes kBrief = 1 << 20;
@@ -109,6 +103,29 @@ Operation* Engine::start(Communicator& communicator, const Call& call, PreparedP
   if (was_idle) active_.push_back(&communicator);
   communicator.advance();
   return operation;
+}
+
+void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
+  if (Operation* operation = start_or_run(communicator, call, plan)) {
+    wait(communicator, operation);
+    finish(communicator, operation);
+  }
+}
+
+// The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
+Operation* Engine::start_or_run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
+  {
+    std::lock_guard lock(mutex_);
+    if (active_.empty()) {
+      Operation* operation = communicator.run(call, plan ? *plan : communicator.plan_for(call),
+                                              std::min(waiting_.spins, kPausesAtOnce));
+      if (!operation) return nullptr;
+      active_.push_back(&communicator);
+      communicator.advance();
+      return operation;
+    }
+  }
+  return start(communicator, call, plan);
 }
 
 std::vector<Operation*> Engine::start_together(Communicator& communicator, std::span<const Call> calls) {

@@ -66,6 +66,10 @@ class Engine : private Inbox {
   /// communicator need not know of them. The n-th send to a rank meets the n-th receive from here there.
   /// Nobody sends to itself.
   std::vector<Operation*> start_together(Communicator& communicator, std::span<const Call> calls);
+  /// As start(), wait() and finish(): of a blocking call.
+  void run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
+  /// start() of a blocking call: null when it is done and finished already, see Communicator::run().
+  Operation* start_or_run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
   /// Advances everything once; true when the operation is done (or the engine has failed).
   bool test(Operation* operation);
   /// Waits until it is done.

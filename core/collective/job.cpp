@@ -198,7 +198,8 @@ std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me)
   return spec;
 }
 
-bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan) {
+bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan,
+                Caller caller) {
   call.communicator = &communicator;
   call.asked = asked;
   call.holds_helper = false;
@@ -208,7 +209,8 @@ bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, Pr
     if (!copy_device_memory(call.staged.data(), asked.in, asked.bytes())) return false;
     work.in = work.out = call.staged.data();
   }
-  call.operation = engine_->start(communicator, work, &plan);
+  call.operation = caller == Caller::waits ? engine_->start_or_run(communicator, work, &plan)
+                                           : engine_->start(communicator, work, &plan);
   return true;
 }
 
@@ -219,7 +221,7 @@ void Job::run_in_background(JobCall& call) {
 
 bool Job::finish(JobCall& call) {
   if (call.holds_helper) engine_->release_helper();
-  engine_->finish(*call.communicator, call.operation);
+  if (call.operation) engine_->finish(*call.communicator, call.operation);
   bool failed = engine_->failed();
   if (!call.staged.empty() && !failed)
     failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());

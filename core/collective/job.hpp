@@ -27,7 +27,7 @@ namespace ddl {
 /// A call under way, with host copies of its buffers where these are device memory.
 struct JobCall {
   Communicator* communicator = nullptr;
-  Operation* operation = nullptr;
+  Operation* operation = nullptr;  // null: it is done already
   Call asked{};
   std::vector<std::byte> staged;
   bool holds_helper = false;
@@ -71,8 +71,10 @@ class Job {
   /// An identity no other communicator of the job has.
   CommId fresh_id() { return (static_cast<CommId>(rank()) + 1) << 32 | ++created_; }
 
-  /// Starts a call, to be done by that plan. False when a device copy fails.
-  bool start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan);
+  /// Starts a call, to be done by that plan. A blocking one may be done then: without an operation. False
+  /// when a device copy fails.
+  enum class Caller : std::uint8_t { waits, goes_on };
+  bool start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan, Caller caller);
   /// From now on it is advanced while the program computes.
   void run_in_background(JobCall& call);
   /// After the operation is done: brings results back to the device, counts, gives the operation back.

@@ -15,15 +15,13 @@ constexpr Bytes kPiece = 8 << 10;  // stays in the first-level cache between its
 // of two ranks: 1 KiB 9.7 ms, 256 bytes 10.4 ms, 8 KiB without fetching ahead 2 ms more. The bound: a core
 // has 48 misses of its second-level cache under way, of some 105 ns each, and with a block of its own for the
 // result every byte misses it four times (own and peer's read, block and result written): 9.2 ms. An answer
-// in the block that was asked in (Reuse::by_receiver) leaves three; fetched for writing, its lines go to and
-// fro between two ranks without being asked for twice. Peer's read through process_vm_readv: no better.
+// in the block that was asked in (Reuse::by_receiver) leaves three. Peer's read through process_vm_readv: no
+// better; prefetchw: no better.
 constexpr Bytes kStreamedPiece = 1 << 10;
 constexpr Bytes kLine = 64;
 
-template <int kWrites>
 void fetch(const void* from, Bytes bytes) {
-  for (Bytes at = 0; at < bytes; at += kLine)
-    __builtin_prefetch(static_cast<const std::byte*>(from) + at, kWrites);
+  for (Bytes at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const std::byte*>(from) + at);
 }
 
 // A first piece that ends with a line of the output, so that all others have only whole ones.
@@ -59,9 +57,9 @@ void fold_streamed(const Landing& l) {
     step_on(l, n * element);
     const std::byte* next = l.forward ? l.forward + done + n * element : nullptr;
     for (const void* source : l.sources)
-      if (source != next) fetch<0>(source, kStreamedPiece);
+      if (source != next) fetch(source, kStreamedPiece);
     if (l.forward) {
-      fetch<1>(next, kStreamedPiece);
+      fetch(next, kStreamedPiece);
       stream_and_keep(l.out + done, l.forward + done, piece.data(), n * element);
     } else {
       stream(l.out + done, piece.data(), n * element);
@@ -70,12 +68,11 @@ void fold_streamed(const Landing& l) {
   }
 }
 
-// Fetched for writing, so that the next payload that is put there finds the lines its own.
-void stream_and_take(std::byte* to, const std::byte* from, Bytes bytes) {
+void stream_ahead(std::byte* to, const std::byte* from, Bytes bytes) {
   Bytes size = to_line_end(to);
   for (Bytes done = 0, n = 0; done < bytes; done += n) {
     n = std::min(bytes - done, std::exchange(size, kStreamedPiece));
-    fetch<1>(from + done + n, kStreamedPiece);
+    fetch(from + done + n, kStreamedPiece);
     stream(to + done, from + done, n);
   }
 }
@@ -85,10 +82,8 @@ void copy_on(const Landing& l) {
   Bytes bytes = l.count * size_of(l.type);
   if (from == l.out) {  // it arrived at its place
     if (l.forward) std::memcpy(l.forward, from, bytes);
-  } else if (l.store == Store::streamed && l.lines == Lines::taken && !l.forward) {
-    stream_and_take(l.out, from, bytes);
   } else if (l.store == Store::streamed) {
-    l.forward ? stream_and_keep(l.out, l.forward, from, bytes) : stream(l.out, from, bytes);
+    l.forward ? stream_and_keep(l.out, l.forward, from, bytes) : stream_ahead(l.out, from, bytes);
   } else if (!l.forward) {
     std::memcpy(l.out, from, bytes);
   } else {
@@ -105,8 +100,8 @@ void copy_on(const Landing& l) {
 void stage(std::byte* block, const std::byte* from, Bytes bytes) {
   for (Bytes done = 0, n = 0; done < bytes; done += n) {
     n = std::min(bytes - done, kStreamedPiece);
-    fetch<0>(from + done + n, kStreamedPiece);
-    fetch<1>(block + done + n, kStreamedPiece);
+    fetch(from + done + n, kStreamedPiece);
+    fetch(block + done + n, kStreamedPiece);
     std::memcpy(block + done, from + done, n);
   }
 }

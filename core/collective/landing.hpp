@@ -11,10 +11,6 @@ namespace ddl {
 
 enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
 
-/// Who owns the cache lines of what arrived: whoever wrote them last and reads them again, or this rank from
-/// now on, which will write over them.
-enum class Lines : std::uint8_t { shared, taken };
-
 struct Landing {
   DType type;
   Op op;
@@ -23,8 +19,7 @@ struct Landing {
   std::byte*
       forward;  // a second place for the result, or null: a block that peers read, or one of the sources
   Elements count;
-  Store store;                  // how `out` is written; `forward` is always cached, it is read at once
-  Lines lines = Lines::shared;  // of a single source, for a copy past the cache
+  Store store;  // how `out` is written; `forward` is always cached, it is read at once
 };
 
 /// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
-#include "core/transport/shared_memory.hpp"
 
 namespace ddl {
 
@@ -191,9 +190,7 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
     sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
-  bool came_back = step.peers > 0 && SharedMemoryTransport::came_back(run.views[step.expected]);
-  Lines lines = came_back ? Lines::taken : Lines::shared;
-  land({call_.type, call_.op, sources, out, forward, range.count, store_, lines});
+  land({call_.type, call_.op, sources, out, forward, range.count, store_});
 }
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {

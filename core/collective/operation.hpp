@@ -65,10 +65,11 @@ struct PreparedPlan {
   Task task;
   PlanChoice choice;  // of an all-reduce: that the plan was made from
   Plan plan;
+  std::vector<Rank> to;             // the plan's peers, as ranks in the job
   std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
   Bytes slot_bytes = 0;
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
-  // their readers, see Communicator::one_shot_block.
+  // their readers, see Communicator::stage_in_turn().
   bool is_one_shot = false;
   bool hears_wire = false;  // it receives from other hosts
   LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
@@ -82,6 +83,8 @@ class Operation {
 
   /// The call just bound will also tell where its time went, see dimension_times().
   void time_dimensions(int dimensions);
+  /// The first step of the only flow of the call just bound has been done by somebody else.
+  void skip_first_step() { runs_[0].counter[0] = 1; }
 
   bool advance(Outlet& outlet);
   bool done() const { return segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_; }

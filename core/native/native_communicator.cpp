@@ -322,9 +322,7 @@ std::string NativeCommunicator::do_as_asked(const NativeCall& call, const Staged
 
 std::string NativeCommunicator::run(const Call& call) {
   watch_.begin();
-  Operation* operation = job_.engine().start(*world_, call);
-  job_.engine().wait(*world_, operation);
-  job_.engine().finish(*world_, operation);
+  job_.engine().run(*world_, call);
   return job_.engine().failure();
 }
 

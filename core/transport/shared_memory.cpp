@@ -98,36 +98,51 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
 }
 
 bool SharedMemoryTransport::has_arrived() {
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    std::uint32_t taken = std::atomic_ref(peers_[i].taken).load(std::memory_order_relaxed);
-    if (own_.mailbox(static_cast<int>(i))
-            .entries[taken % Mailbox::kEntries]
-            .turn()
-            .load(std::memory_order_relaxed) == taken + 1)
-      return true;
-  }
-  return false;
+  return std::any_of(peers_.begin(), peers_.end(), [&](Peer& peer) {
+    std::uint32_t taken = std::atomic_ref(peer.taken).load(std::memory_order_relaxed);
+    return entry_of(peer, taken).turn().load(std::memory_order_relaxed) == taken + 1;
+  });
 }
 
 bool SharedMemoryTransport::progress(Inbox& inbox) {
   bool moved = false;
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    if (static_cast<int>(i) == me_) continue;
-    Mailbox& mailbox = own_.mailbox(static_cast<int>(i));
-    while (true) {
-      std::uint32_t taken = peers_[i].taken;
-      Descriptor& entry = mailbox.entries[taken % Mailbox::kEntries];
-      if (entry.turn().load(std::memory_order_acquire) != taken + 1) break;
+  for (Peer& peer : peers_) {
+    while (Descriptor* entry = first_entry(peer)) {
       Header header;
-      std::memcpy(&header, &entry.header, offsetof(Header, turn));
-      View view = view_of(peers_[i], entry);
-      std::atomic_ref(peers_[i].taken).store(taken + 1, std::memory_order_relaxed);
-      mailbox.taken.store(taken + 1, std::memory_order_release);
+      std::memcpy(&header, &entry->header, offsetof(Header, turn));
+      View view = view_of(peer, *entry);
+      drop_first(peer);
       inbox.deliver(header, view);
       moved = true;
     }
   }
   return moved;
+}
+
+SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
+  Peer& peer = peer_of(rank);
+  Descriptor* entry = first_entry(peer);
+  if (!entry) return {};
+  bool is_inline = entry->header.bytes <= View::kInline;
+  return {&entry->header,
+          is_inline ? entry->payload : payload_of(peer.region->at(entry->block & ~kUncounted))};
+}
+
+void SharedMemoryTransport::drop_first(Rank rank) { drop_first(peer_of(rank)); }
+
+Descriptor& SharedMemoryTransport::entry_of(const Peer& peer, std::uint32_t taken) {
+  return own_.mailbox(static_cast<int>(&peer - peers_.data())).entries[taken % Mailbox::kEntries];
+}
+
+Descriptor* SharedMemoryTransport::first_entry(const Peer& peer) {
+  Descriptor& entry = entry_of(peer, peer.taken);
+  return entry.turn().load(std::memory_order_acquire) == peer.taken + 1 ? &entry : nullptr;
+}
+
+void SharedMemoryTransport::drop_first(Peer& peer) {
+  std::uint32_t taken = peer.taken + 1;
+  std::atomic_ref(peer.taken).store(taken, std::memory_order_relaxed);
+  own_.mailbox(static_cast<int>(&peer - peers_.data())).taken.store(taken, std::memory_order_release);
 }
 
 View SharedMemoryTransport::view_of(Peer& peer, const Descriptor& entry) {

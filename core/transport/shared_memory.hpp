@@ -46,9 +46,15 @@ class SharedMemoryTransport : public Transport {
   /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
   /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
   static std::byte* block_to_return(const View& view);
-  /// Whether the payload is in a block of ours that came back.
-  static bool came_back(const View& view) { return view.is_released_by(take_back); }
   bool progress(Inbox& inbox) override;
+  /// For who knows what must come next: the first message in the peer's mailbox, where it lies, until
+  /// drop_first(). Blocks are not given back: only for those of Reuse::by_agreement.
+  struct Arrived {
+    const Header* header = nullptr;  // null: nothing has
+    const std::byte* payload = nullptr;
+  };
+  Arrived first_from(Rank rank);
+  void drop_first(Rank rank);
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();
 
@@ -92,6 +98,9 @@ class SharedMemoryTransport : public Transport {
   bool has_room(std::span<const Rank> to);
   void put(Peer& peer, const Outgoing& message);
   View view_of(Peer& peer, const Descriptor& entry);
+  Descriptor& entry_of(const Peer& peer, std::uint32_t taken);
+  Descriptor* first_entry(const Peer& peer);  // null: not there yet
+  void drop_first(Peer& peer);
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
   }

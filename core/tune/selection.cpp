@@ -159,20 +159,25 @@ Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
 
 Way Selection::blocking(Call& call) {
   SizeClass& of_class = class_of(call);
-  if (!of_class.tuner) return of_class.settled;
+  Way way = of_class.settled;
+  way.is_watched = of_class.tuner || settings_.options.dump_iter;
+  if (!of_class.tuner) return way;
   Try attempt = of_class.tuner->next(fingerprint_of(call));
   if (attempt.what != Try::What::best) meet(call);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Try::What::candidate:
-      return {of_class.plans[index]};
+      way.plan = of_class.plans[index];
+      break;
     case Try::What::original:
-      return {nullptr, kMeasuring};
+      way.plan = nullptr;
+      way.original = kMeasuring;
+      break;
     case Try::What::best:
     case Try::What::rails:
       break;
   }
-  return of_class.settled;
+  return way;
 }
 
 void Selection::finished(const Call& call, Nanoseconds time, const Operation* operation) {
@@ -238,9 +243,7 @@ void Selection::meet(Call& call) {
 
 void Selection::reduce(std::span<std::int64_t> numbers, Op op) {
   Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()};
-  Operation* operation = engine_.start(communicator_, call);
-  engine_.wait(communicator_, operation);
-  engine_.finish(communicator_, operation);
+  engine_.run(communicator_, call);
 }
 
 // Every so many calls rank 0 says where its time went and whose times varied most.

@@ -26,6 +26,7 @@ struct Way {
   PreparedPlan* plan = nullptr;
   const char* original = nullptr;
   Original how = Original::as_called;
+  bool is_watched = false;  // finished() wants to hear of the call
 };
 
 struct TuneSettings {
@@ -42,8 +43,8 @@ class Selection {
   /// begins anew.
   Way blocking(Call& call);
   Way nonblocking(const Call& call);
-  /// After every blocking call, with its operation if it was ours. May exchange a few numbers with the other
-  /// ranks.
+  /// After every blocking call that is watched or left to the original, with its operation if it was ours.
+  /// May exchange a few numbers with the other ranks.
   void finished(const Call& call, Nanoseconds time, const Operation* operation);
 
  private:

@@ -1,13 +1,18 @@
 // Communicators: each gets its engine state in the call that creates it, as an attribute whose delete
 // callback only unlinks it. (A table keyed by handle would be wrong: handles are used again after a free.)
 #include <algorithm>
+#include <atomic>
 
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
 namespace {
 
+// Attributes deleted so far: what a thread remembers of a communicator holds until the next.
+std::atomic<unsigned> deletions{0};
+
 int on_delete(MPI_Comm, int, void* value, void*) {
+  deletions.fetch_add(1, std::memory_order_acq_rel);
   release(static_cast<CommState*>(value));
   return MPI_SUCCESS;
 }
@@ -69,13 +74,23 @@ void adopt(MPI_Comm comm) {
   PMPI_Comm_set_attr(comm, state().keyval, created);
 }
 
+// A loop asks for the same one again and again.
 CommState* state_of(MPI_Comm comm) {
+  struct Asked {
+    MPI_Comm comm;
+    unsigned deletions;
+    CommState* state;
+  };
+  thread_local Asked last{MPI_COMM_NULL, 0, nullptr};
+  unsigned deleted = deletions.load(std::memory_order_acquire);
+  if (comm == last.comm && deleted == last.deletions) return last.state;
   void* value = nullptr;
   int found = 0;
   if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS ||
       !found)
     return nullptr;
-  return static_cast<CommState*>(value);
+  last = {comm, deleted, static_cast<CommState*>(value)};
+  return last.state;
 }
 
 void release(CommState* comm) {

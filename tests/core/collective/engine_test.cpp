@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
 
 #include "tests/support/virtual_job.hpp"
 
@@ -159,6 +164,57 @@ TEST(Engine, EveryTypeAndOperationGivesTheSameBitsOnEveryRank) {
     }
 }
 
+// Blocking calls that are done at once, those whose peers come late and started ones follow each other in any
+// mixture, which differs between the ranks; an operation on another communicator is under way now and then.
+TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
+  for (Rank size : {2, 3, 7}) {
+    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(size), 0));
+    auto world = job.create(1, everybody(size)), other = job.create(2, everybody(size));
+    job.each([&](Rank rank) {
+      Engine& engine = job.engine(rank);
+      auto me = static_cast<std::size_t>(rank);
+      std::mt19937 alike(5), alone(static_cast<unsigned>(rank));
+      std::vector<float> side_in = shares(rank, 300, 1), side_out(300);
+      Operation* side = nullptr;
+      for (std::uint32_t i = 0; i < 600; ++i) {
+        Elements count = std::array<Elements, 6>{0, 1, 22, 23, 4096, 5000}[alike() % 6];
+        bool starts_side = alike() % 16 == 0, ends_side = alike() % 16 == 0;
+        if (starts_side && !side)
+          side = engine.start(*other[me], {side_in.data(), side_out.data(), 300, DType::float32, Op::sum});
+        if (alone() % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        std::vector<float> in = shares(rank, count, i), out(count, -1);
+        Call call{in.data(), out.data(), count, DType::float32, Op::sum};
+        if (alone() % 3 > 0) {
+          engine.run(*world[me], call);
+        } else {
+          Operation* operation = engine.start(*world[me], call);
+          engine.wait(*world[me], operation);
+          engine.finish(*world[me], operation);
+        }
+        expect_sum(out, everybody(size), i);
+        if (!side || !ends_side) continue;
+        engine.wait(*other[me], side);
+        engine.finish(*other[me], std::exchange(side, nullptr));
+        expect_sum(side_out, everybody(size), 1);
+      }
+      if (side) engine.wait(*other[me], side);
+    });
+    for (Rank rank = 0; rank < size; ++rank) EXPECT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+TEST(Engine, ABlockingCallWhosePeerIsThereNeedsNoOperation) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  std::vector<float> in = shares(0, 500, 1), out(500), late_in = shares(1, 500, 1), late_out(500);
+  Operation* first = job.engine(0).start(*world[0], {in.data(), out.data(), 500, DType::float32, Op::sum});
+  Call second{late_in.data(), late_out.data(), 500, DType::float32, Op::sum};
+  EXPECT_EQ(job.engine(1).start_or_run(*world[1], second), nullptr);
+  expect_sum(late_out, {0, 1}, 1);
+  EXPECT_TRUE(job.engine(0).test(first));
+  expect_sum(out, {0, 1}, 1);
+}
+
 // One-shot operations use two blocks in turn, because who has finished one has heard from everybody.
 TEST(Engine, ACallWithoutElementsDoesNotTakeABlocksTurn) {
   constexpr std::size_t kCount = 1000;
@@ -220,10 +276,8 @@ TEST(Engine, DifferentCallsOnTwoRanksAreNamedAndNothingHangs) {
   auto world = job.create(1, {0, 1});
   job.each([&](Rank rank) {
     std::vector<float> values(rank == 0 ? 100 : 101);
-    Operation* operation =
-        job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
-                               {values.data(), values.data(), values.size(), DType::float32, Op::sum});
-    job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], operation);
+    job.engine(rank).run(*world[static_cast<std::size_t>(rank)],
+                         {values.data(), values.data(), values.size(), DType::float32, Op::sum});
   });
   EXPECT_NE(job.engine(0).failure().find("all-reduce of 100 float32, sum"), std::string::npos);
   EXPECT_NE(job.engine(1).failure().find("all-reduce of 101 float32, sum"), std::string::npos);
