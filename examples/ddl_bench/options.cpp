@@ -77,8 +77,10 @@ int iterations(const Options& options, std::uint64_t bytes) {
   return bytes <= 16 << 20 ? 20 : 8;
 }
 
+// Short calls vary and libraries try out ways to do them, so that there must be many.
 int warmups(const Options& options, std::uint64_t bytes) {
-  return options.warmup >= 0 ? options.warmup : std::max(2, iterations(options, bytes) / 10);
+  if (options.warmup >= 0) return options.warmup;
+  return bytes <= 1 << 20 ? iterations(options, bytes) / 2 : std::max(2, iterations(options, bytes) / 10);
 }
 
 }  // namespace bench

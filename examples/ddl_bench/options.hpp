@@ -14,7 +14,7 @@ struct Options {
   std::string dtype = "float32";
   std::string reduce = "sum";
   int iters = 0;    // 0: a number that falls with the size, the same on every machine
-  int warmup = -1;  // -1: as many as a tenth of the iterations, at least two
+  int warmup = -1;  // -1: half as many as the iterations, of long calls a tenth, at least two
   bool inplace = false;
   std::string json;
 };
