@@ -98,11 +98,7 @@ void Engine::time_dimensions(Communicator& communicator) {
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
   if (is_between_two(call.kind)) return start_together(communicator, {&call, 1})[0];
   std::lock_guard lock(mutex_);
-  bool was_idle = communicator.idle();
-  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call));
-  if (was_idle) active_.push_back(&communicator);
-  communicator.advance();
-  return operation;
+  return start_locked(communicator, communicator.start(call, plan ? *plan : communicator.plan_for(call)));
 }
 
 void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
@@ -114,18 +110,20 @@ void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* pla
 
 // The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
 Operation* Engine::start_or_run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
-  {
-    std::lock_guard lock(mutex_);
-    if (active_.empty()) {
-      Operation* operation = communicator.run(call, plan ? *plan : communicator.plan_for(call),
-                                              std::min(waiting_.spins, kPausesAtOnce));
-      if (!operation) return nullptr;
-      active_.push_back(&communicator);
-      communicator.advance();
-      return operation;
-    }
-  }
-  return start(communicator, call, plan);
+  if (is_between_two(call.kind)) return start(communicator, call, plan);
+  std::lock_guard lock(mutex_);
+  PreparedPlan& prepared = plan ? *plan : communicator.plan_for(call);
+  if (!active_.empty()) return start_locked(communicator, communicator.start(call, prepared));
+  Operation* operation = communicator.run(call, prepared, std::min(waiting_.spins, kPausesAtOnce));
+  return operation ? start_locked(communicator, operation) : nullptr;
+}
+
+// Takes up an operation that has just been queued.
+Operation* Engine::start_locked(Communicator& communicator, Operation* operation) {
+  if (std::find(active_.begin(), active_.end(), &communicator) == active_.end())
+    active_.push_back(&communicator);
+  communicator.advance();
+  return operation;
 }
 
 std::vector<Operation*> Engine::start_together(Communicator& communicator, std::span<const Call> calls) {

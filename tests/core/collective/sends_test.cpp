@@ -186,6 +186,26 @@ TEST(Sends, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   for (const Exchange& group : groups) group.expect_right();
 }
 
+// The rank that is not part of the message counts the others' calls alike.
+TEST(Sends, BlockingOnesStandBetweenBlockingAllReduces) {
+  VirtualJob job({0, 0, 0});
+  auto world = job.create(1, everybody(3));
+  job.each([&](Rank rank) {
+    Communicator& mine = *world[static_cast<std::size_t>(rank)];
+    for (int n = 0; n < 20; ++n) {
+      Exchange group{rank, {}, {}, {}};
+      if (rank == 0) group.send(1, n, 500);
+      if (rank == 1) group.receive(0, n, 500);
+      if (rank != 2) job.engine(rank).run(mine, group.calls[0]);
+      group.expect_right();
+      std::int32_t value = rank + n, sum = 0;
+      job.engine(rank).run(mine, {&value, &sum, 1, DType::int32, Op::sum});
+      EXPECT_EQ(sum, 3 * n + 3);
+    }
+  });
+  for (Rank rank : {0, 1, 2}) EXPECT_EQ(job.engine(rank).failure(), "");
+}
+
 // By the sender, to whom the receiver's token comes; it sends nothing then.
 TEST(Sends, DifferentCountsAtBothEndsAreNamed) {
   for (const auto& machine : {std::vector<HostIndex>{0, 0}, {0, 1}}) {
