@@ -80,14 +80,14 @@ DdlOptions ddl_options_of_ranks(const Options& options, const Allocation& alloca
 
 // The rails of a host like this machine, as it would use them; none when it lacks one that is asked for.
 std::vector<Nic> rails_like_here(const Env& env, const std::vector<Nic>& nics) {
-  RailChoice choice = choose_rails(nics, env.rails.empty() ? Words() : split(env.rails, ','));
+  RailChoice choice = choose_rails(nics, wanted_rails(env));
   return choice.missing.empty() ? choice.rails : std::vector<Nic>();
 }
 
 // Staging as a communicator of all ranks would get it.
 PlanLimits limits_of(const Env& env, const Grid& grid, const std::vector<Nic>& rails) {
   PlanLimits limits;
-  std::size_t wished = std::max<std::size_t>(1, split(env.rails, ',').size());
+  std::size_t wished = std::max<std::size_t>(1, wanted_rails(env).size());
   limits.rails = static_cast<LaneId>(rails.empty() ? wished : rails.size());
   std::vector<double> gbit;
   for (const Nic& rail : rails) gbit.push_back(rated_gbit(rail));

@@ -248,4 +248,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::vector<std::string> wanted_rails(const Env& env) {
+  return env.rails.empty() ? std::vector<std::string>() : split(env.rails, ',');
+}
+
 }  // namespace ddl

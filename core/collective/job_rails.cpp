@@ -55,8 +55,7 @@ std::vector<IdleRail> idle_rails(const std::vector<Nic>& nics, const RailChoice&
 }  // namespace
 
 void Job::open_rails(Card& card) {
-  std::vector<std::string> wanted;
-  if (!env_.rails.empty()) wanted = split(env_.rails, ',');
+  std::vector<std::string> wanted = wanted_rails(env_);
   if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
   std::vector<Nic> nics = list_nics();
   RailChoice choice = choose_rails(nics, wanted);

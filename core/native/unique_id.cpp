@@ -35,8 +35,7 @@ Servers& servers() {
 RendezvousId make_unique_id(const Env& env) {
   RendezvousLimits limits;
   limits.others_s = env.timeout_s;
-  auto server = std::make_unique<RendezvousServer>(
-      limits, env.rails.empty() ? std::vector<std::string>{} : split(env.rails, ','));
+  auto server = std::make_unique<RendezvousServer>(limits, wanted_rails(env));
   RendezvousId id = server->id();
   std::lock_guard lock(servers().mutex);
   std::erase_if(servers().alive, [](const auto& one) { return one->is_over(); });

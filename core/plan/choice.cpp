@@ -13,19 +13,15 @@ constexpr Bytes kWireBlock = 64 << 10;
 // the shared cache is read twice as fast as what a neighbour's core still holds (16 MiB of two ranks: 128 KiB
 // 2.9 ms, 512 KiB 2.4 ms, 1 MiB 2.05 ms, 4 MiB 1.95 ms).
 constexpr Bytes kLocalSegment = 1 << 20;
-// A second rail costs messages: not for less than this on each.
-constexpr Bytes kLeastLane = 4 << 10;
 // Beyond this a funnel's one owner has more to do than it saves in messages.
 constexpr Bytes kMostFunnel = 16 << 10;
 // Algorithms that overwrite what they send wait for the wire to have read it; beyond this that costs more
 // than the steps they save.
 constexpr Bytes kMostFinal = 128 << 10;
-// A smaller segment has more messages than there is to overlap.
-constexpr Bytes kLeastCut = 16 << 10;
-// A smaller segment must be predicted to take less than this of the time of a larger one. What it gains by
-// overlap is some per cent, what its messages cost depends on how fast the wire is in truth, which may be
-// unknown: 1 MiB, 4 hosts x 2, in segments of 512 KiB instead of 128 KiB takes 3.4 % longer at 1 Gbit/s and
-// 25 % less where the processors are the limit.
+// Where nobody knows how fast the wire is, a smaller segment must be predicted to take less than this of the
+// time of a larger one. It gains some per cent by overlap where the wire is as slow as assumed, and its
+// messages cost more where it is not: 1 MiB, 4 hosts x 2, in segments of 512 KiB instead of 128 KiB takes 3.4
+// % longer at 1 Gbit/s and 25 % less where the processors are the limit.
 constexpr double kWorthCutting = 0.97;
 // Segments under way; and where staging cuts them to less than half: grids of dozens of hosts, whose many
 // steps wait for each other. More segments fill these gaps in the same memory (simulated, 102.4 MB on 64
@@ -82,23 +78,23 @@ class Proposals {
     for (LaneId rails : {LaneId{1}, limits_.rails}) {
       choice.share = lanes_over(rails);
       choice.rail.clear();
-      if (rails == 1) choice.rail = {fastest_rail()};
+      if (rails == 1) choice.rail = {fastest_rail(limits_)};
       propose_segments(choice);
       if (!wire_ || limits_.rails == 1 || bytes_ < kLeastLane * limits_.rails) break;
     }
   }
 
-  // The largest segment, unless a smaller one is worth it.
+  // With the largest segment, unless a smaller one is worth it.
   void propose_segments(PlanChoice choice) {
     std::size_t first = all_.size();
+    double worth = limits_.machine.rail_rate.empty() ? kWorthCutting : 1;
     for (Bytes segment : segments(choice.share.size())) {
       propose(choice, segment);
       if (choice.window == kTightWindow) break;  // that is cut small already
       if (all_.size() < first + 2) continue;
       Candidate smaller = std::move(all_.back());
       all_.pop_back();
-      if (smaller.predicted.seconds < kWorthCutting * all_.back().predicted.seconds)
-        all_.back() = std::move(smaller);
+      if (smaller.predicted.seconds < worth * all_.back().predicted.seconds) all_.back() = std::move(smaller);
     }
   }
 
@@ -134,17 +130,7 @@ class Proposals {
   }
 
   std::vector<std::uint32_t> lanes_over(LaneId rails) const {
-    if (rails == 1) return {1};
-    std::vector<double> rates = limits_.machine.rail_rate;
-    rates.resize(rails, 1 / limits_.machine.wire.beta);
-    return shares_of(rates);
-  }
-
-  LaneId fastest_rail() const {
-    const std::vector<double>& rates = limits_.machine.rail_rate;
-    auto end =
-        rates.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rates.size(), limits_.rails));
-    return static_cast<LaneId>(std::max_element(rates.begin(), end) - rates.begin());
+    return rails == 1 ? std::vector<std::uint32_t>{1} : shares_of(rail_rates(limits_));
   }
 
   // The size that suits caches and messages; on the wire also smaller ones, so that the dimensions of a
@@ -200,6 +186,17 @@ const char* algorithm_name(Algorithm algorithm) {
   static constexpr const char* kNames[kAlgorithms] = {"direct",   "ring",    "exchange",
                                                       "doubling", "halving", "funnel"};
   return kNames[static_cast<std::size_t>(algorithm)];
+}
+
+std::vector<double> rail_rates(const PlanLimits& limits) {
+  std::vector<double> rates = limits.machine.rail_rate;
+  rates.resize(limits.rails, 1 / limits.machine.wire.beta);
+  return rates;
+}
+
+LaneId fastest_rail(const PlanLimits& limits) {
+  std::vector<double> rates = rail_rates(limits);
+  return static_cast<LaneId>(std::max_element(rates.begin(), rates.end()) - rates.begin());
 }
 
 Bytes size_class(Bytes bytes) { return std::max<Bytes>(64, std::bit_ceil(bytes)); }

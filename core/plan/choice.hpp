@@ -57,6 +57,17 @@ struct Candidate {
 
 /// No segment is planned to be shorter.
 inline constexpr Bytes kLeastSegment = 2 << 10;
+/// Below this a buffer is not cut for the sake of overlap: it would be more messages than there is to
+/// overlap.
+inline constexpr Bytes kLeastCut = 16 << 10;
+/// A second rail costs messages: not for less than this on each.
+inline constexpr Bytes kLeastLane = 4 << 10;
+/// Head and slack of one staging block.
+inline constexpr Bytes kBlockOverhead = 256;
+
+/// Bytes per second of each rail, and the first of those that have most.
+std::vector<double> rail_rates(const PlanLimits& limits);
+LaneId fastest_rail(const PlanLimits& limits);
 
 /// Largest buffer of the class that `bytes` falls in: plans are made and kept per class.
 Bytes size_class(Bytes bytes);

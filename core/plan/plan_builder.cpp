@@ -1,6 +1,7 @@
 #include "core/plan/plan_builder.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ddl {
 namespace {
@@ -18,12 +19,22 @@ Tag tag_of(const Piece& piece, Purpose purpose) {
 
 }  // namespace
 
-Piece PlanBuilder::begin_lane(std::size_t lane, LaneId rail, std::uint32_t first, std::uint32_t last,
-                              std::uint32_t parts, std::span<const int> order) {
-  rail_ = rail;
+std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const LaneId> rail) {
+  std::vector<LaneCut> lanes;
+  std::uint32_t parts = std::accumulate(share.begin(), share.end(), 0u), first = 0;
+  for (std::size_t lane = 0; lane < share.size(); ++lane) {
+    LaneId used = rail.empty() ? static_cast<LaneId>(lane) : rail[lane];
+    if (share[lane] > 0) lanes.push_back({lane, used, first, first + share[lane], parts});
+    first += share[lane];
+  }
+  return lanes;
+}
+
+Piece PlanBuilder::begin_lane(const LaneCut& cut, std::span<const int> order) {
+  rail_ = cut.rail;
   order_ = order;
-  plan_.slices.push_back({kWholeSegment, first, last, parts});
-  return {static_cast<SliceId>(plan_.slices.size() - 1), mix(0, lane + 1)};
+  plan_.slices.push_back({kWholeSegment, cut.first, cut.last, cut.parts});
+  return {static_cast<SliceId>(plan_.slices.size() - 1), mix(0, cut.lane + 1)};
 }
 
 Piece PlanBuilder::cut(Piece piece, Rank index, Rank parts) {

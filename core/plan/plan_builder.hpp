@@ -35,14 +35,21 @@ struct Place {
   std::uint32_t block;
 };
 
+/// What a lane works on: parts [first, last) of `parts` of the segment, over `rail`.
+struct LaneCut {
+  std::size_t lane;
+  LaneId rail;
+  std::uint32_t first, last, parts;
+};
+/// The lanes that carry anything, by their weights. `rail` empty: lane i on rail i.
+std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const LaneId> rail);
+
 class PlanBuilder {
  public:
   PlanBuilder(const Grid& grid, Rank rank) : grid_(grid), rank_(rank) {}
 
-  /// Parts [first, last) of `parts` of the segment: what lane `lane` works on; its steps use `rail`. Its
-  /// dimension i is the grid's order[i]; empty: the same.
-  Piece begin_lane(std::size_t lane, LaneId rail, std::uint32_t first, std::uint32_t last,
-                   std::uint32_t parts, std::span<const int> order = {});
+  /// All that the lane works on. Its dimension i is the grid's order[i]; empty: the same.
+  Piece begin_lane(const LaneCut& cut, std::span<const int> order = {});
   void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
   Piece cut(Piece piece, Rank index, Rank parts);
 

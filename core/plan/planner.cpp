@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <optional>
 
 #include "core/base/error.hpp"
@@ -308,15 +307,10 @@ class LaneOrder {
 Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
   check_choice(grid, choice);
   PlanBuilder builder(grid, rank);
-  std::uint32_t parts = std::accumulate(choice.share.begin(), choice.share.end(), 0u), first = 0;
-  for (std::size_t lane = 0; lane < choice.share.size(); ++lane) {
-    std::uint32_t last = first + choice.share[lane];
-    if (first == last) continue;
-    LaneOrder order(grid, choice, lane);
-    LaneId rail = choice.rail.empty() ? static_cast<LaneId>(lane) : choice.rail[lane];
-    LanePlanner(order.grid(), rank, order.algorithm(), lane, builder)
-        .plan(builder.begin_lane(lane, rail, first, last, parts, order.order()));
-    first = last;
+  for (const LaneCut& cut : cut_lanes(choice.share, choice.rail)) {
+    LaneOrder order(grid, choice, cut.lane);
+    LanePlanner(order.grid(), rank, order.algorithm(), cut.lane, builder)
+        .plan(builder.begin_lane(cut, order.order()));
   }
   Plan plan = builder.take();
   plan.name = describe(grid, choice);

@@ -8,9 +8,6 @@
 namespace ddl {
 namespace {
 
-// Head and slack of one staging block.
-constexpr Bytes kBlockOverhead = 256;
-
 // What one rank stages for a segment; the rank that most falls to.
 struct Staged {
   double fraction = 0;  // of the segment

@@ -10,14 +10,10 @@
 namespace ddl {
 namespace {
 
-// Head and slack of one staging block.
-constexpr Bytes kBlockOverhead = 256;
 // All blocks of a segment together: what suits the caches, see choice.cpp.
 constexpr Bytes kSegmentOfAll = 1 << 20;
-constexpr Bytes kLeastCut = 16 << 10;
 // From here on bytes cost more than messages.
 constexpr Bytes kLeastDivided = 64 << 10;
-constexpr Bytes kLeastLane = 4 << 10;
 // What passes several ranks on its way is cut at least so often, so that they work at once.
 constexpr Bytes kStages = 8;
 constexpr Bytes kCacheLine = 64;
@@ -53,13 +49,10 @@ Staged staged_by(const HostMap& map, const TaskChoice& choice) {
 }
 
 void choose_lanes(TaskChoice& choice, Bytes bytes, const PlanLimits& limits) {
-  std::vector<double> rates = limits.machine.rail_rate;
-  rates.resize(limits.rails, 1 / limits.machine.wire.beta);
-  if (limits.rails > 1 && bytes >= kLeastLane * limits.rails) {
-    choice.share = shares_of(rates);
-    return;
-  }
-  choice.rail = {static_cast<LaneId>(std::max_element(rates.begin(), rates.end()) - rates.begin())};
+  if (limits.rails > 1 && bytes >= kLeastLane * limits.rails)
+    choice.share = shares_of(rail_rates(limits));
+  else
+    choice.rail = {fastest_rail(limits)};
 }
 
 Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {

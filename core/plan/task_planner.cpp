@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "core/plan/plan_builder.hpp"
@@ -20,15 +19,9 @@ class TaskPlanner {
       : map_(map), me_(me), root_(choice.task.root), choice_(choice), build_(grid, me) {}
 
   Plan plan() {
-    auto parts = std::accumulate(choice_.share.begin(), choice_.share.end(), 0u);
-    std::uint32_t first = 0;
-    for (std::size_t lane = 0; lane < choice_.share.size(); ++lane) {
-      std::uint32_t last = first + choice_.share[lane];
-      if (first == last) continue;
-      lane_ = static_cast<Rank>(lane);
-      plan_lane(build_.begin_lane(lane, choice_.rail.empty() ? static_cast<LaneId>(lane) : choice_.rail[lane],
-                                  first, last, parts));
-      first = last;
+    for (const LaneCut& cut : cut_lanes(choice_.share, choice_.rail)) {
+      lane_ = static_cast<Rank>(cut.lane);
+      plan_lane(build_.begin_lane(cut));
     }
     exchange_tokens();
     build_.plan().scratch = scratch_;

@@ -23,7 +23,7 @@ struct board {
 };
 static struct board* board;
 
-static void one_rank(int rank) {
+void one_rank(int rank) {
   ncclComm_t comm = NULL;
   if (rank == 0) {
     expect("ncclGetUniqueId", ncclGetUniqueId(&board->id), ncclSuccess);
@@ -35,29 +35,6 @@ static void one_rank(int rank) {
   printf("rank %d: %016llx\n", rank, (unsigned long long)all_cases(comm));
   expect("ncclCommFinalize", ncclCommFinalize(comm), ncclSuccess);
   expect("ncclCommDestroy", ncclCommDestroy(comm), ncclSuccess);
-}
-
-static int processes(void) {
-  int bad = 0, status;
-  for (int rank = 0; rank < size; ++rank) {
-    if (fork() != 0) continue;
-    one_rank(rank);
-    if (rank == 0) print_tally();
-    exit(wrong ? 1 : 0);
-  }
-  for (int rank = 0; rank < size; ++rank)
-    if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++bad;
-  return bad;
-}
-
-static void* rank_thread(void* rank) { return one_rank((int)(intptr_t)rank), NULL; }
-
-static void threads(void) {
-  pthread_t running[kMostRanks];
-  for (int rank = 0; rank < size; ++rank)
-    pthread_create(running + rank, NULL, rank_thread, (void*)(intptr_t)rank);
-  for (int rank = 0; rank < size; ++rank) pthread_join(running[rank], NULL);
-  print_tally();
 }
 
 /* One thread drives all communicators, `made` in a group or by ncclCommInitAll, with a group around each
@@ -137,8 +114,8 @@ int main(int argc, char** argv) {
   size = atoi(argv[1]);
   setvbuf(stdout, NULL, _IOLBF, 0);
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (strcmp(argv[2], "processes") == 0) return processes();
-  if (strcmp(argv[2], "threads") == 0) threads();
+  if (strcmp(argv[2], "processes") == 0) return processes(size);
+  if (strcmp(argv[2], "threads") == 0) threads(size);
   if (strcmp(argv[2], "all") == 0) all();
   if (strcmp(argv[2], "duplicate") == 0) duplicate();
   if (strcmp(argv[2], "late") == 0) late();

@@ -24,6 +24,11 @@ double* values(int rank, size_t n);
 /* FNV-1a, so that two runs can be compared. */
 uint64_t hash(uint64_t so_far, const void* data, size_t bytes);
 
+/* ranks.c: each rank a process, or a thread; how many processes failed. */
+int processes(int size);
+void threads(int size);
+void one_rank(int rank); /* the program's */
+
 /* cases.c: on one communicator, by one rank; the result is a hash of all outputs. */
 uint64_t all_cases(ncclComm_t comm);
 

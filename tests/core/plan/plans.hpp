@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/plan/planner.hpp"
+#include "core/transport/shared_memory.hpp"
 
 namespace ddl::test {
 
@@ -51,6 +52,18 @@ inline Grid blocks(const std::vector<Rank>& extents, std::size_t local) {
     stride *= extents[d];
   }
   return Grid::regular(std::move(dimensions));
+}
+
+/// Staging as the communicator lays it out: a block for each local send, with slack for other cuts.
+inline Bytes blocks_of(const Plan& plan) {
+  constexpr Bytes kSlack = 128;
+  SliceTable table;
+  table.compute(plan, plan.segment, 1);
+  Bytes bytes = 0;
+  for (const Step& step : plan.steps)
+    if (step.verb == Verb::send && step.fabric == Fabric::local)
+      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
+  return bytes * static_cast<Bytes>(plan.window);
 }
 
 }  // namespace ddl::test

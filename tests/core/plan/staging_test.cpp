@@ -3,27 +3,14 @@
 
 #include <algorithm>
 
-#include "core/transport/shared_memory.hpp"
 #include "tests/core/plan/plans.hpp"
 
 namespace ddl {
 namespace {
 
-// As the communicator lays its blocks out: one for each local send, with slack for other cuts.
-Bytes blocks_of(const Plan& plan) {
-  constexpr Bytes kSlack = 128;
-  SliceTable table;
-  table.compute(plan, plan.segment, 1);
-  Bytes bytes = 0;
-  for (const Step& step : plan.steps)
-    if (step.verb == Verb::send && step.fabric == Fabric::local)
-      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
-  return bytes * static_cast<Bytes>(plan.window);
-}
-
 void expect_room(const Grid& grid, const PlanChoice& choice) {
   Bytes most = 0;
-  for (const Plan& plan : test::plans_of(grid, choice)) most = std::max(most, blocks_of(plan));
+  for (const Plan& plan : test::plans_of(grid, choice)) most = std::max(most, test::blocks_of(plan));
   EXPECT_LE(most, staging_need(grid, choice)) << describe(grid, choice);
 }
 

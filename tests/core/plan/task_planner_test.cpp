@@ -6,7 +6,6 @@
 
 #include "core/base/error.hpp"
 #include "core/plan/check.hpp"
-#include "core/transport/shared_memory.hpp"
 #include "tests/core/plan/plans.hpp"
 
 namespace ddl {
@@ -60,18 +59,6 @@ std::string problem_of(const std::vector<Plan>& plans, Task task) {
         return fmt::format("{} to or from {}, {} ranks, {} elements: {}", plans[0].name, task.root,
                            plans.size(), count, problem);
   return {};
-}
-
-// As the communicator lays its blocks out: one for each local send, with slack for other cuts.
-Bytes blocks_of(const Plan& plan) {
-  constexpr Bytes kSlack = 128;
-  SliceTable table;
-  table.compute(plan, plan.segment, 1);
-  Bytes bytes = 0;
-  for (const Step& step : plan.steps)
-    if (step.verb == Verb::send && step.fabric == Fabric::local)
-      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
-  return bytes * static_cast<Bytes>(plan.window);
 }
 
 }  // namespace
@@ -166,7 +153,7 @@ TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
             EXPECT_GE(choice.segment, 64u);
             EXPECT_LE(staging_need(HostMap(machine), choice), staging);
             for (const Plan& plan : plans_of(machine, choice))
-              EXPECT_LE(blocks_of(plan), staging) << plan.name << ", " << bytes << " bytes";
+              EXPECT_LE(test::blocks_of(plan), staging) << plan.name << ", " << bytes << " bytes";
           });
 }
 

@@ -19,7 +19,7 @@ static struct {
   ncclUniqueId ids[2];
   atomic_int ready, refused, met;
   stream_t stream; /* of a process whose ranks are threads */
-}* board;
+} * board;
 
 static int size;
 static const char* what;
@@ -85,7 +85,7 @@ static void apart(struct here* here) {
 
 static int device_of(int rank) { return is("apart") ? rank : 0; }
 
-static void one_rank(int rank) {
+void one_rank(int rank) {
   use_device(device_of(rank));
   if (rank == 0 && !atomic_load(&board->ready)) make_ids();
   while (!atomic_load(&board->ready)) usleep(1000);
@@ -120,29 +120,6 @@ static void one_rank(int rank) {
   destroyed(&here);
 }
 
-static int processes(void) {
-  int bad = 0, status;
-  for (int rank = 0; rank < size; ++rank) {
-    if (fork() != 0) continue;
-    one_rank(rank);
-    if (rank == 0) print_tally();
-    exit(wrong ? 1 : 0);
-  }
-  for (int rank = 0; rank < size; ++rank)
-    if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++bad;
-  return bad;
-}
-
-static void* rank_thread(void* rank) { return one_rank((int)(intptr_t)rank), NULL; }
-
-static void threads(void) {
-  pthread_t running[kMostRanks];
-  for (int rank = 0; rank < size; ++rank)
-    pthread_create(running + rank, NULL, rank_thread, (void*)(intptr_t)rank);
-  for (int rank = 0; rank < size; ++rank) pthread_join(running[rank], NULL);
-  print_tally();
-}
-
 static void all(int in_group) {
   int devices[kMostRanks];
   for (int r = 0; r < size; ++r) devices[r] = device_of(r);
@@ -166,8 +143,8 @@ int main(int argc, char** argv) {
   what = argv[3];
   setvbuf(stdout, NULL, _IOLBF, 0);
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (strcmp(argv[2], "processes") == 0) return processes();
+  if (strcmp(argv[2], "processes") == 0) return processes(size);
   if (strcmp(argv[2], "threads") != 0) all(strcmp(argv[2], "group") == 0);
-  if (!wrong) threads();
+  if (!wrong) threads(size);
   return wrong ? 1 : 0;
 }
