@@ -7,8 +7,10 @@ namespace ddl {
 namespace {
 
 // A ring block on the wire: large enough to hide the cost of a message, small enough to keep several in
-// flight.
+// flight. Twice as much where enough segments remain (16 MiB, 4 hosts x 2, five alternating runs:
+// unshaped 60.0 instead of 66.0 ms, with four times as much 70.0; at 1 Gbit/s 215.2 instead of 212.6 ms).
 constexpr Bytes kWireBlock = 64 << 10;
+constexpr Bytes kEnoughSegments = 16;
 // A segment within a host. The blocks of a window should just not fit the second-level caches: what lies in
 // the shared cache is read twice as fast as what a neighbour's core still holds (16 MiB of two ranks: 128 KiB
 // 2.9 ms, 512 KiB 2.4 ms, 1 MiB 2.05 ms, 4 MiB 1.95 ms).
@@ -141,6 +143,7 @@ class Proposals {
     if (!wire_) return {std::min(kLocalSegment, whole)};
     Bytes base = kWireBlock * lanes;
     for (int d = 0; d < grid_.dimensions(); ++d) base *= static_cast<Bytes>(grid_.fanout(d));
+    if (bytes_ >= 2 * base * kEnoughSegments) base *= 2;
     std::vector<Bytes> sizes;
     for (Bytes cut : {1, 2, 4, 8}) {
       Bytes size = std::max(kLeastSegment, std::min(base, whole) / cut / 64 * 64);
