@@ -14,6 +14,7 @@
 #include "core/base/log.hpp"
 #include "core/bootstrap/pmix_bootstrap.hpp"
 #include "core/collective/job.hpp"
+#include "core/device/device_memory.hpp"
 #include "core/reduce/reduce.hpp"
 
 using ddl::Bytes;
@@ -283,6 +284,14 @@ void count_original(ddl_job* job, const char* collective, const char* reason, ui
   });
 }
 
+int is_device(const void* one, const void* other) {
+  return guarded(nullptr, 0, [&]() -> int { return ddl::is_device_memory(one, other, ddl::now()); });
+}
+
+int copy_device(void* to, const void* from, uint64_t bytes) {
+  return guarded(nullptr, 0, [&]() -> int { return ddl::copy_device_memory(to, from, bytes); });
+}
+
 int report_wanted(ddl_job* job) {
   const ddl::Census& census = job->job->census();
   return census.trouble.empty() && census.hosts() > 0 ? census.report : !job->job->env().report.empty();
@@ -327,6 +336,8 @@ const ddl_engine_api kApi = {DDL_ENGINE_VERSION,
                              finish,
                              failure,
                              count_original,
+                             is_device,
+                             copy_device,
                              report_wanted,
                              report_part,
                              write_report,

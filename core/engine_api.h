@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 2 };
+enum { DDL_ENGINE_VERSION = 3 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -73,6 +73,9 @@ typedef struct ddl_engine_api {
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
   void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
                          int64_t ns);
+  int (*is_device)(const void* one, const void* other); /* 1: the host cannot read one of these */
+  /* Either way; 0: the driver reports an error. */
+  int (*copy_device)(void* to, const void* from, uint64_t bytes);
   int (*report_wanted)(ddl_job* job); /* after connect: the same on all ranks of a job that uses the engine */
   /* This rank's part of the report; valid until the next call. */
   const char* (*report_part)(ddl_job* job);

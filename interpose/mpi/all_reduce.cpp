@@ -1,8 +1,10 @@
+#include <fmt/format.h>
 #include <time.h>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
+#include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -26,6 +28,20 @@ Nanoseconds pass_through(const char* collective, const char* reason, int count, 
   Nanoseconds time = now() - began;
   if (s.job) s.api->count_original(s.job, collective, reason, bytes_of(count, type), time);
   return now() - began;
+}
+
+// Lets the original have the buffers, or copies of them that it can read.
+template <class Original>
+int on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Comm comm,
+                   Original original) {
+  bool in_place = in == MPI_IN_PLACE;
+  if (!needs_host_copy(in_place ? out : in, out)) return original(in, out);
+  HostBuffer from(in_place ? out : const_cast<void*>(in), count, type), to(out, count, type);
+  // The output too: what lies between its elements must come back as it was.
+  if (!from.fetch() || !to.fetch()) return report_device_failure("MPI_Allreduce", comm);
+  int result = original(in_place ? MPI_IN_PLACE : from.get(), to.get());
+  if (result == MPI_SUCCESS && !to.write_back()) return report_device_failure("MPI_Allreduce", comm);
+  return result;
 }
 
 // The MPI library's own reduce-scatter and all-gather: IBM's mode m.
@@ -52,9 +68,23 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
 
 }  // namespace
 
+int report_device_failure(const char* collective, MPI_Comm comm) {
+  log_error(fmt::format("{} cannot copy a buffer between device and host", collective));
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  auto original = [&] { return DDL_NEXT(MPI_Allreduce)(in, out, count, type, op, comm); };
-  auto in_two_steps = [&] { return reduce_scatter_and_gather(in, out, count, type, op, comm); };
+  auto original = [&] {
+    return on_host_memory(in, out, count, type, comm, [&](const void* from, void* to) {
+      return DDL_NEXT(MPI_Allreduce)(from, to, count, type, op, comm);
+    });
+  };
+  auto in_two_steps = [&] {
+    return on_host_memory(in, out, count, type, comm, [&](const void* from, void* to) {
+      return reduce_scatter_and_gather(from, to, count, type, op, comm);
+    });
+  };
   Route route = route_all_reduce(in, out, count, type, op, comm);
   route.call.collective = "MPI_Allreduce";
   const char* reason = route.reason;

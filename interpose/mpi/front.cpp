@@ -26,6 +26,7 @@ void fill(ddl_mpi_table& front) {
   front.MPI_Finalize = as_word(finalize);
   front.MPI_Allreduce = as_word(allreduce);
   front.MPI_Iallreduce = as_word(iallreduce);
+  front.MPI_Bcast = as_word(bcast);
   front.MPI_Comm_dup = as_word(comm_dup);
   front.MPI_Comm_dup_with_info = as_word(comm_dup_with_info);
   front.MPI_Comm_create = as_word(comm_create);

@@ -89,6 +89,12 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request);
 
+/// Of a call for which device memory could not be copied.
+int report_device_failure(const char* collective, MPI_Comm comm);
+
+// broadcast.cpp
+int bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
+
 // requests.cpp
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
 /// progress hook.

@@ -89,6 +89,9 @@ W
   device_pointers)
     preloaded 3 -x LD_LIBRARY_PATH="$programs/../lib" "$programs/preload_device_client" || fail "exit $?"
     [ "$(engine_calls)" = 9 ] || fail "engine calls: $(engine_calls)"
+    preloaded 3 -x LD_LIBRARY_PATH="$programs/../lib" "$programs/preload_device_client" often || fail "exit $?"
+    grep -q 'measured against the engine' "$work/report.json" || fail "MPI was not tried"
+    grep -q '"MPI_Bcast"' "$work/report.json" || fail "no broadcast is counted"
     ;;
   *) fail "no such case" ;;
 esac

@@ -1,0 +1,43 @@
+#include "interpose/mpi/device_buffers.hpp"
+
+#include <dlfcn.h>
+
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+// An MPI library built with CUDA says so.
+bool reads_device_memory() {
+  using Query = int();
+  static auto* query = reinterpret_cast<Query*>(::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  static const bool answer = query && query() == 1;
+  return answer;
+}
+
+}  // namespace
+
+bool needs_host_copy(const void* one, const void* other) {
+  return state().active && state().api->is_device(one, other) && !reads_device_memory();
+}
+
+HostBuffer::HostBuffer(void* buffer, int count, MPI_Datatype type) : buffer_(buffer) {
+  if (count <= 0 || !needs_host_copy(buffer, buffer)) return;
+  MPI_Aint lower = 0, extent = 0, true_extent = 0;
+  PMPI_Type_get_extent(type, &lower, &extent);
+  PMPI_Type_get_true_extent(type, &first_, &true_extent);
+  bytes_ = (count - 1) * extent + true_extent;
+  copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes_));
+}
+
+bool HostBuffer::fetch() {
+  return !copy_ || state().api->copy_device(copy_.get(), static_cast<std::byte*>(buffer_) + first_,
+                                            static_cast<std::size_t>(bytes_));
+}
+
+bool HostBuffer::write_back() {
+  return !copy_ || state().api->copy_device(static_cast<std::byte*>(buffer_) + first_, copy_.get(),
+                                            static_cast<std::size_t>(bytes_));
+}
+
+}  // namespace ddl::mpi
