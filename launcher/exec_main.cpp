@@ -1,4 +1,4 @@
-// ddl-exec [--master HOST] [--bind cores] [--path DIRS] -- program args…
+// ddl-exec [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] -- program args…
 //
 // The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
 // the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
@@ -8,21 +8,26 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "launcher/core_binding.hpp"
 #include "launcher/exec_env.hpp"
+#include "launcher/gpu_sharing.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/program.hpp"
 #include "launcher/surroundings.hpp"
+#include "launcher/topology_view.hpp"
 
 namespace ddl {
 namespace {
 
+constexpr std::chrono::seconds kPatience{10};  // the job waits for it
+
 struct ExecOptions {
   std::string master, path;
-  bool bind_cores = false;
+  bool bind_cores = false, tell_gpus = false;
   Words command;
 };
 
@@ -40,6 +45,8 @@ ExecOptions parse(const Words& args) {
       options.path = value();
     else if (args[at] == "--bind")
       options.bind_cores = value() == "cores";
+    else if (args[at] == "--tell-gpus")
+      options.tell_gpus = true;
     else
       throw UsageError(fmt::format("unknown option {}", args[at]), "",
                        "write ddl-exec [options] -- program args");
@@ -84,6 +91,21 @@ void warn_if_out_of_reach(const RankFacts& facts, const std::string& file) {
                      file));
 }
 
+// Looking at the host takes a process and some time, and a line about GPUs is noise to a program that uses
+// none. So only where GPUs are known to matter, by the program's own symbols or by --accelerators, or where
+// the user wants to hear more (-v). A python program shows nothing in its symbols: then the front, at run
+// time and with DDL_VERBOSE=1, is the one to say it.
+void tell_of_shared_gpus(const ExecOptions& options, const RankFacts& facts, const Surroundings& world,
+                         const std::string& file) {
+  if (facts.local_rank.value_or(0) != 0 || facts.local_size.value_or(1) < 2) return;
+  GpuUse use = gpu_use(file);
+  if (use.nccl_inside || !(use.cuda || options.tell_gpus)) return;
+  auto node = probe_this_machine(this_installation(), kPatience);
+  if (!node) return;
+  std::string line = sharing_line(static_cast<std::size_t>(*facts.local_size), *node, world);
+  if (!line.empty()) print_note(line);
+}
+
 int become(const ExecOptions& options, const std::string& file) {
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -111,8 +133,9 @@ int run(const Words& args) {
     if (std::vector<int> cpus = choose_cpus(usable_cores(), facts); !cpus.empty()) bind_to_cpus(cpus);
   for (const auto& [name, value] : rank_variables(facts, options.master, world))
     setenv(name.c_str(), value.c_str(), 1);
-  preload_shim(facts, world);
   warn_if_out_of_reach(facts, file);
+  tell_of_shared_gpus(options, facts, world, file);
+  preload_shim(facts, world);  // last: what is started before must run without it
   return become(options, file);
 }
 

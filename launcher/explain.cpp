@@ -44,6 +44,19 @@ std::uint64_t ranks_asked(const Options& options) {
   return ranks;
 }
 
+// Ranks on each host (-N); nothing when it is not said, or several programs say it each for itself, or beside
+// a mapping, where mpirun 4 ignores it.
+std::uint64_t ranks_per_host(const Options& options) {
+  std::uint64_t each = 0;
+  if (options.apps.size() != 1) return each;
+  for (const PassedOption& option : options.apps[0].options) {
+    if (option.name == "N" || option.name == "npernode") each = parse_number(option.values[0]);
+    if (option.name == "pernode") each = 1;
+    if (chooses_mapping(option.name, option.values)) return 0;
+  }
+  return each;
+}
+
 bool mapped_by_node(const Options& options) {
   for (const AppContext& app : options.apps)
     for (const PassedOption& option : app.options)
@@ -158,6 +171,7 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
   std::vector<std::uint64_t> slots;
   for (const HostSlots& host : allocation.hosts)
     slots.push_back(host.slots ? host.slots : here ? std::max<std::uint64_t>(1, cores) : 1);
+  if (std::uint64_t each = ranks_per_host(options)) slots.assign(slots.size(), each);
   std::uint64_t ranks = ranks_asked(options);
   if (ranks == 0) ranks = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0});
   std::vector<HostIndex> hosts;

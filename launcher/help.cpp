@@ -18,6 +18,8 @@ Which ranks, where
   -H, --host h1:2,h2:2     hosts and slots; otherwise --hostfile, Slurm, LSF, PBS, this machine
   --hostfile FILE          one 'host slots=N' per line (also --machinefile)
   --rankfile, -rf FILE     the place of every rank
+  --accelerators N         GPUs in a host: a rank for each, unless -np, slots in -H or a rankfile count
+                           the ranks; with -m also the first of IBM's dimensions
   -x NAME[=VALUE]          a variable for the ranks (every DDL_* variable is passed on anyway)
   --bind-to, --map-by, --rank-by, --mca k v, -wdir DIR, --oversubscribe, ...
                            every other option of mpirun (Open MPI 4 and 5) is passed on as it is;
@@ -31,14 +33,13 @@ Looking before and after
   --explain                print the plans for a few sizes with their predicted times; needs no program
   --compare                run under plain mpirun, then under the engine; print times and ratio
   --report FILE            a JSON report: calls and bytes by engine and by original, and why
-  -v, --verbose            print mpirun's command line before starting
+  -v, --verbose            print mpirun's command line, and when more ranks than GPUs are on a host
   -s                       skip the check that all hosts can be reached
 
 The engine
   -m, --mode LETTER[:DIMS] p r b n m or c, dimensions such as 4x2; passed on in DDL_OPTIONS
   -ddlarg, -ddloption STR  more words for DDL_OPTIONS (repeatable)
   -no_ddloptions           leave DDL_OPTIONS alone
-  -accelerators N          GPUs in a host
   -nodes N, -racks N, -aisles N
                            hosts in a rack, racks in an aisle, aisles: their product is the number of hosts
 

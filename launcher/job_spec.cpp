@@ -115,6 +115,7 @@ Words exec_words(const JobInputs& in, const AppContext& app) {
   if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
+  if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
   words.push_back("--");
   return words;
 }

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "core/base/env.hpp"
+#include "launcher/accelerators.hpp"
 #include "launcher/compare.hpp"
 #include "launcher/explain.hpp"
+#include "launcher/gpu_sharing.hpp"
 #include "launcher/help.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/program.hpp"
@@ -47,15 +50,34 @@ void check_variables(const Options& options, const Surroundings& world) {
   for (const std::string& warning : parse_env(entries).warnings) print_warning(warning);
 }
 
+std::string program_file(const AppContext& app, const Surroundings& world) {
+  return find_program(app.program,
+                      {program_path(app), world.variable("PATH"), program_directory(app, world)});
+}
+
 // Only where this machine surely takes part: elsewhere ddl-exec reports it on the host.
 void check_programs(const JobInputs& in) {
   if (remote_hosts(in.allocation, in.world.host).size() == in.allocation.hosts.size()) return;
   for (const AppContext& app : in.options.apps) {
     if (app.program.empty()) continue;
-    ProgramSearch search{program_path(app), in.world.variable("PATH"), program_directory(app, in.world)};
-    if (find_program(app.program, search).empty())
+    if (program_file(app, in.world).empty())
       throw LaunchError(fmt::format("the program {} is not found or cannot be executed", app.program),
-                        fmt::format("searched PATH and {}", search.directory), "check its name and path");
+                        fmt::format("searched PATH and {}", program_directory(app, in.world)),
+                        "check its name and path");
+  }
+}
+
+// Said here, once for the job, by whatever file of that name this machine has: where it takes no part, it
+// mostly shares the file system with those that do.
+void warn_of_nccl_inside(const JobInputs& in) {
+  std::set<std::string> named;
+  for (const AppContext& app : in.options.apps) {
+    std::string file = program_file(app, in.world);
+    if (file.empty() || !gpu_use(file).nccl_inside || !named.insert(file).second) continue;
+    print_warning(fmt::format(
+        "{} contains NCCL (the calls of a statically linked NCCL cannot be intercepted, they run without the "
+        "engine); link NCCL dynamically, for instance build PyTorch with USE_SYSTEM_NCCL=1",
+        file));
   }
 }
 
@@ -75,13 +97,24 @@ int run_job(const JobInputs& in) {
   become_job(job);
 }
 
+// As ddl-exec will say it when it has seen the ranks of its host.
+std::string sharing_here(const JobInputs& in, const NodeTopology& node) {
+  std::size_t ranks =
+      expected_hosts(in.options, in.allocation, in.world, std::thread::hardware_concurrency()).size();
+  std::string line = sharing_line(ranks, node, in.world);
+  return line.empty() ? line : fmt::format("GPUs          {}\n", line);
+}
+
 int dry_run(const JobInputs& in) {
   JobSpec job = engine_job(in);
+  std::string sharing;
   // Only this machine is looked at: looking at another would start something there.
   if (in.allocation.source == AllocationSource::this_machine)
-    if (auto node = probe_this_machine(in.installation))
+    if (auto node = probe_this_machine(in.installation, kProbeLimit)) {
       print_out(drawing({{*node}, {}}, in.world, Picture::text));
-  print_out(describe_job(in, job) + "+ " + shell_line(job.command) + "\n");
+      sharing = sharing_here(in, *node);
+    }
+  print_out(describe_job(in, job) + sharing + "+ " + shell_line(job.command) + "\n");
   return 0;
 }
 
@@ -91,6 +124,7 @@ int run(const Words& args) {
   if (options.action != Action::run) return 0;
   Surroundings world = real_surroundings();
   check_variables(options, world);
+  options = with_rank_per_accelerator(std::move(options), world);
   Allocation allocation = resolve_allocation(options, world);
   if (options.explain) {
     print_out(explain(options, allocation, world, std::thread::hardware_concurrency(), list_nics()));
@@ -104,6 +138,7 @@ int run(const Words& args) {
   if (options.has_program()) {
     check_ddl_options(options, allocation, world, std::thread::hardware_concurrency());
     check_programs(in);
+    warn_of_nccl_inside(in);
   }
   if (options.dry_run) return dry_run(in);
   check_hosts(in);

@@ -165,6 +165,11 @@ bool is_binding_parameter(std::string_view name) {
                           "hwloc_default_cpu_list", "rmaps_rank_file_path"});
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 }  // namespace
 
 const MpirunOption* find_mpirun_option(std::string_view name) {
@@ -187,11 +192,22 @@ bool chooses_binding(std::string_view name, const Words& values) {
   if (std::find(std::begin(kBinding), std::end(kBinding), name) != std::end(kBinding)) return true;
   if (is_one_of(name, {"mca", "gmca", "prtemca"})) return !values.empty() && is_binding_parameter(values[0]);
   if (name != "map-by" || values.empty()) return false;
-  std::string policy = values[0];
-  std::transform(policy.begin(), policy.end(), policy.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  std::string policy = lower(values[0]);
   return policy.find("pe=") != std::string::npos || policy.find("pe-list") != std::string::npos ||
          policy.rfind("rankfile", 0) == 0;
+}
+
+bool chooses_mapping(std::string_view name, const Words&) {
+  return is_one_of(name, {"map-by", "bynode", "byslot", "bycore", "nolocal"});
+}
+
+bool counts_ranks(std::string_view name, const Words& values) {
+  if (is_rank_count(name) ||
+      is_one_of(name, {"N", "npernode", "npersocket", "pernode", "ppr", "rf", "rankfile"}))
+    return true;
+  if (name != "map-by" || values.empty()) return false;
+  std::string policy = lower(values[0]);
+  return policy.rfind("ppr", 0) == 0 || policy.rfind("rankfile", 0) == 0;
 }
 
 bool is_rank_count(std::string_view name) { return is_one_of(name, {"np", "n", "c"}); }

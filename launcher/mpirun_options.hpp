@@ -30,6 +30,10 @@ std::string with_dashes(std::string_view name);
 
 /// Does the option, with these values, say how ranks are bound to cores?
 bool chooses_binding(std::string_view name, const Words& values);
+/// Does it say how ranks are spread over hosts and cores?
+bool chooses_mapping(std::string_view name, const Words& values);
+/// Does it say how many ranks there are, in all or on each host?
+bool counts_ranks(std::string_view name, const Words& values);
 /// The name says how many ranks there are (np, n, c).
 bool is_rank_count(std::string_view name);
 bool is_host_list(std::string_view name);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "launcher/elf_symbols.hpp"
 #include "launcher/mpirun_info.hpp"
 #include "launcher/surroundings.hpp"
 
@@ -34,6 +35,16 @@ bool is_executable(const std::string& file) {
   return stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && access(file.c_str(), X_OK) == 0;
 }
 
+// cudaMalloc, ncclSend, ...; of the driver's functions, whose names begin with a mere "cu", the one that
+// every user of the driver calls first.
+bool is_gpu_function(std::string_view name) {
+  if (name == "cuInit") return true;
+  for (std::string_view start : {"cuda", "nccl"})
+    if (name.substr(0, start.size()) == start && name.size() > start.size())
+      return name[start.size()] >= 'A' && name[start.size()] <= 'Z';
+  return false;
+}
+
 }  // namespace
 
 std::string find_program(const std::string& name, const ProgramSearch& search) {
@@ -55,6 +66,15 @@ Preloadable judge_program(const std::string& file) {
   bool other_group = (facts.st_mode & S_ISGID) && facts.st_gid != getgid();
   if (other_user || other_group) return Preloadable::privileged;
   return has_interpreter(file) ? Preloadable::yes : Preloadable::statically;
+}
+
+GpuUse gpu_use(const std::string& file) {
+  GpuUse use;
+  visit_elf_symbols(file, [&](const ElfSymbol& symbol) {
+    use.cuda |= is_gpu_function(symbol.name);
+    use.nccl_inside |= symbol.function && symbol.defined && symbol.name == "ncclAllReduce";
+  });
+  return use;
 }
 
 }  // namespace ddl

@@ -1,5 +1,5 @@
 // The user's program as a file: where it is, found as mpirun would, and whether a preloaded library can reach
-// it.
+// it, and what it wants of GPUs.
 #pragma once
 
 #include <string>
@@ -21,5 +21,12 @@ enum class Preloadable {
   privileged,  // setuid or setgid: the dynamic linker ignores LD_PRELOAD
 };
 Preloadable judge_program(const std::string& file);
+
+/// What the program's own symbols say; nothing of the libraries it loads, and little of a stripped program.
+struct GpuUse {
+  bool cuda = false;         // it names functions of CUDA or NCCL
+  bool nccl_inside = false;  // it contains NCCL: its calls go past every preloaded library
+};
+GpuUse gpu_use(const std::string& file);
 
 }  // namespace ddl

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -38,6 +39,7 @@ Surroundings real_surroundings() {
   world.host = host_name();
   std::error_code failed;
   world.directory = std::filesystem::current_path(failed).string();
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES")) world.visible_gpus = list;
   world.root = geteuid() == 0;
   for (char** entry = environ; entry && *entry; ++entry)
     if (std::string_view(*entry).substr(0, 4) == "DDL_") world.entries.emplace_back(*entry);

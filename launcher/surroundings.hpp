@@ -15,7 +15,8 @@ struct Surroundings {
   std::function<std::optional<std::string>(const std::string&)> file;  // its text, if readable
   std::string host;                                                    // this machine's name
   std::string directory;                                               // the working directory
-  Words entries;                                                       // the DDL_* entries, NAME=VALUE
+  std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES: an empty list hides all, unset none
+  Words entries;                            // the DDL_* entries, NAME=VALUE
   bool root = false;
 };
 

@@ -19,7 +19,6 @@
 namespace ddl {
 namespace {
 
-constexpr std::chrono::seconds kLimit{60};
 constexpr std::size_t kAtOnce = 8;
 
 void require_probe(const Installation& installation) {
@@ -29,7 +28,7 @@ void require_probe(const Installation& installation) {
 }
 
 NodeTopology probe(const Words& command, const std::string& host) {
-  CommandResult result = run_command(command, kLimit);
+  CommandResult result = run_command(command, kProbeLimit);
   if (auto node = find_node_topology(result.output)) return *node;
   std::string why = result.timed_out ? "no answer in time" : last_line(result.errors);
   throw LaunchError(fmt::format("host {} cannot be described", host),
@@ -63,9 +62,9 @@ std::optional<NodeTopology> find_node_topology(const std::string& output) {
   }
 }
 
-std::optional<NodeTopology> probe_this_machine(const Installation& installation) {
+std::optional<NodeTopology> probe_this_machine(const Installation& installation, std::chrono::seconds limit) {
   if (access(installation.ddl_probe().c_str(), X_OK) != 0) return std::nullopt;
-  return find_node_topology(run_command({installation.ddl_probe()}, kLimit).output);
+  return find_node_topology(run_command({installation.ddl_probe()}, limit).output);
 }
 
 Topology probe_hosts(const JobInputs& in) {
@@ -122,6 +121,10 @@ std::string describe_job(const JobInputs& in, const JobSpec& job) {
   for (const HostSlots& entry : in.allocation.hosts)
     text += fmt::format("  {:<12}{}\n", entry.host,
                         entry.slots ? fmt::format("{} slots", entry.slots) : "slots as mpirun counts them");
+  if (in.options.accelerators)
+    text +=
+        fmt::format("accelerators  {} on each host, {}\n", *in.options.accelerators,
+                    in.options.ranks_per_host ? "with a rank for each" : "but other options count the ranks");
   text += fmt::format("binding       {}\n", user_chose_binding(in.options, in.world)
                                                 ? "as you chose"
                                                 : "each rank to its share of the cores of its host");

@@ -3,6 +3,7 @@
 // machine.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "core/topology/node_topology.hpp"
@@ -10,11 +11,13 @@
 
 namespace ddl {
 
+constexpr std::chrono::seconds kProbeLimit{60};
+
 /// The JSON object in what a probe printed, which may have banners of a login shell around it. Pure.
 std::optional<NodeTopology> find_node_topology(const std::string& output);
 
-/// This machine, or nothing when ddl-probe is missing or fails.
-std::optional<NodeTopology> probe_this_machine(const Installation& installation);
+/// This machine, or nothing when ddl-probe is missing, fails or takes longer than that.
+std::optional<NodeTopology> probe_this_machine(const Installation& installation, std::chrono::seconds limit);
 
 /// Every host of the allocation. Throws LaunchError when one cannot be described.
 Topology probe_hosts(const JobInputs& in);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# ddlrun with the real mpirun: ddlrun_test.sh PATH_OF_DDLRUN. Every check prints one line only when it fails.
-ddlrun=$1
+# ddlrun with the real mpirun: ddlrun_test.sh DDLRUN FOLDER_OF_TEST_PROGRAMS FOLDER_OF_MACHINES. Every check prints one line only when it fails.
+ddlrun=$1 programs=$2 machines=$3
 work=$(mktemp -d /tmp/ddlrun-test-XXXXXX) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -82,6 +82,57 @@ else
 fi
 run 0 -m b:1 -np 1 sh -c 'echo "$DDL_OPTIONS"'
 [ "$(cat out)" = "-mode b:1" ] || fail "-m"
+
+# ---- GPUs and NCCL ---------------------------------------------------------------------------------------------
+(
+  unset CUDA_VISIBLE_DEVICES
+  run 0 --accelerators 2 -v -np 2 sh -c 'echo "${CUDA_VISIBLE_DEVICES-unset}"'
+  [ "$(sort -u out)" = unset ] || fail "CUDA_VISIBLE_DEVICES is set"
+  for list in '2,0' ''; do
+    export CUDA_VISIBLE_DEVICES="$list"
+    run 0 --accelerators 2 -v -np 2 sh -c 'echo "<$CUDA_VISIBLE_DEVICES>"'
+    [ "$(sort -u out)" = "<$list>" ] || fail "CUDA_VISIBLE_DEVICES=$list is changed"
+  done
+  [ $failures = 0 ]
+) || failures=$((failures + 1))
+run 0 --accelerators 3 sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 2 " ] || fail "--accelerators alone"
+run 0 --accelerators 3 -H localhost sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 2 " ] || fail "--accelerators and -H without slots"
+run 0 --accelerators 3 -H localhost:2 sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 " ] || fail "--accelerators and -H with slots"
+printf 'localhost slots=4\n' >hosts
+run 0 --accelerators 3 --hostfile hosts sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 2 " ] || fail "--accelerators and a hostfile"
+run 0 --dry-run --accelerators 3 true
+grep -q '^accelerators  3 on each host, with a rank for each$' out || fail "--accelerators in --dry-run"
+grep -q '^+ mpirun .*-np 3 ' out || fail "the ranks of --accelerators in --dry-run"
+if [ -x "$(dirname "$ddlrun")/ddl-probe" ]; then
+  # Only the ranks' side is told of the described machine: mpirun would bind to its cores.
+  unset CUDA_VISIBLE_DEVICES
+  gpus="-x HWLOC_XMLFILE=$machines/four_gpus_nvlink.xml"
+  run 0 $gpus -v -np 5 true
+  [ "$(grep -c 'ddl-exec: 5 ranks share 4 GPUs on host .*: the engine serves' err)" = 1 ] || fail "shared GPUs, -v"
+  run 0 $gpus --accelerators 5 true
+  [ "$(grep -c '5 ranks share 4 GPUs' err)" = 1 ] || fail "shared GPUs, --accelerators"
+  run 0 $gpus -np 5 "$programs/launcher_nccl_outside"
+  [ "$(grep -c '5 ranks share 4 GPUs' err)" = 1 ] || fail "shared GPUs, a program that calls NCCL"
+  run 0 $gpus -np 5 true
+  [ ! -s err ] || fail "a program without GPUs is told of them"
+  run 0 $gpus --accelerators 4 true
+  [ ! -s err ] || fail "a GPU for each rank is told"
+  HWLOC_XMLFILE=$machines/four_gpus_nvlink.xml run 0 --dry-run -np 5 true
+  grep -q '^GPUs          5 ranks share 4 GPUs' out || fail "shared GPUs in --dry-run"
+fi
+run 0 -np 2 "$programs/launcher_nccl_inside"
+[ "$(grep -c '^ddlrun: warning: .*launcher_nccl_inside contains NCCL .*USE_SYSTEM_NCCL=1$' err)" = 1 ] ||
+  fail "NCCL inside a program is not named once"
+for kind in outside stripped; do
+  run 0 -np 2 "$programs/launcher_nccl_$kind"
+  ! grep -q 'contains NCCL' err || fail "NCCL is said to be inside launcher_nccl_$kind"
+done
+refused 2 '--accelerators 0' --accelerators 0 true
+refused 2 '--accelerators x' --accelerators x -np 1 true
 
 # ---- looking ---------------------------------------------------------------------------------------------------
 run 0 --dry-run --bind-to none -np 2 sh -c 'touch started'

@@ -51,6 +51,10 @@ TEST(ExecEnv, WhatTheUserSetStays) {
   EXPECT_EQ(set["WORLD_SIZE"], "2");
 }
 
+TEST(ExecEnv, TheChoiceOfGpusIsNotOurs) {
+  EXPECT_EQ(variables(open_mpi(1, 2, 1, 2)).count("CUDA_VISIBLE_DEVICES"), 0u);
+}
+
 TEST(ExecEnv, SlurmIsUnderstoodToo) {
   FakeWorld world;
   world.variables = {{"SLURM_PROCID", "4"},

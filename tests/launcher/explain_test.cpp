@@ -33,6 +33,9 @@ TEST(Explain, RanksAreExpectedWhereMpirunPutsThem) {
   EXPECT_EQ(Case({"--explain", "-np", "3", "-H", "a:2,b:2"}).hosts(), (Hosts{0, 0, 1}));
   EXPECT_EQ(Case({"--explain", "--map-by", "node", "-H", "a:3,b:1"}).hosts(), (Hosts{0, 1, 0, 0}));
   EXPECT_EQ(Case({"--explain", "-np", "5", "-H", "a:2,b:2"}).hosts(), (Hosts{0, 0, 1, 1, 0}));
+  EXPECT_EQ(Case({"--explain", "-N", "2", "-H", "a:4,b:4"}).hosts(), (Hosts{0, 0, 1, 1}));
+  EXPECT_EQ(Case({"--explain", "-np", "3", "-npernode", "2", "-H", "a:4,b:4"}).hosts(), (Hosts{0, 0, 1}));
+  EXPECT_EQ(Case({"--explain", "-N", "1", "--map-by", "slot", "-H", "a:2,b:1"}).hosts(), (Hosts{0, 0, 1}));
   EXPECT_EQ(Case({"--explain"}).hosts(), (Hosts{0, 0}));
   EXPECT_EQ(Case({"--explain", "-np", "2", "a", ":", "-np", "1", "b"}).hosts(), (Hosts{0, 0, 0}));
 }

@@ -86,6 +86,23 @@ TEST(JobSpec, ModeAndWordsMakeDdlOptions) {
   EXPECT_EQ(job.engine("-m b -no_ddloptions p").find("DDL_OPTIONS"), std::string::npos);
 }
 
+TEST(JobSpec, GpusAreSpokenOfWhereTheyMayMatter) {
+  EXPECT_NE(Job{}.engine("-v p").find("--tell-gpus -- p"), std::string::npos);
+  EXPECT_NE(Job{}.engine("--accelerators 2 p").find("--tell-gpus -- p"), std::string::npos);
+  EXPECT_EQ(Job{}.engine("-np 2 p").find("--tell-gpus"), std::string::npos);
+}
+
+TEST(JobSpec, TheChoiceOfGpusIsTheUsers) {
+  Job job;
+  job.world.variables["CUDA_VISIBLE_DEVICES"] = "2,3";
+  for (const char* line : {"-np 2 p", "--accelerators 2 -v p", "-H a:2,b:2 p"}) {
+    EXPECT_EQ(job.engine(line).find("CUDA_VISIBLE_DEVICES"), std::string::npos) << line;
+    for (const auto& [name, value] : job.make(line, engine_job).environment)
+      EXPECT_NE(name, "CUDA_VISIBLE_DEVICES") << line;
+  }
+  EXPECT_NE(job.engine("-x CUDA_VISIBLE_DEVICES=1 p").find("-x CUDA_VISIBLE_DEVICES=1 "), std::string::npos);
+}
+
 TEST(JobSpec, SchedulersThatMpirunCannotReadBecomeAHostList) {
   Job job;
   job.world.variables["PBS_NODEFILE"] = "/f";

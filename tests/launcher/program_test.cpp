@@ -76,4 +76,27 @@ TEST_F(ProgramTest, ASetuidProgramOfAnotherUserIsRecognised) {
   EXPECT_EQ(judge_program(file), Preloadable::privileged);
 }
 
+// The programs are built in this folder's CMakeLists.txt.
+TEST_F(ProgramTest, NcclInsideAProgramIsRecognised) {
+  EXPECT_TRUE(gpu_use(DDL_NCCL_INSIDE).nccl_inside);
+  EXPECT_TRUE(gpu_use(DDL_NCCL_INSIDE).cuda);
+  EXPECT_TRUE(gpu_use(DDL_NCCL_EXPORTED).nccl_inside) << "stripped, but among the dynamic symbols";
+}
+
+TEST_F(ProgramTest, AProgramThatOnlyCallsNcclDoesNotContainIt) {
+  EXPECT_FALSE(gpu_use(DDL_NCCL_OUTSIDE).nccl_inside);
+  EXPECT_TRUE(gpu_use(DDL_NCCL_OUTSIDE).cuda);
+}
+
+TEST_F(ProgramTest, AStrippedProgramGivesNoAnswer) {
+  EXPECT_FALSE(gpu_use(DDL_NCCL_STRIPPED).nccl_inside);
+  EXPECT_FALSE(gpu_use(DDL_NCCL_STRIPPED).cuda);
+}
+
+TEST_F(ProgramTest, OtherProgramsHaveNothingToDoWithGpus) {
+  for (const std::string& file : {std::string("/bin/sh"), make("script", "#!/bin/sh\n", 0755),
+                                  make("short", elf_file(PT_INTERP), 0755), folder_ + "/missing"})
+    EXPECT_FALSE(gpu_use(file).cuda || gpu_use(file).nccl_inside) << file;
+}
+
 }  // namespace ddl

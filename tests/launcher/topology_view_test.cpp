@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/topology/topology_json.hpp"
+#include "launcher/accelerators.hpp"
 #include "tests/launcher/fake_surroundings.hpp"
 
 namespace ddl {
@@ -31,6 +32,23 @@ TEST(TopologyView, TheDescriptionOfAJobNamesHostsAndMissingShim) {
   EXPECT_NE(text.find("2 from -H"), std::string::npos);
   EXPECT_NE(text.find("3 slots"), std::string::npos);
   EXPECT_NE(text.find("missing"), std::string::npos);
+}
+
+TEST(TopologyView, TheDescriptionSaysWhetherAcceleratorsCountTheRanks) {
+  auto described = [](const std::string& line) {
+    Surroundings world = FakeWorld{}.view();
+    Options options = with_rank_per_accelerator(parse_options(split_shell_words(line)), world);
+    Allocation allocation = resolve_allocation(options, world);
+    MpirunInfo mpirun{"mpirun", true, 4, "4.1.4", ""};
+    Installation installation{"/opt/bin", "/opt/lib"};
+    JobInputs in{options, allocation, mpirun, installation, world};
+    return describe_job(in, engine_job(in));
+  };
+  EXPECT_NE(described("--accelerators 4 p").find("accelerators  4 on each host, with a rank for each\n"),
+            std::string::npos);
+  EXPECT_NE(described("--accelerators 4 -np 2 p").find("4 on each host, but other options count the ranks\n"),
+            std::string::npos);
+  EXPECT_EQ(described("p").find("accelerators"), std::string::npos);
 }
 
 }  // namespace ddl
