@@ -1,5 +1,6 @@
 #include "launcher/accelerators.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.hpp"
@@ -52,9 +53,9 @@ TEST(Accelerators, OtherAllocationsGetThemOnEachHost) {
 TEST(Accelerators, EveryOtherCountGoesFirst) {
   for (const char* options : {"-np 3", "-n 3", "-H h1:2,h2", "-H h1,h1", "-N 1", "-npernode 1", "-pernode",
                               "-rf F", "--map-by PPR:2:node", "--map-by rankfile:file=F"}) {
-    Options given = counted("--accelerators 4 " + std::string(options) + " p");
+    Options given = counted(fmt::format("--accelerators 4 {} p", options));
     EXPECT_EQ(given.ranks_per_host, 0u) << options;
-    EXPECT_EQ(words("--accelerators 4 " + std::string(options) + " p"), options);
+    EXPECT_EQ(words(fmt::format("--accelerators 4 {} p", options)), options);
   }
   EXPECT_EQ(words("--accelerators 4 --mpiarg '-np 3' p"), "");
   EXPECT_EQ(words("--accelerators 4 --mpiarg '--mca a b' p"), "-np 4");
@@ -63,7 +64,7 @@ TEST(Accelerators, EveryOtherCountGoesFirst) {
 
 TEST(Accelerators, BadNumbersAreRefused) {
   for (const char* value : {"0", "-1", "x", "4x", "1.5", "''"})
-    EXPECT_THROW(counted(std::string("--accelerators ") + value + " p"), UsageError) << value;
+    EXPECT_THROW(counted(fmt::format("--accelerators {} p", value)), UsageError) << value;
 }
 
 }  // namespace ddl
