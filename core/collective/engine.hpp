@@ -112,6 +112,7 @@ class Engine : private Inbox {
   std::vector<Early> early_;           // for communicators that this rank has not created yet
   std::string failure_;
   std::atomic<bool> failed_{false};
+  std::atomic<std::uint32_t> calls_{0};  // blocking ones
 
   std::thread helper_;
   std::mutex helper_mutex_;

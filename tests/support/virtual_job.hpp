@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <random>
 #include <thread>
@@ -28,6 +29,8 @@ class VirtualJob {
   Bytes offset_of(Rank rank, StagingArea area) const {
     return ranks_[static_cast<std::size_t>(rank)].local->offset_of(area);
   }
+  /// How often it has moved the original library.
+  int guests(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].guests; }
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
@@ -73,6 +76,7 @@ class VirtualJob {
   struct PerRank {
     std::unique_ptr<SharedMemoryTransport> local;
     std::unique_ptr<TestWire> wire;
+    std::unique_ptr<std::atomic<int>> guests;
     std::unique_ptr<Engine> engine;
   };
   std::vector<HostIndex> hosts_;
@@ -96,8 +100,9 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
     int me = 0;
     while (here[static_cast<std::size_t>(me)].rank != rank) ++me;
     PerRank one{std::make_unique<SharedMemoryTransport>(here, me, staging),
-                std::make_unique<TestWire>(net_, rank), nullptr};
+                std::make_unique<TestWire>(net_, rank), std::make_unique<std::atomic<int>>(0), nullptr};
     Waiting waiting;
+    waiting.guest = [guests = one.guests.get()] { ++*guests; };
     waiting.spins = 20;  // the threads of a test outnumber the cores
     one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);
     ranks_.push_back(std::move(one));

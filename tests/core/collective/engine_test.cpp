@@ -215,6 +215,22 @@ TEST(Engine, ABlockingCallWhosePeerIsThereNeedsNoOperation) {
   expect_sum(out, {0, 1}, 1);
 }
 
+// A message that the program has sent with the original library may be what the others wait for.
+TEST(Engine, WhoNeverWaitsMovesTheOriginalLibraryToo) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  std::vector<float> in = shares(0, 5, 1), out(5), late_in = shares(1, 5, 1), late_out(5);
+  Call first{in.data(), out.data(), 5, DType::float32, Op::sum};
+  Call second{late_in.data(), late_out.data(), 5, DType::float32, Op::sum};
+  for (int i = 0; i < 1000; ++i) {
+    Operation* operation = job.engine(0).start(*world[0], first);
+    ASSERT_EQ(job.engine(1).start_or_run(*world[1], second), nullptr);
+    job.engine(0).wait(*world[0], operation);
+    job.engine(0).finish(*world[0], operation);
+  }
+  EXPECT_GE(job.guests(1), 10);
+}
+
 // One-shot operations use two blocks in turn, because who has finished one has heard from everybody.
 TEST(Engine, ACallWithoutElementsDoesNotTakeABlocksTurn) {
   constexpr std::size_t kCount = 1000;
