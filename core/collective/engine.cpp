@@ -99,7 +99,9 @@ void Engine::time_dimensions(Communicator& communicator) {
 Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
   if (is_between_two(call.kind)) return start_together(communicator, {&call, 1})[0];
   std::lock_guard lock(mutex_);
-  return start_locked(communicator, communicator.start(call, plan ? *plan : communicator.plan_for(call)));
+  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call));
+  take_up(communicator);
+  return operation;
 }
 
 void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
@@ -116,27 +118,26 @@ Operation* Engine::start_or_run(Communicator& communicator, const Call& call, Pr
   if (is_between_two(call.kind)) return start(communicator, call, plan);
   std::lock_guard lock(mutex_);
   PreparedPlan& prepared = plan ? *plan : communicator.plan_for(call);
-  if (!active_.empty()) return start_locked(communicator, communicator.start(call, prepared));
-  Operation* operation = communicator.run(call, prepared, std::min(waiting_.spins, kPausesAtOnce));
-  return operation ? start_locked(communicator, operation) : nullptr;
+  bool alone = active_.empty();
+  Operation* operation = alone ? communicator.run(call, prepared, std::min(waiting_.spins, kPausesAtOnce))
+                               : communicator.start(call, prepared);
+  if (operation) take_up(communicator);
+  return operation;
 }
 
-// Takes up an operation that has just been queued.
-Operation* Engine::start_locked(Communicator& communicator, Operation* operation) {
+// What has just been queued there.
+void Engine::take_up(Communicator& communicator) {
   if (std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
   communicator.advance();
-  return operation;
 }
 
 std::vector<Operation*> Engine::start_together(Communicator& communicator, std::span<const Call> calls) {
   if (!std::all_of(calls.begin(), calls.end(), [](const Call& call) { return is_between_two(call.kind); }))
     throw Error("only sends and receives can be started together");
   std::lock_guard lock(mutex_);
-  bool was_idle = communicator.idle();
   std::vector<Operation*> operations = communicator.start_together(calls);
-  if (was_idle && !communicator.idle()) active_.push_back(&communicator);
-  communicator.advance();
+  take_up(communicator);
   return operations;
 }
 

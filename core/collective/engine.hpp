@@ -92,7 +92,7 @@ class Engine : private Inbox {
   std::byte* place_for(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
-  Operation* start_locked(Communicator& communicator, Operation* operation);
+  void take_up(Communicator& communicator);
   bool look(Operation* operation, bool& moved);
   bool sleep(Operation* operation, Nanoseconds at_most);
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);

@@ -34,12 +34,11 @@ Nanoseconds pass_through(const char* collective, const char* reason, int count, 
 template <class Original>
 int on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Comm comm,
                    Original original) {
-  bool in_place = in == MPI_IN_PLACE;
-  if (!needs_host_copy(in_place ? out : in, out)) return original(in, out);
-  HostBuffer from(in_place ? out : const_cast<void*>(in), count, type), to(out, count, type);
+  if (!needs_host_copy(in, out)) return original(in, out);
+  HostBuffer from(const_cast<void*>(in), count, type), to(out, count, type);  // MPI_IN_PLACE is no memory
   // The output too: what lies between its elements must come back as it was.
   if (!from.fetch() || !to.fetch()) return report_device_failure("MPI_Allreduce", comm);
-  int result = original(in_place ? MPI_IN_PLACE : from.get(), to.get());
+  int result = original(from.get(), to.get());
   if (result == MPI_SUCCESS && !to.write_back()) return report_device_failure("MPI_Allreduce", comm);
   return result;
 }

@@ -3,13 +3,11 @@
 #define _GNU_SOURCE
 #include "tests/nccl/client.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { kMostRanks = 16 };

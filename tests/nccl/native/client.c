@@ -2,12 +2,10 @@
  * HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one group); with the last two
  * the ranks are threads after that. WHAT: cases, or one of those that end the communicator another way. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/nccl/native/native.h"
