@@ -1,34 +1,14 @@
 #include "launcher/program.hpp"
 
-#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <fstream>
-
-#include "launcher/elf_symbols.hpp"
+#include "launcher/elf_file.hpp"
 #include "launcher/mpirun_info.hpp"
 #include "launcher/surroundings.hpp"
 
 namespace ddl {
 namespace {
-
-// Does a 64-bit ELF executable ask for a dynamic linker? Everything that is no such file counts as yes.
-bool has_interpreter(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  Elf64_Ehdr header{};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return true;
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
-    return true;
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    file.seekg(static_cast<std::streamoff>(header.e_phoff + std::uint64_t{i} * header.e_phentsize));
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return true;
-    if (segment.p_type == PT_INTERP) return true;
-  }
-  return false;
-}
 
 bool is_executable(const std::string& file) {
   struct stat facts {};

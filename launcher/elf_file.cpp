@@ -1,10 +1,11 @@
-#include "launcher/elf_symbols.hpp"
+#include "launcher/elf_file.hpp"
 
 #include <elf.h>
 
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 namespace ddl {
@@ -40,16 +41,22 @@ class Parts {
   std::uint64_t size_ = 0;
 };
 
-std::vector<Elf64_Shdr> sections_of(Parts& file) {
+// Nothing where the file is not a 64-bit ELF file.
+std::optional<Elf64_Ehdr> header_of(Parts& file) {
   std::vector<Elf64_Ehdr> header = file.table<Elf64_Ehdr>(0, 1);
   if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return {};
-  if (header[0].e_ident[EI_CLASS] != ELFCLASS64 || header[0].e_shentsize != sizeof(Elf64_Shdr)) return {};
-  if (header[0].e_shoff == 0) return {};
-  std::uint64_t count = header[0].e_shnum;
+  if (header[0].e_ident[EI_CLASS] != ELFCLASS64) return {};
+  return header[0];
+}
+
+std::vector<Elf64_Shdr> sections_of(Parts& file) {
+  std::optional<Elf64_Ehdr> header = header_of(file);
+  if (!header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shoff == 0) return {};
+  std::uint64_t count = header->e_shnum;
   // More sections than the header can count: then the first of them holds their number.
   if (count == 0)
-    if (auto first = file.table<Elf64_Shdr>(header[0].e_shoff, 1); !first.empty()) count = first[0].sh_size;
-  return file.table<Elf64_Shdr>(header[0].e_shoff, count);
+    if (auto first = file.table<Elf64_Shdr>(header->e_shoff, 1); !first.empty()) count = first[0].sh_size;
+  return file.table<Elf64_Shdr>(header->e_shoff, count);
 }
 
 bool is_function(const Elf64_Sym& symbol) {
@@ -72,6 +79,17 @@ void visit_elf_symbols(const std::string& file, const std::function<void(const E
       if (symbol.st_name < names.size())
         visit({names.data() + symbol.st_name, is_function(symbol), symbol.st_shndx != SHN_UNDEF});
   }
+}
+
+bool has_interpreter(const std::string& file) {
+  Parts parts(file);
+  std::optional<Elf64_Ehdr> header = header_of(parts);
+  if (!header) return true;
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    auto segment = parts.table<Elf64_Phdr>(header->e_phoff + i * header->e_phentsize, 1);
+    if (segment.empty() || segment[0].p_type == PT_INTERP) return true;
+  }
+  return false;
 }
 
 }  // namespace ddl

@@ -1,4 +1,4 @@
-#include "launcher/elf_symbols.hpp"
+#include "launcher/elf_file.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ struct MadeElf {
 
 }  // namespace
 
-TEST(ElfSymbols, NamesKindsAndDefinitionsAreRead) {
+TEST(ElfFile, NamesKindsAndDefinitionsAreRead) {
   MadeElf elf;
   EXPECT_EQ(elf.seen(), "here()! there? ");
   elf.sections[1].sh_type = SHT_DYNSYM;
@@ -65,7 +65,7 @@ TEST(ElfSymbols, NamesKindsAndDefinitionsAreRead) {
   EXPECT_EQ(elf.seen(), "here()! there? ") << "the number of sections may be in the first of them";
 }
 
-TEST(ElfSymbols, DamagedFilesHaveNone) {
+TEST(ElfFile, DamagedFilesHaveNone) {
   auto damaged = [](auto&& damage) {
     MadeElf elf;
     damage(elf);
@@ -86,11 +86,65 @@ TEST(ElfSymbols, DamagedFilesHaveNone) {
   EXPECT_EQ(damaged([](MadeElf& elf) { elf.header.e_shnum = 0, elf.sections[0].sh_size = ~0ull; }), "");
 }
 
-TEST(ElfSymbols, FilesThatEndTooSoonHaveNone) {
+TEST(ElfFile, FilesThatEndTooSoonHaveNone) {
   for (std::size_t bytes : {std::size_t{0}, std::size_t{3}, sizeof(Elf64_Ehdr), offsetof(MadeElf, symbols)})
     EXPECT_EQ(MadeElf().seen(bytes), "") << bytes;
   visit_elf_symbols("/nonexistent", [](const ElfSymbol&) { FAIL(); });
   visit_elf_symbols("/tmp", [](const ElfSymbol&) { FAIL(); });
+}
+
+// A file of two program headers, the second behind a gap.
+struct MadeProgram {
+  Elf64_Ehdr header{};
+  Elf64_Phdr first{};
+  char gap[8]{};
+  Elf64_Phdr second{};
+
+  MadeProgram() {
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_phoff = offsetof(MadeProgram, first);
+    header.e_phnum = 2;
+    header.e_phentsize = offsetof(MadeProgram, second) - offsetof(MadeProgram, first);
+    first.p_type = second.p_type = PT_LOAD;
+  }
+
+  bool has_one(std::size_t bytes = sizeof(MadeProgram)) const {
+    char name[] = "/tmp/ddl-elf-XXXXXX";
+    int file = mkstemp(name);
+    EXPECT_EQ(write(file, this, bytes), static_cast<ssize_t>(bytes));
+    close(file);
+    bool has = has_interpreter(name);
+    unlink(name);
+    return has;
+  }
+};
+
+TEST(ElfFile, AnInterpreterMayBeInAnySegment) {
+  MadeProgram program;
+  EXPECT_FALSE(program.has_one());
+  program.second.p_type = PT_INTERP;
+  EXPECT_TRUE(program.has_one());
+  program.header.e_phnum = 1;
+  EXPECT_FALSE(program.has_one());
+  program.first.p_type = PT_INTERP;
+  EXPECT_TRUE(program.has_one());
+}
+
+TEST(ElfFile, WhatIsNoGoodProgramCountsAsOneWithAnInterpreter) {
+  for (std::size_t bytes : {std::size_t{0}, sizeof(Elf64_Ehdr) - 1, sizeof(MadeProgram) - 1})
+    EXPECT_TRUE(MadeProgram().has_one(bytes)) << bytes;
+  auto damaged = [](auto&& damage) {
+    MadeProgram program;
+    damage(program);
+    return program.has_one();
+  };
+  EXPECT_TRUE(damaged([](MadeProgram& program) { program.header.e_ident[0] = 'x'; }));
+  EXPECT_TRUE(damaged([](MadeProgram& program) { program.header.e_ident[EI_CLASS] = ELFCLASS32; }));
+  EXPECT_TRUE(damaged([](MadeProgram& program) { program.header.e_phoff = ~0ull - 8; }));
+  EXPECT_TRUE(damaged([](MadeProgram& program) { program.header.e_phnum = 60000; }));
+  EXPECT_TRUE(has_interpreter("/nonexistent"));
+  EXPECT_TRUE(has_interpreter("/tmp"));
 }
 
 }  // namespace ddl

@@ -1,6 +1,6 @@
-// The symbol tables of a program file, as they stand in it: nothing is loaded or run. The rule a user can
-// break: a stripped program keeps only what it exports and imports, so a name that does not come up is no
-// proof of anything. Pure but for reading the file; no state.
+// What a program file says of itself, read from its headers and symbol tables: nothing is loaded or run. The
+// rule a user can break: a stripped program keeps only what it exports and imports, so a name that does not
+// come up is no proof of anything. Pure but for reading the file; no state.
 #pragma once
 
 #include <functional>
@@ -17,5 +17,9 @@ struct ElfSymbol {
 
 /// Visits .symtab and .dynsym of a 64-bit ELF file. Scripts, unreadable and damaged files have no symbols.
 void visit_elf_symbols(const std::string& file, const std::function<void(const ElfSymbol&)>& visit);
+
+/// Does a 64-bit ELF file ask for a dynamic linker? Everything that is no such file, or is damaged, counts as
+/// yes.
+bool has_interpreter(const std::string& file);
 
 }  // namespace ddl
