@@ -48,6 +48,7 @@ Card card_from(const json& j) {
   card.report = j.at("report");
   card.options = j.at("options");
   card.tuning = j.at("tuning");
+  card.cpu_model = j.at("cpu_model");
   card.deterministic = j.at("deterministic");
   card.wire = j.at("wire");
   for (const json& rail : j.at("rails"))
@@ -144,6 +145,7 @@ std::vector<std::byte> pack(const Card& card) {
             {"report", card.report},
             {"options", card.options},
             {"tuning", card.tuning},
+            {"cpu_model", card.cpu_model},
             {"deterministic", card.deterministic}};
   std::vector<std::uint8_t> packed = json::to_cbor(j);
   const auto* begin = reinterpret_cast<const std::byte*>(packed.data());

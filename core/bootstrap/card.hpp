@@ -11,7 +11,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 5;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 6;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;
@@ -42,6 +42,7 @@ struct Card : HostIdentity {
   Bytes staging = 0, segment = 0;  // DDL_STAGING_BYTES: the least of all counts; DDL_SEGMENT_BYTES: rank 0's
   bool report = false;             // DDL_REPORT is set; rank 0's counts
   std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
+  std::string cpu_model;           // rank 0's counts, others leave it out
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
 };
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -15,6 +14,7 @@
 #include "core/base/log.hpp"
 #include "core/device/device_memory.hpp"
 #include "core/topology/numa.hpp"
+#include "core/tune/cache_file.hpp"
 
 namespace ddl {
 namespace {
@@ -28,10 +28,21 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-// "" when there is no such file.
-std::string text_of(const std::string& file_name) {
-  std::ifstream file(file_name);
-  return {std::istreambuf_iterator<char>(file), {}};
+// As Linux names it on this architecture; "" where it does not.
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (std::size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return {};
+}
+
+// "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
+std::vector<std::string> rails_in_words(const Census& census) {
+  std::vector<std::string> words = census.lanes;
+  for (std::size_t lane = 0; lane < words.size(); ++lane)
+    if (census.lane_gbit[lane] > 0) words[lane] += fmt::format(" at {:g} Gbit/s", census.lane_gbit[lane]);
+  return words;
 }
 
 }  // namespace
@@ -58,7 +69,10 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   card.report = !env_.report.empty();
   card.options = env_.options;
   card.deterministic = env_.deterministic;
-  if (bootstrap_->rank() == 0) card.tuning = text_of(env_.tune_cache);
+  if (bootstrap_->rank() == 0) {
+    card.tuning = read_cache_file(env_.tune_cache).text;
+    card.cpu_model = cpu_model();
+  }
   card.trouble = env_.enable ? trouble : "DDL_ENABLE=0";
   if (!card.trouble.empty()) return card;
   try {
@@ -150,23 +164,23 @@ void Job::set_up_tuning(const std::vector<Card>& cards) {
     tune_.options = {};
   }
   for (const std::string& word : tune_.options.ignored) warn(fmt::format("{} has no effect here", word));
-  memory_ = std::make_unique<TuneMemory>(
-      machine_name(cards[0].cpus.size(), census_.host_of_rank, cards[0].wire, census_.lanes));
-  if (census_.tuning.empty()) return;
-  if (std::string wrong = memory_->read(census_.tuning); !wrong.empty())
-    warn(fmt::format("the tuning cache {} is ignored ({}); it is written anew", env_.tune_cache, wrong));
+  memory_ = std::make_unique<TuneMemory>(machine_name({cards[0].cpus.size(), cards[0].cpu_model},
+                                                      census_.host_of_rank, cards[0].wire,
+                                                      rails_in_words(census_)));
+  std::string trouble = rank() == 0 ? read_cache_file(env_.tune_cache).trouble : "";
+  if (trouble.empty() && !census_.tuning.empty()) trouble = memory_->read(census_.tuning);
+  if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
 }
 
-// Written beside and renamed, so that a job that starts meanwhile reads the old or the new one.
 void Job::save_tuning() const {
   if (env_.tune_cache.empty() || !memory_->has_news()) return;
-  std::string beside = fmt::format("{}.{}", env_.tune_cache, ::getpid());
-  std::ofstream file(beside);
-  file << memory_->write(text_of(env_.tune_cache));
-  file.close();
-  if (!file || std::rename(beside.c_str(), env_.tune_cache.c_str()) != 0) {
-    log_warning(fmt::format("cannot write the tuning cache {}", env_.tune_cache));
-    std::remove(beside.c_str());
+  CacheText old = read_cache_file(env_.tune_cache);
+  if (!old.trouble.empty()) return;  // it was said when the job began
+  bool is_foreign = !old.text.empty() && !is_tuning(old.text);
+  try {
+    write_cache_file(env_.tune_cache, memory_->write(old.text), is_foreign ? Old::keep : Old::replace);
+  } catch (const Error& error) {
+    log_warning(error.what());
   }
 }
 

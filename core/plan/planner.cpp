@@ -252,17 +252,6 @@ class LanePlanner {
   PlanBuilder& build_;
 };
 
-void check_choice(const Grid& grid, const PlanChoice& choice) {
-  std::size_t lanes = choice.share.size();
-  if (choice.algorithm.size() != static_cast<std::size_t>(grid.dimensions()))
-    throw Error(fmt::format("{} algorithms for {} dimensions", choice.algorithm.size(), grid.dimensions()));
-  if (std::all_of(choice.share.begin(), choice.share.end(), [](auto share) { return share == 0; }))
-    throw Error("no lane carries a share of the buffer");
-  if ((!choice.rail.empty() && choice.rail.size() != lanes) ||
-      (!choice.order.empty() && choice.order.size() != lanes))
-    throw Error(fmt::format("rails or orders do not match the {} lanes", lanes));
-}
-
 // The grid as one lane sees it: dimensions and algorithms in its own order.
 class LaneOrder {
  public:
@@ -303,6 +292,18 @@ class LaneOrder {
 };
 
 }  // namespace
+
+void check_choice(const Grid& grid, const PlanChoice& choice) {
+  std::size_t lanes = choice.share.size();
+  if (choice.algorithm.size() != static_cast<std::size_t>(grid.dimensions()))
+    throw Error(fmt::format("{} algorithms for {} dimensions", choice.algorithm.size(), grid.dimensions()));
+  if (std::all_of(choice.share.begin(), choice.share.end(), [](auto share) { return share == 0; }))
+    throw Error("no lane carries a share of the buffer");
+  if ((!choice.rail.empty() && choice.rail.size() != lanes) ||
+      (!choice.order.empty() && choice.order.size() != lanes))
+    throw Error(fmt::format("rails or orders do not match the {} lanes", lanes));
+  for (std::size_t lane = 0; lane < lanes; ++lane) LaneOrder(grid, choice, lane);
+}
 
 Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
   check_choice(grid, choice);

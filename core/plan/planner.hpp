@@ -11,8 +11,12 @@
 
 namespace ddl {
 
-/// Error when the choice does not suit the grid: a final algorithm before the last dimension, no share.
+/// Error as by check_choice().
 Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice);
+
+/// Error when the choice does not suit the grid: an algorithm or order too few, a final algorithm before the
+/// last dimension, no share.
+void check_choice(const Grid& grid, const PlanChoice& choice);
 
 /// The choice in words: "2 local direct x 4 hosts ring, 2 lanes".
 std::string describe(const Grid& grid, const PlanChoice& choice);

@@ -56,8 +56,10 @@ Lesson lesson_from(const json& entry) {
   return lesson;
 }
 
-bool is_about_the_same(const Lesson& a, const Lesson& b) {
-  return a.grid == b.grid && a.size_class == b.size_class;
+// What was learned replaces what an earlier job learned about the same, or about rails that have changed.
+bool replaces(const Lesson& learned, const Lesson& old) {
+  return learned.grid == old.grid &&
+         (learned.size_class == old.size_class || learned.rail_rates != old.rail_rates);
 }
 
 json parse(const std::string& text) {
@@ -69,16 +71,18 @@ json parse(const std::string& text) {
 
 }  // namespace
 
-std::string machine_name(std::size_t cores, std::span<const HostIndex> host_of_rank, const std::string& wire,
+std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_rank, const std::string& wire,
                          std::span<const std::string> rails) {
   std::map<HostIndex, int> ranks_of;
   for (HostIndex host : host_of_rank) ++ranks_of[host];
-  std::string name = fmt::format("{} cores;", cores);
+  std::string name = fmt::format("{} cores{}{};", cpus.cores, cpus.model.empty() ? "" : " of ", cpus.model);
   for (const auto& [host, ranks] : ranks_of) name += fmt::format(" {}", ranks);
   if (ranks_of.size() > 1) name += fmt::format("; {}", wire);
   for (const std::string& rail : rails) name += fmt::format("; {}", rail);
   return name;
 }
+
+bool is_tuning(const std::string& text) { return !parse(text).is_null(); }
 
 std::string TuneMemory::read(const std::string& text) {
   json file = parse(text);
@@ -111,7 +115,7 @@ std::vector<double> TuneMemory::rail_rates(const std::string& grid) const {
 
 void TuneMemory::learn(Lesson lesson) {
   std::lock_guard lock(mutex_);
-  std::erase_if(learned_, [&](const Lesson& old) { return is_about_the_same(old, lesson); });
+  std::erase_if(learned_, [&](const Lesson& old) { return replaces(lesson, old); });
   learned_.push_back(std::move(lesson));
 }
 
@@ -127,7 +131,7 @@ std::string TuneMemory::write(const std::string& text) const {
   json& entries = file["machines"][machine_] = json::array();
   for (const Lesson& old : read_)
     if (std::none_of(learned_.begin(), learned_.end(),
-                     [&](const Lesson& lesson) { return is_about_the_same(old, lesson); }))
+                     [&](const Lesson& lesson) { return replaces(lesson, old); }))
       entries.push_back(to_json(old));
   for (const Lesson& lesson : learned_) entries.push_back(to_json(lesson));
   return file.dump(1) + "\n";

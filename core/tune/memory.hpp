@@ -26,10 +26,20 @@ struct Lesson {
   double microseconds = 0;
 };
 
-/// All that a measurement depends on, for the cache: cores of a host, ranks of each host, and where there are
-/// several hosts, what carries bytes between them and over which rails.
-std::string machine_name(std::size_t cores, std::span<const HostIndex> host_of_rank, const std::string& wire,
+/// Processors of a host, as far as a measurement depends on them.
+struct Cpus {
+  std::size_t cores = 0;
+  std::string model;  // "" where the system does not say
+};
+
+/// All that a measurement depends on, for the cache: processors of a host, ranks of each host, and where
+/// there are several hosts, what carries bytes between them and over which rails (and how fast those claim to
+/// be).
+std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_rank, const std::string& wire,
                          std::span<const std::string> rails);
+
+/// Whether that is the text of a cache file of this version.
+bool is_tuning(const std::string& text);
 
 class TuneMemory {
  public:

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/plan/planner.hpp"
 
 namespace ddl {
 namespace {
@@ -44,15 +46,6 @@ Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
   return std::min<Bytes>(bytes, prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
 }
 
-// A cache file may have been written by anybody.
-bool is_sane(const PlanChoice& choice, LaneId rails) {
-  constexpr int kMostWindow = 64;
-  constexpr Bytes kMostSegment = 64 << 20;
-  return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
-         choice.segment <= kMostSegment && !choice.share.empty() && choice.share.size() <= rails &&
-         std::all_of(choice.rail.begin(), choice.rail.end(), [&](LaneId rail) { return rail < rails; });
-}
-
 }  // namespace
 
 Selection::Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings,
@@ -68,13 +61,14 @@ Selection::Selection(Engine& engine, Communicator& communicator, const TuneSetti
     grid_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
   // The same dimensions may be laid differently over the hosts.
   grid_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(communicator.spec().hosts)));
-  rails_known_ = !grid.spans_hosts() || communicator.limits().rails < 2 || settings.deterministic;
-  if (rails_known_) return;
+  LaneId rails = communicator.limits().rails;
+  if (!grid.spans_hosts() || rails < 2 || settings.deterministic) return;
+  std::vector<double> rates = memory.rail_rates(grid_);
+  bool remembered = rates.size() == rails;
+  watch_.emplace(rails, remembered ? RailsAre::known : RailsAre::unknown);
+  if (!remembered) return;
   Machine machine = communicator.limits().machine;
-  machine.rail_rate = memory.rail_rates(grid_);
-  rails_known_ = machine.rail_rate.size() == communicator.limits().rails;
-  if (!rails_known_) return;
-  measured_rates_ = machine.rail_rate;
+  machine.rail_rate = measured_rates_ = rates;
   engine.learn(communicator, machine);
 }
 
@@ -99,29 +93,29 @@ void Selection::prepare(SizeClass& of_class, Bytes bytes) {
   if (measures && recall(of_class, bytes)) return;
   std::vector<Candidate> found = candidates(communicator_.grid(), size_class(bytes), communicator_.limits());
   of_class.settled.plan = &engine_.prepare(communicator_, found[0].choice, bytes);
-  if (measures) measure(of_class, bytes, found);
+  if (!measures) return;
+  if (mode == Mode::pick) return measure(of_class, bytes, found);
+  if (!measured_rates_.empty())
+    memory_.learn({grid_, size_class(bytes), false, found[0].choice, measured_rates_});
 }
 
 // Sets up the tuner with the candidates that are worth a call.
 void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found) {
-  bool picks = settings_.options.mode == Mode::pick;
   std::size_t worth = 1;
-  while (picks && worth < std::min(found.size(), kMostCandidates) &&
+  while (worth < std::min(found.size(), kMostCandidates) &&
          found[worth].predicted.seconds < hopeless(bytes) * found[0].predicted.seconds)
     ++worth;
-  bool measures_rails = can_measure_rails(*of_class.settled.plan);
-  if (!picks && !measures_rails) return;
   of_class.plans.push_back(of_class.settled.plan);
   for (std::size_t i = 1; i < worth; ++i)
     of_class.plans.push_back(&engine_.prepare(communicator_, found[i].choice, bytes));
   of_class.tuner =
-      std::make_unique<Tuner>(TunerPlan{measures_rails ? communicator_.limits().rails : 0,
-                                        static_cast<int>(worth), rounds_for(bytes), picks, noise_of(bytes)});
+      std::make_unique<Tuner>(TunerPlan{static_cast<int>(worth), rounds_for(bytes), true, noise_of(bytes)});
 }
 
-bool Selection::can_measure_rails(const PreparedPlan& prepared) const {
+// Whether calls of that plan tell how fast each rail is.
+bool Selection::shows_rails(const PreparedPlan& prepared) const {
   const std::vector<std::uint32_t>& share = prepared.choice.share;
-  return !rails_known_ && prepared.plan.lanes == communicator_.limits().rails &&
+  return watch_ && prepared.plan.lanes == communicator_.limits().rails &&
          std::find(share.begin(), share.end(), 0u) == share.end() &&
          timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
 }
@@ -138,21 +132,33 @@ PlanChoice Selection::ring_choice(Bytes bytes) const {
 
 bool Selection::recall(SizeClass& of_class, Bytes bytes) {
   std::optional<Lesson> lesson = memory_.find(grid_, size_class(bytes));
-  if (!lesson) return false;
+  // What was measured over rails that are not what they were says nothing.
+  if (!lesson || lesson->rail_rates != measured_rates_) return false;
   if (lesson->original) {
     if (settings_.options.mode != Mode::pick) return false;
     of_class.settled = {nullptr, kFaster};
     return true;
   }
   try {
-    const PlanLimits& limits = communicator_.limits();
-    if (!is_sane(lesson->choice, limits.rails)) return false;
-    if (staging_need(communicator_.grid(), lesson->choice) > limits.staging) return false;
+    if (!is_usable(lesson->choice)) return false;
     of_class.settled.plan = &engine_.prepare(communicator_, lesson->choice, bytes);
   } catch (const std::exception&) {
-    return false;  // of another version of the planner: measure anew
+    return false;  // written by another version of the planner, or by hand: measure anew
   }
   return true;
+}
+
+// A cache file may have been written by anybody. May throw.
+bool Selection::is_usable(const PlanChoice& choice) const {
+  constexpr int kMostWindow = 64;
+  constexpr Bytes kMostSegment = 64 << 20;
+  const PlanLimits& limits = communicator_.limits();
+  check_choice(communicator_.grid(), choice);
+  auto is_there = [&](LaneId rail) { return rail < limits.rails; };
+  return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
+         choice.segment <= kMostSegment && choice.share.size() <= limits.rails &&
+         std::all_of(choice.rail.begin(), choice.rail.end(), is_there) &&
+         staging_need(communicator_.grid(), choice) <= limits.staging;
 }
 
 Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
@@ -160,8 +166,10 @@ Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
 Way Selection::blocking(Call& call) {
   SizeClass& of_class = class_of(call);
   Way way = of_class.settled;
-  way.is_watched = of_class.tuner || settings_.options.dump_iter;
-  if (!of_class.tuner) return way;
+  is_look_ = way.plan && shows_rails(*way.plan) && watch_->looks();
+  way.is_watched = is_look_ || of_class.tuner || settings_.options.dump_iter;
+  if (is_look_) meet(call);
+  if (is_look_ || !of_class.tuner) return way;
   Try attempt = of_class.tuner->next(fingerprint_of(call));
   if (attempt.what != Try::What::best) meet(call);
   auto index = static_cast<std::size_t>(attempt.index);
@@ -174,7 +182,6 @@ Way Selection::blocking(Call& call) {
       way.original = kMeasuring;
       break;
     case Try::What::best:
-    case Try::What::rails:
       break;
   }
   return way;
@@ -182,8 +189,10 @@ Way Selection::blocking(Call& call) {
 
 void Selection::finished(const Call& call, Nanoseconds time, const Operation* operation) {
   SizeClass& of_class = class_of(call);
-  if (of_class.tuner) {
-    of_class.tuner->record(time, operation ? operation->rail_times() : std::span<const Nanoseconds>());
+  if (std::exchange(is_look_, false)) {
+    look_at_rails(of_class, call.bytes(), operation);
+  } else if (of_class.tuner) {
+    of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class, call);
   }
   if (settings_.options.dump_iter) dump(call, time, operation);
@@ -191,19 +200,24 @@ void Selection::finished(const Call& call, Nanoseconds time, const Operation* op
 
 void Selection::agree(SizeClass& of_class, const Call& call) {
   Tuner& tuner = *of_class.tuner;
-  bool had_rails = !tuner.rail_times().empty();
-  reduce(tuner.times(), tuner.reduction());
+  reduce(tuner.times(), Op::max);
   tuner.agreed();
-  if (!had_rails && !tuner.rail_times().empty()) return learn_rails(of_class, call.bytes());
   settle(of_class, call.bytes());
   if (tuner.settled()) of_class.tuner.reset();
 }
 
+void Selection::look_at_rails(const SizeClass& of_class, Bytes bytes, const Operation* operation) {
+  watch_->record(operation->rail_times());
+  if (!watch_->must_agree()) return;
+  reduce(watch_->times(), Op::min);
+  std::vector<std::int64_t> times = watch_->agreed();
+  if (!times.empty()) learn_rails(*of_class.settled.plan, bytes, times);
+}
+
 // When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
 // prepared anew.
-void Selection::learn_rails(const SizeClass& of_class, Bytes bytes) {
+void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<const std::int64_t> times) {
   Machine machine = communicator_.limits().machine;
-  const PreparedPlan& plan = *of_class.settled.plan;
   const Grid& grid = communicator_.grid();
   double hosts = 1;
   for (int d = 0; d < grid.dimensions(); ++d)
@@ -211,7 +225,6 @@ void Selection::learn_rails(const SizeClass& of_class, Bytes bytes) {
   double on_all_rails = 2 * (hosts - 1) / hosts * static_cast<double>(timed_bytes(plan, bytes));
   const std::vector<std::uint32_t>& share = plan.choice.share;
   double parts = std::accumulate(share.begin(), share.end(), 0.0);
-  std::span<const std::int64_t> times = of_class.tuner->rail_times();
   machine.rail_rate.assign(times.size(), 0);
   for (std::size_t lane = 0; lane < share.size(); ++lane) {
     std::size_t rail = plan.choice.rail.empty() ? lane : plan.choice.rail[lane];
@@ -221,7 +234,6 @@ void Selection::learn_rails(const SizeClass& of_class, Bytes bytes) {
   measured_rates_ = machine.rail_rate;
   if (settings_.options.dbg_level > 0 && communicator_.spec().me == 0)
     for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
-  rails_known_ = true;
   engine_.learn(communicator_, machine);
   for (SizeClass& one : classes_) one = {};
 }

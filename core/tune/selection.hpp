@@ -8,11 +8,13 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "core/collective/engine.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "core/tune/dump.hpp"
 #include "core/tune/memory.hpp"
+#include "core/tune/rail_watch.hpp"
 #include "core/tune/tuner.hpp"
 
 namespace ddl {
@@ -59,11 +61,13 @@ class Selection {
   void prepare(SizeClass& of_class, Bytes bytes);
   void measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found);
   bool recall(SizeClass& of_class, Bytes bytes);
+  bool is_usable(const PlanChoice& choice) const;
   PlanChoice ring_choice(Bytes bytes) const;
   void agree(SizeClass& of_class, const Call& call);
   void settle(SizeClass& of_class, Bytes bytes);
-  bool can_measure_rails(const PreparedPlan& prepared) const;
-  void learn_rails(const SizeClass& of_class, Bytes bytes);
+  bool shows_rails(const PreparedPlan& prepared) const;
+  void look_at_rails(const SizeClass& of_class, Bytes bytes, const Operation* operation);
+  void learn_rails(const PreparedPlan& prepared, Bytes bytes, std::span<const std::int64_t> times);
   void meet(Call& call);
   void reduce(std::span<std::int64_t> numbers, Op op);
   void dump(const Call& call, Nanoseconds time, const Operation* operation);
@@ -72,8 +76,9 @@ class Selection {
   Communicator& communicator_;
   const TuneSettings& settings_;
   TuneMemory& memory_;
-  std::string grid_;  // its name in the memory
-  bool rails_known_ = false;
+  std::string grid_;                    // its name in the memory
+  std::optional<RailWatch> watch_;      // where there are rails to compare
+  bool is_look_ = false;                // the call under way belongs to a look of the watch
   std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated
   std::array<SizeClass, 64> classes_;
   Dump dump_;                // of the blocking calls since the last one was printed

@@ -1,7 +1,6 @@
 #include "core/tune/tuner.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace ddl {
@@ -9,20 +8,16 @@ namespace {
 
 // The original may be dear and is rarely better: it is tried on calls that come again and again.
 constexpr std::uint64_t kHabit = 32;
-// So many other calls without the subject, and the last of them becomes it.
-constexpr std::uint64_t kForgotten = 16;
-// Whatever disturbs a rail makes it slower, so the shortest of a few counts.
-constexpr int kRailRounds = 4;
-constexpr double kUnequalRails = 1.3;
+// So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
+// network has dozens of gradients of one size class, which take turns.
+constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
 
 }  // namespace
 
+Tuner::Tuner(TunerPlan plan) : plan_(plan), patience_(kForgotten) { next_phase(); }
+
 void Tuner::next_phase() {
-  if (!started_ && plan_.rails > 1) {
-    phase_ = Phase::rails;
-    tries_.assign(kRailRounds, {Try::What::rails, 0});
-    times_.assign(static_cast<std::size_t>(kRailRounds * plan_.rails), 0);
-  } else if ((!started_ || phase_ == Phase::rails) && plan_.candidates > 1) {
+  if (!started_ && plan_.candidates > 1) {
     phase_ = Phase::candidates;
     std::vector<Try> ways;
     for (int way = 0; way < plan_.candidates; ++way) ways.push_back({Try::What::candidate, way});
@@ -52,7 +47,8 @@ Try Tuner::next(Fingerprint call) {
   trying_ = false;
   if (settled()) return {};
   if (call != subject_) {
-    if (calls_ > 0 && ++strangers_ < kForgotten) return {};
+    if (calls_ > 0 && ++strangers_ < patience_) return {};
+    if (calls_ > 0) patience_ = std::min(2 * patience_, kMostPatience);
     subject_ = call;
     calls_ = 0;
     done_ = 0;
@@ -64,16 +60,11 @@ Try Tuner::next(Fingerprint call) {
   return tries_[done_];
 }
 
-void Tuner::record(Nanoseconds time, std::span<const Nanoseconds> rails) {
+void Tuner::record(Nanoseconds time) {
   if (!std::exchange(trying_, false)) return;
-  if (phase_ == Phase::rails) {
-    for (std::size_t rail = 0, all = static_cast<std::size_t>(plan_.rails); rail < all; ++rail)
-      times_[done_ * all + rail] = rail < rails.size() ? rails[rail] : time;
-  } else {
-    std::size_t per_way = static_cast<std::size_t>(plan_.rounds) + 1, way = done_ / per_way,
-                round = done_ % per_way;
-    if (round > 0) times_[way * static_cast<std::size_t>(plan_.rounds) + round - 1] = time;
-  }
+  std::size_t per_way = static_cast<std::size_t>(plan_.rounds) + 1, way = done_ / per_way,
+              round = done_ % per_way;
+  if (round > 0) times_[way * static_cast<std::size_t>(plan_.rounds) + round - 1] = time;
   ++done_;
 }
 
@@ -84,28 +75,11 @@ std::int64_t Tuner::median_of(int way) const {
   return rounds[static_cast<std::size_t>(plan_.rounds / 2)];
 }
 
-// Rails are taken for equal unless all rounds but one say that they are not: to share unevenly by mistake
-// costs more.
-void Tuner::compare_rails() {
-  auto rails = static_cast<std::size_t>(plan_.rails);
-  rail_times_.assign(rails, std::numeric_limits<std::int64_t>::max());
-  int alike = 0;
-  for (auto round = times_.begin(); round != times_.end(); round += plan_.rails) {
-    auto [fastest, slowest] = std::minmax_element(round, round + plan_.rails);
-    alike += static_cast<double>(*slowest) < kUnequalRails * static_cast<double>(*fastest);
-    for (std::size_t rail = 0; rail < rails; ++rail)
-      rail_times_[rail] = std::min(rail_times_[rail], round[static_cast<std::ptrdiff_t>(rail)]);
-  }
-  if (alike > 1) rail_times_.assign(rails, *std::max_element(rail_times_.begin(), rail_times_.end()));
-}
-
 void Tuner::agreed() {
   auto clearly_better = [this](std::int64_t a, std::int64_t b) {
     return static_cast<double>(a) < (1 - plan_.noise) * static_cast<double>(b);
   };
-  if (phase_ == Phase::rails) {
-    compare_rails();
-  } else if (phase_ == Phase::candidates) {
+  if (phase_ == Phase::candidates) {
     best_time_ = median_of(0);
     for (int way = 1; way < plan_.candidates; ++way)
       if (clearly_better(median_of(way), best_time_)) best_ = way, best_time_ = median_of(way);

@@ -3,27 +3,26 @@
 // times, so every rank tries and decides alike; nothing else may enter.
 //
 // Calls that are compared must be alike. So one call, the subject, is followed; others of the class in
-// between are left alone. The first call after a change of ways does not count.
+// between are left alone, until there were so many that the subject seems forgotten. The first call after a
+// change of ways does not count.
 //
 // What a try takes: from the last arrival to the last departure. So the ranks meet before each try, and the
 // longest of their times counts. The shortest, which needs no meeting because the last to arrive waits for
 // nobody, is no measure: it prefers ways that let one rank go early while the others still work, and who goes
 // early waits in the next call.
 //
-// Life: a first call → the rails, where there are several → our own ways → when the call has proved a habit,
-// the original library → settled. After each of these the ranks agree on the times.
+// Life: a first call → our own ways → when the call has proved a habit, the original library → settled. After
+// each of these the ranks agree on the times.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "core/base/types.hpp"
-#include "core/reduce/types.hpp"
 
 namespace ddl {
 
 struct TunerPlan {
-  int rails = 0;          // whose speed is measured while the likely best way uses them all; 0: none
   int candidates = 1;     // our own ways, the likely best first
   int rounds = 1;         // calls of each that count
   bool original = false;  // the original library is a candidate as well
@@ -32,55 +31,49 @@ struct TunerPlan {
 
 /// How one call is to be made. All but `best` are measured, so the ranks meet first.
 struct Try {
-  enum class What : std::uint8_t { best, rails, candidate, original } what = What::best;
+  enum class What : std::uint8_t { best, candidate, original } what = What::best;
   int index = 0;
 };
 
 class Tuner {
  public:
-  explicit Tuner(TunerPlan plan) : plan_(plan) { next_phase(); }
+  explicit Tuner(TunerPlan plan);
 
   /// How to make the next blocking call of this class.
   Try next(Fingerprint call);
-  /// How long the last call took here, and each rail of it.
-  void record(Nanoseconds time, std::span<const Nanoseconds> rails = {});
-  /// All of a phase are measured: the ranks now reduce times() by reduction(), then each calls agreed().
+  /// How long the last call took here.
+  void record(Nanoseconds time);
+  /// All of a phase are measured: the ranks now reduce times() by maximum, then each calls agreed().
   bool must_agree() const { return !settled() && done_ == tries_.size(); }
   std::span<std::int64_t> times() { return times_; }
-  /// Of a rail the shortest time counts: whatever disturbs it makes it slower.
-  Op reduction() const { return phase_ == Phase::rails ? Op::min : Op::max; }
   void agreed();
 
   bool settled() const { return phase_ == Phase::settled; }
   /// Among our own ways.
   int best() const { return best_; }
   bool original_wins() const { return original_wins_; }
-  /// Nanoseconds per rail, once agreed; all the same for rails that are equal; empty before.
-  const std::vector<std::int64_t>& rail_times() const { return rail_times_; }
   /// Of the winner, once agreed; 0 before.
   std::int64_t best_time() const { return best_time_; }
 
  private:
-  enum class Phase : std::uint8_t { rails, candidates, original, settled };
+  enum class Phase : std::uint8_t { candidates, original, settled };
   void next_phase();
   void begin(const std::vector<Try>& ways);
   bool waits() const;
-  void compare_rails();
   std::int64_t median_of(int way) const;
 
   TunerPlan plan_;
   Phase phase_ = Phase::settled;
   bool started_ = false;
   std::vector<Try> tries_;           // of this phase, in order
-  std::vector<std::int64_t> times_;  // of those that count: [way][round], of rails [round][rail]
+  std::vector<std::int64_t> times_;  // of those that count: [way][round]
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was tries_[done_]
   Fingerprint subject_ = 0;
-  std::uint64_t calls_ = 0, strangers_ = 0;
+  std::uint64_t calls_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;
   bool original_wins_ = false;
-  std::vector<std::int64_t> rail_times_;
 };
 
 }  // namespace ddl

@@ -68,7 +68,7 @@ TEST(TuneMemory, OtherMachinesAreKeptAndNotUsed) {
 TEST(TuneMemory, WhatOneWireTaughtDoesNotServeTheOther) {
   std::vector<HostIndex> hosts = {0, 0, 1};
   std::vector<std::string> rails = {"10.0.0.0/24"};
-  TuneMemory tcp(machine_name(2, hosts, "tcp", rails)), ucx(machine_name(2, hosts, "ucx", rails));
+  TuneMemory tcp(machine_name({2, ""}, hosts, "tcp", rails)), ucx(machine_name({2, ""}, hosts, "ucx", rails));
   tcp.learn(lesson(64));
   EXPECT_EQ(ucx.read(tcp.write("")), "");
   EXPECT_FALSE(ucx.find("2 local x 4 hosts", 64));
@@ -77,8 +77,9 @@ TEST(TuneMemory, WhatOneWireTaughtDoesNotServeTheOther) {
 TEST(TuneMemory, AMachineIsItsCoresRanksAndWhatJoinsThem) {
   std::vector<HostIndex> two = {0, 1, 1}, one = {0, 0, 0};
   std::vector<std::string> rails = {"10.0.0.0/24", "10.1.0.0/24"};
-  EXPECT_EQ(machine_name(2, two, "tcp", rails), "2 cores; 1 2; tcp; 10.0.0.0/24; 10.1.0.0/24");
-  EXPECT_EQ(machine_name(2, one, "tcp", {}), machine_name(2, one, "ucx", {})) << "no wire is used";
+  EXPECT_EQ(machine_name({2, "X"}, two, "tcp", rails), "2 cores of X; 1 2; tcp; 10.0.0.0/24; 10.1.0.0/24");
+  EXPECT_EQ(machine_name({2, ""}, one, "tcp", {}), machine_name({2, ""}, one, "ucx", {}))
+      << "no wire is used";
 }
 
 TEST(TuneMemory, ACorruptOrOldFileIsRefusedWhole) {

@@ -132,6 +132,39 @@ TEST(Selection, WhatIsRememberedIsNotMeasuredAgain) {
   EXPECT_FALSE(memories[0]->has_news());
 }
 
+TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
+  PlanLimits limits{2, Bytes{1} << 20, 0, {}};
+  std::vector<std::unique_ptr<TuneMemory>> memories;
+  Lesson good{"", 512, false, {{Algorithm::direct, Algorithm::ring}, {1, 1}, {0, 1}, {}, 4096, 4}, {}, 1};
+  {
+    VirtualJob named({0, 0, 1, 1});
+    memories = memories_of(named);
+    run(named, {}, memories, 80, 100, limits);
+    std::string text = memories[0]->write("");
+    std::size_t at = text.find("\"grid\": \"") + 9;
+    good.grid = text.substr(at, text.find('"', at) - at);
+  }
+  auto measures_after = [&](const Lesson& lesson) {
+    TuneMemory writer("test");
+    writer.learn(lesson);
+    VirtualJob job({0, 0, 1, 1});
+    memories = memories_of(job);
+    for (auto& memory : memories) EXPECT_EQ(memory->read(writer.write("")), "");
+    run(job, {}, memories, 80, 100, limits);
+    return memories[0]->has_news();
+  };
+  EXPECT_FALSE(measures_after(good));
+  std::vector<Lesson> bad(7, good);
+  bad[0].choice.algorithm = {};
+  bad[1].choice.order = {{1}, {1}};
+  bad[2].choice.rail = {0};
+  bad[3].choice.rail = {0, 7};
+  bad[4].choice.share = {0, 0};
+  bad[5].choice.algorithm = {Algorithm::exchange, Algorithm::ring};
+  bad[6].choice.window = 0;
+  for (const Lesson& lesson : bad) EXPECT_TRUE(measures_after(lesson));
+}
+
 TEST(Selection, DeterministicMeansThatNothingIsMeasured) {
   VirtualJob job({0, 1, 1});
   auto memories = memories_of(job);
