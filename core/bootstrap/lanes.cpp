@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace ddl {
 namespace {
@@ -70,6 +72,13 @@ bool is_missed(const IdleRail& idle, const std::vector<Card>& cards, const std::
          });
 }
 
+// "h1, h3, h4 and 7 more"
+std::string list_of(const std::vector<std::string>& hosts) {
+  std::string text = hosts[0];
+  for (std::size_t h = 1; h < hosts.size() && h < 3; ++h) text += ", " + hosts[h];
+  return hosts.size() > 3 ? text + fmt::format(" and {} more", hosts.size() - 3) : text;
+}
+
 // "rail r1 of h1, h3 and 7 more is not used (down)": one line per interface and reason.
 std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_with;
@@ -78,11 +87,47 @@ std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const s
       if (is_missed(idle, cards, leaders))
         hosts_with[{idle.interface, idle.reason}].push_back(cards[static_cast<std::size_t>(leader)].host);
   std::vector<std::string> notes;
-  for (const auto& [rail, hosts] : hosts_with) {
-    std::string text = hosts[0];
-    for (std::size_t h = 1; h < hosts.size() && h < 3; ++h) text += ", " + hosts[h];
-    if (hosts.size() > 3) text += fmt::format(" and {} more", hosts.size() - 3);
-    notes.push_back(fmt::format("rail {} of {} is not used ({})", rail.first, text, rail.second));
+  for (const auto& [rail, hosts] : hosts_with)
+    notes.push_back(fmt::format("rail {} of {} is not used ({})", rail.first, list_of(hosts), rail.second));
+  return notes;
+}
+
+// Why a host lacks it has been said.
+bool is_idle_in(const Card& card, const RailCard& rail) {
+  return std::any_of(card.idle_rails.begin(), card.idle_rails.end(), [&](const IdleRail& idle) {
+    return idle.subnet == rail.subnet || idle.interface == rail.interface;
+  });
+}
+
+bool has_interface(const Card& card, const std::string& name) {
+  return std::any_of(card.rails.begin(), card.rails.end(),
+                     [&](const RailCard& rail) { return rail.interface == name; });
+}
+
+// Networks of two hosts and more that others are not in; and of rank 0's own where others have such an
+// interface. A network of one host alone is usually meant to be that.
+std::vector<std::string> notes_on_missing(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+  std::map<std::string, const RailCard*> rails;  // by subnet, the first host's
+  std::map<std::string, std::set<Rank>> hosts_in;
+  for (Rank leader : leaders)
+    for (const RailCard& rail : cards[static_cast<std::size_t>(leader)].rails) {
+      rails.try_emplace(rail.subnet, &rail);
+      hosts_in[rail.subnet].insert(leader);
+    }
+  std::vector<std::string> notes;
+  for (const auto& [subnet, rail] : rails) {
+    std::vector<std::string> missing;
+    bool is_expected = hosts_in[subnet].size() > 1;
+    for (Rank leader : leaders) {
+      const Card& card = cards[static_cast<std::size_t>(leader)];
+      if (rail_in(card, subnet) < card.rails.size() || is_idle_in(card, *rail)) continue;
+      is_expected |=
+          rail_in(cards[0], subnet) < cards[0].rails.size() && has_interface(card, rail->interface);
+      missing.push_back(card.host);
+    }
+    if (is_expected && !missing.empty())
+      notes.push_back(
+          fmt::format("network {} is not used ({} has no address in it)", subnet, list_of(missing)));
   }
   return notes;
 }
@@ -96,6 +141,8 @@ std::string find_lanes(const std::vector<Card>& cards, Census& census) {
   if (std::string trouble = trouble_with_rails(cards); !trouble.empty()) return trouble;
   std::vector<Rank> leaders = census.leaders();
   census.notes = notes_on_missed(cards, leaders);
+  if (cards[0].fake_hosts.empty())
+    for (std::string& note : notes_on_missing(cards, leaders)) census.notes.push_back(std::move(note));
   for (const RailCard& rail : cards[0].rails) {
     bool common = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
       return rail_in(card, rail.subnet) < card.rails.size();

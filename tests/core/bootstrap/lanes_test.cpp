@@ -50,6 +50,22 @@ TEST(Lanes, WhatTheUserNamedIsMissedAndSaidOnceForAllHosts) {
                 "rail nosuch0 of h0, h1, h2 and 3 more is not used (there is no such interface)"});
 }
 
+TEST(Lanes, ANetworkThatSomeHostsLackIsNamed) {
+  std::vector<std::string> h2_lacks{"network 10.0.1.0/24 is not used (h2 has no address in it)"};
+  Card first = card_on("h0", {kFirst0, kSecond0}), second = card_on("h1", {kFirst1, kSecond1});
+  Rail third = {"r0", "10.0.0.0/24", "10.0.0.3"};
+  EXPECT_EQ(census_of({first, second, card_on("h2", {third})}).notes, h2_lacks);
+  Rail elsewhere = {"r1", "10.88.1.0/24", "10.88.1.3"};
+  EXPECT_EQ(census_of({first, second, card_on("h2", {third, elsewhere})}).notes, h2_lacks);
+  EXPECT_EQ(census_of({first, card_on("h1", {kFirst1, elsewhere})}).notes,
+            std::vector<std::string>{"network 10.0.1.0/24 is not used (h1 has no address in it)"});
+}
+
+TEST(Lanes, ANetworkOfOneHostAloneIsItsOwnAffair) {
+  Rail own = {"virbr9", "192.168.122.0/24", "192.168.122.1"};
+  EXPECT_TRUE(census_of({card_on("h0", {kFirst0, own}), card_on("h1", {kFirst1})}).notes.empty());
+}
+
 TEST(Lanes, AHostWithoutAnyRailSaysWhy) {
   Card second = card_on("h1", {});
   second.idle_rails = {{"r0", "10.0.0.0/24", "down", false}, {"r1", "", "has no IPv4 address", false}};
