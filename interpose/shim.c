@@ -3,7 +3,8 @@
  *
  * It needs libc alone, has no constructor and does nothing until the first MPI_Init* or the first sign of
  * NCCL: then it loads the sibling that knows the work, hands it the functions the program would have called,
- * and from then on asks it. In a process that uses neither it is never entered.
+ * and from then on asks it. In a process that uses neither it only passes on what is looked up by dlsym
+ * (lookup.c).
  *
  * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork),
  * a library that was loaded with RTLD_LOCAL (ddl_find_next), a child that inherits our environment
@@ -40,12 +41,12 @@ static int first_of_that_name(struct dl_phdr_info* info, size_t size, void* want
 }
 
 ddl_function ddl_find_next(const char* name, const char* library) {
-  void* found = dlsym(RTLD_NEXT, name);
+  void* found = ddl_dlsym(RTLD_NEXT, name);
   if (!found) {
     struct loaded_file file = {library, NULL};
     dl_iterate_phdr(first_of_that_name, &file);
     void* loaded = file.path ? dlopen(file.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    if (loaded) found = dlsym(loaded, name);
+    if (loaded) found = ddl_dlsym(loaded, name);
   }
   return (ddl_function)(uintptr_t)found;
 }
@@ -90,8 +91,8 @@ static void after_fork(void) { front_is_up = 0; }
 
 static int is_open_mpi(void) {
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
-  return library && dlsym(library, "ompi_mpi_comm_world") && dlsym(library, "MPI_Init") &&
-         (dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
+  return library && ddl_dlsym(library, "ompi_mpi_comm_world") && ddl_dlsym(library, "MPI_Init") &&
+         (ddl_dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
 }
 
 /* A process that an MPI process of ours started must not join its parent's job a second time. */
@@ -108,7 +109,7 @@ static void load_front(void) {
   }
   void* library = ddl_load_sibling("libddl_mpi.so");
   if (!library) return;
-  ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)dlsym(library, "ddl_mpi_front");
+  ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)ddl_dlsym(library, "ddl_mpi_front");
 #define DDL_HOOK(name, arguments) next.name = find_next(#name);
 #include "interpose/mpi_hooks.def"
 #undef DDL_HOOK

@@ -12,6 +12,13 @@
  * `library`. NULL: there is none. */
 DDL_SHIM_LOCAL ddl_function ddl_find_next(const char* name, const char* library);
 
+/* The dynamic linker's dlsym: by its own name it is a hook of ours. */
+DDL_SHIM_LOCAL void* ddl_dlsym(void* handle, const char* name);
+
+/* Our hook of this name, where `found` is the very function that it would call; else NULL. May leave an error
+ * in dlerror(). */
+DDL_SHIM_LOCAL void* ddl_nccl_hook_of(const char* name, const void* found);
+
 /* A sibling of the shim, found beside it; NULL after a warning. */
 DDL_SHIM_LOCAL void* ddl_load_sibling(const char* file);
 

@@ -5,13 +5,15 @@
  * nothing to say, the original is called.
  *
  * Hazards, each handled here: libnccl calls some of its own public functions by name, in the program's thread
- * (depth) and in its own (from_original); a forked child (after_fork); a libnccl loaded with RTLD_LOCAL. */
+ * (depth) and in its own (from_original); a forked child (after_fork); a libnccl loaded with RTLD_LOCAL, or
+ * unloaded while we know its functions (learn_original); two of them in one process (ddl_nccl_hook_of). */
 #define _GNU_SOURCE
 #include "interpose/nccl/nccl_api.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "interpose/shim.h"
@@ -38,19 +40,25 @@ static int mapping_of(struct dl_phdr_info* info, size_t size, void* inside) {
   return 1;
 }
 
+/* Where it is, and that it stays there. */
+static void learn_original(void* inside) {
+  Dl_info found;
+  dl_iterate_phdr(mapping_of, inside);
+  if (dladdr(inside, &found)) dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static ddl_function find(ddl_function* slot, const char* name) {
   ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
   if (found) return found;
   found = ddl_find_next(name, "libnccl.so");
-  if (found && !__atomic_load_n(&original_end, __ATOMIC_ACQUIRE))
-    dl_iterate_phdr(mapping_of, (void*)(uintptr_t)found);
+  if (found && !__atomic_load_n(&original_end, __ATOMIC_ACQUIRE)) learn_original((void*)(uintptr_t)found);
   __atomic_store_n(slot, found, __ATOMIC_RELAXED);
   return found;
 }
 
-static int from_original(const void* caller) {
-  return (uintptr_t)caller < __atomic_load_n(&original_end, __ATOMIC_ACQUIRE) &&
-         (uintptr_t)caller >= __atomic_load_n(&original_begin, __ATOMIC_RELAXED);
+static int from_original(const void* address) {
+  return (uintptr_t)address < __atomic_load_n(&original_end, __ATOMIC_ACQUIRE) &&
+         (uintptr_t)address >= __atomic_load_n(&original_begin, __ATOMIC_RELAXED);
 }
 
 static void after_fork(void) { front_is_up = 0; }
@@ -58,7 +66,7 @@ static void after_fork(void) { front_is_up = 0; }
 static void load_front(void) {
   void* library = ddl_load_sibling("libddl_nccl.so");
   ddl_nccl_front_function make =
-      library ? (ddl_nccl_front_function)(uintptr_t)dlsym(library, "ddl_nccl_front") : NULL;
+      library ? (ddl_nccl_front_function)(uintptr_t)ddl_dlsym(library, "ddl_nccl_front") : NULL;
 #define DDL_NCCL_HOOK(result, name, parameters, arguments) find(&next.name, #name);
 #include "interpose/nccl_hooks.def"
 #undef DDL_NCCL_HOOK
@@ -99,3 +107,37 @@ static inline void leave(const int* entered) { depth -= *entered; }
   }
 #include "interpose/nccl_hooks.def"
 #undef DDL_NCCL_HOOK
+
+static const struct hook {
+  const char* name;
+  ddl_function hook, *original;
+} hooks[] = {
+#define DDL_NCCL_HOOK(result, name, parameters, arguments) {#name, (ddl_function)name, &next.name},
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+};
+enum { kHooks = sizeof hooks / sizeof hooks[0] };
+
+/* Whether our hooks call one and the same library. They do not where another preloaded object wraps some of
+ * NCCL's functions: who asks for NCCL's own goes past that, and what would come to us was no whole. */
+static int all_from_original(void) {
+  static int known;
+  if (__atomic_load_n(&known, __ATOMIC_RELAXED)) return 1;
+  for (int i = 0; i < kHooks; ++i) {
+    ddl_function found = find(hooks[i].original, hooks[i].name);
+    if (found && !from_original((const void*)(uintptr_t)found)) return 0;
+  }
+  __atomic_store_n(&known, 1, __ATOMIC_RELAXED);
+  return 1;
+}
+
+void* ddl_nccl_hook_of(const char* name, const void* found) {
+  const char* enable = getenv("DDL_ENABLE");
+  if (enable && strcmp(enable, "0") == 0) return NULL;
+  for (int i = 0; i < kHooks; ++i)
+    if (strcmp(hooks[i].name, name) == 0)
+      return (const void*)(uintptr_t)find(hooks[i].original, name) == found && all_from_original()
+                 ? (void*)(uintptr_t)hooks[i].hook
+                 : NULL;
+  return NULL;
+}

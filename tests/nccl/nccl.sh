@@ -21,6 +21,8 @@ alike() {
   [ -s "$work/plain.out" ] && diff <(results "$work/plain.out") <(results "$work/ours.out") || fail "other results"
   [ -s "$work/ours.err" ] && fail "the preloaded run says something"
 }
+# For programs that load NCCL: without the libcuda beside it.
+with_nccl_alone() { mkdir "$work/nccl"; cp -L "$doubles/libnccl.so.2" "$work/nccl"; export LD_LIBRARY_PATH=$work/nccl; }
 counted() { "$here/tally_check.py" "$work/ours.out" "$report" original || fail "wrong counts"; }
 
 case $case_name in
@@ -39,10 +41,45 @@ case $case_name in
     [ "$(grep -c '^version 21805$' "$work/ours.out")" = 2 ] || fail "another version"
     ;;
   dlopened)
-    # dlsym on libnccl's own handle goes past any preloaded object: the program works, and nothing is counted.
-    export LD_LIBRARY_PATH=$doubles
+    # The program asks dlsym for every function, by libnccl's own handle.
+    with_nccl_alone
     alike "$programs/nccl_client_dlopened" 3 processes
-    [ -e "$report" ] && fail "counted what it cannot have seen"
+    counted
+    alike "$programs/nccl_client_dlopened" 3 all
+    counted
+    ;;
+  dlopened_off)
+    with_nccl_alone; export DDL_ENABLE=0
+    alike "$programs/nccl_client_dlopened" 3 processes
+    [ -e "$report" ] && fail "counted what is not ours to see"
+    ;;
+  lookups)
+    mkdir "$work/copy"; cp -L "$doubles/libnccl.so.2" "$work/copy"
+    plain "$programs/nccl_lookup" unseen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" || fail "without us: exit $?"
+    preloaded "$programs/nccl_lookup" seen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" || fail "exit $?"
+    DDL_ENABLE=0 preloaded "$programs/nccl_lookup" unseen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" ||
+      fail "switched off: exit $?"
+    ;;
+  traced)
+    # Other preloaded libraries that ask for the next in line, before and behind us: everybody has a turn.
+    ours=$shim one=$doubles/libnccl_tracer_one.so other=$doubles/libnccl_tracer_other.so
+    for shim in $one:$ours:$other $one:$other:$ours $ours:$one:$other; do
+      rm -rf "$work/traced"; mkdir "$work/traced"
+      TRACER_FILES=$work/traced alike "$programs/nccl_client" 3 all
+      counted
+      wanted=$(awk '/^tally ncclAllReduce /{print $3}' "$work/ours.out")
+      [ "$(cat "$work/traced/one" "$work/traced/other" | tr '\n' ' ')" = "$wanted $wanted " ] || fail "passed by: $shim"
+    done
+    ;;
+  traced_dlopened)
+    # Who asks libnccl itself goes past others. With some of NCCL's functions only we would do harm, so we let all go.
+    with_nccl_alone
+    ours=$shim tracer=$doubles/libnccl_tracer_one.so
+    shim=$tracer:$ours alike "$programs/nccl_client_dlopened" 3 all
+    counted
+    rm "$report"
+    shim=$ours:$tracer alike "$programs/nccl_client_dlopened" 3 all
+    [ -e "$report" ] && fail "counted some of the functions"
     ;;
   local_plugin)
     alike "$programs/nccl_plugin_host" "$doubles/libnccl_client_plugin.so" 2 threads

@@ -29,6 +29,13 @@ case $case_name in
   init_all) client 3 all cases; counted ;;
   group) client 3 group cases; counted ;;
   without_nccl) orphan 3 processes cases; counted ;;
+  dlopened)
+    export LD_LIBRARY_PATH=$doubles
+    for how in processes threads; do
+      ours "$programs/nccl_native_dlopened" 3 $how cases || fail "$how: exit $?"
+      counted
+    done
+    ;;
   refused_without_us)
     shim="" ours "$programs/nccl_native_client" 2 all cases && fail "the plain run works"
     grep -q "Duplicate GPU detected" "$work/ours.err" || fail "another reason"

@@ -1,0 +1,72 @@
+/* lookup seen|unseen LIBNCCL COPY: what dlsym says of NCCL's functions, and of others, in a process that
+ * loads two NCCLs. `seen`: those of the first are the shim's. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/front.h"
+#include "interpose/nccl/nccl_api.h"
+
+static int wrong;
+
+static void check(int right, const char* what, const char* name) {
+  if (right) return;
+  wrong = 1;
+  fprintf(stderr, "lookup: wrong: %s: %s\n", what, name);
+}
+
+static int is_in(const void* address, const char* file) {
+  Dl_info info;
+  return address && dladdr(address, &info) && strstr(info.dli_fname, file);
+}
+
+static const char* const names[] = {
+#define DDL_NCCL_HOOK(result, name, parameters, arguments) #name,
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+};
+
+static void* load(const char* path) {
+  void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  if (!library) fprintf(stderr, "lookup: %s\n", dlerror());
+  return library;
+}
+
+/* The test double has not all of NCCL's functions. */
+static void all_of(void* library, const char* wanted) {
+  int n = 0;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    void* found = dlsym(library, names[i]);
+    const char* error = dlerror();
+    check(!found == (error != NULL), error ? error : "no error", names[i]);
+    check(!found || is_in(found, wanted), wanted, names[i]);
+    n += found != NULL;
+  }
+  check(n > 30, "only few functions", wanted);
+}
+
+static void others_of(void* library) {
+  check(!dlsym(library, "ncclOfTomorrow"), "found what there is not", "ncclOfTomorrow");
+  const char* error = dlerror();
+  check(error && strstr(error, "ncclOfTomorrow"), "no error", error ? error : "");
+  check(is_in(dlsym(RTLD_DEFAULT, "getpid"), "libc.so"), "not libc's", "getpid");
+  check(is_in(dlsym(RTLD_NEXT, "getpid"), "libc.so"), "not libc's", "getpid");
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  int seen = strcmp(argv[1], "seen") == 0;
+  void *first = load(argv[2]), *second = load(argv[3]);
+  if (!first || !second) return 2;
+  all_of(second, argv[3]);
+  all_of(first, seen ? "libddl_shim.so" : argv[2]);
+  all_of(second, argv[3]);
+  others_of(first);
+  /* The program stands before the shim, which stands before all that is loaded later: the next of this
+   * program's is the shim's, unless somebody else is taken for who asks. */
+  if (seen)
+    check(is_in(dlsym(RTLD_NEXT, "ncclAllReduce"), "libddl_shim.so"), "not the next", "ncclAllReduce");
+  return wrong;
+}
