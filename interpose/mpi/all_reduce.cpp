@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
 #include "interpose/mpi/device_buffers.hpp"
@@ -41,6 +42,50 @@ int on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_
   int result = original(from.get(), to.get());
   if (result == MPI_SUCCESS && !to.write_back()) return report_device_failure("MPI_Allreduce", comm);
   return result;
+}
+
+// The original's nonblocking call on copies in host memory, which come back to the device when it is done.
+class StagedOriginal : public PendingWork {
+ public:
+  StagedOriginal(const void* in, void* out, int count, MPI_Datatype type)
+      : from_(const_cast<void*>(in), count, type), to_(out, count, type) {}
+  bool fetch() { return from_.fetch() && to_.fetch(); }
+  const void* in() const { return from_.get(); }
+  void* out() const { return to_.get(); }
+  MPI_Request* request() { return &request_; }
+
+  // Moves the library, and comes back here in doing so: on_progress() knows.
+  bool is_done() override {
+    int done = 0;
+    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+    return done || error_ != MPI_SUCCESS;
+  }
+  int finish() override {
+    if (error_ != MPI_SUCCESS || to_.write_back()) return error_;
+    log_error("MPI_Iallreduce cannot copy its result to the device");
+    return MPI_ERR_OTHER;
+  }
+
+ private:
+  HostBuffer from_, to_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int error_ = MPI_SUCCESS;
+};
+
+int iallreduce_on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm, MPI_Request* request) {
+  if (!can_make_requests()) {
+    log_error(Error::sentence("MPI_Iallreduce has a buffer in device memory",
+                              "this MPI library cannot read it, and does not tell us when a copy is done",
+                              "use MPI_Allreduce, or an MPI library that was built with CUDA"));
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+  }
+  auto staged = std::make_unique<StagedOriginal>(in, out, count, type);
+  if (!staged->fetch()) return report_device_failure("MPI_Iallreduce", comm);
+  int result =
+      DDL_NEXT(MPI_Iallreduce)(staged->in(), staged->out(), count, type, op, comm, staged->request());
+  return result == MPI_SUCCESS ? make_request(std::move(staged), request) : result;
 }
 
 // The MPI library's own reduce-scatter and all-gather: IBM's mode m.
@@ -107,7 +152,10 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request) {
-  auto original = [&] { return DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request); };
+  auto original = [&] {
+    return needs_host_copy(in, out) ? iallreduce_on_host_memory(in, out, count, type, op, comm, request)
+                                    : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
+  };
   Route route = route_all_reduce(in, out, count, type, op, comm);
   route.call.collective = "MPI_Iallreduce";
   if (!route.reason && !state().api->nonblocking(state().job))

@@ -96,9 +96,20 @@ int report_device_failure(const char* collective, MPI_Comm comm);
 int bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
 
 // requests.cpp
+/// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.
+class PendingWork {
+ public:
+  virtual ~PendingWork() = default;
+  virtual bool is_done() = 0;
+  /// Once, when it is done; an MPI error code.
+  virtual int finish() = 0;
+};
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
 /// progress hook.
 int make_request(ddl_work* work, CommState* comm, MPI_Request* request);
+int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
+/// Whether this MPI library lets us into its Wait and Test: without, no request of ours is ever done.
+inline bool can_make_requests() { return state().opal_progress_register && state().opal_progress_unregister; }
 /// Stops completing requests; all are done when MPI_Finalize may be called.
 void close_requests();
 /// Moves the original library while one of its calls waits in the engine.

@@ -13,10 +13,28 @@
 namespace ddl::mpi {
 namespace {
 
+class EngineWork : public PendingWork {
+ public:
+  EngineWork(ddl_work* work, CommState* comm) : work_(work), comm_(comm) {
+    comm->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  bool is_done() override { return state().api->test(work_); }
+  int finish() override {
+    State& s = state();
+    bool fine = s.api->finish(work_);
+    if (!fine) log_error(std::string(s.api->failure(s.job)));
+    release(comm_);
+    return fine ? MPI_SUCCESS : MPI_ERR_OTHER;
+  }
+
+ private:
+  ddl_work* work_;
+  CommState* comm_;
+};
+
 struct Pending {
-  ddl_work* work;
-  CommState* comm;
-  MPI_Request request;
+  std::unique_ptr<PendingWork> work;
+  MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
 };
 
@@ -46,7 +64,7 @@ int on_cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be canc
 std::vector<Pending*> take_finished() {
   std::unique_lock lock(pending_mutex, std::try_to_lock);
   if (!lock.owns_lock()) return {};
-  auto unfinished = [](Pending* call) { return !state().api->test(call->work); };
+  auto unfinished = [](Pending* call) { return !call->work->is_done(); };
   auto finished = std::stable_partition(pending.begin(), pending.end(), unfinished);
   std::vector<Pending*> done(finished, pending.end());
   pending.erase(finished, pending.end());
@@ -57,14 +75,9 @@ std::vector<Pending*> take_finished() {
 int on_progress() {
   if (inside || pending_count.load(std::memory_order_relaxed) == 0) return 0;
   inside = true;
-  State& s = state();
   std::vector<Pending*> done = take_finished();
   for (Pending* call : done) {
-    if (!s.api->finish(call->work)) {
-      call->error = MPI_ERR_OTHER;
-      log_error(std::string(s.api->failure(s.job)));
-    }
-    release(call->comm);
+    call->error = call->work->finish();
     PMPI_Grequest_complete(call->request);
   }
   inside = false;
@@ -74,8 +87,11 @@ int on_progress() {
 }  // namespace
 
 int make_request(ddl_work* work, CommState* comm, MPI_Request* request) {
-  auto* call = new Pending{work, comm, MPI_REQUEST_NULL};
-  comm->users.fetch_add(1, std::memory_order_relaxed);
+  return make_request(std::make_unique<EngineWork>(work, comm), request);
+}
+
+int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
+  auto* call = new Pending{std::move(work)};
   int result = PMPI_Grequest_start(on_query, on_free, on_cancel, call, &call->request);
   *request = call->request;
   std::lock_guard lock(pending_mutex);

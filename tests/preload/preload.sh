@@ -89,10 +89,16 @@ W
     ;;
   device_pointers)
     preloaded 3 -x LD_LIBRARY_PATH="$programs/../lib" "$programs/preload_device_client" || fail "exit $?"
-    [ "$(engine_calls)" = 9 ] || fail "engine calls: $(engine_calls)"
+    [ "$(engine_calls)" = 15 ] || fail "engine calls: $(engine_calls)"
     preloaded 3 -x LD_LIBRARY_PATH="$programs/../lib" "$programs/preload_device_client" often || fail "exit $?"
     grep -q 'measured against the engine' "$work/report.json" || fail "MPI was not tried"
     grep -q '"MPI_Bcast"' "$work/report.json" || fail "no broadcast is counted"
+    ;;
+  device_pointers_refused)
+    job 2 -x LD_PRELOAD="$programs/../lib/libpreload_hide_progress.so:$shim" -x LD_LIBRARY_PATH="$programs/../lib" \
+      "$programs/preload_device_client" refused || fail "exit $?"
+    [ "$(grep -c '^ddl: error: .*MPI_Iallreduce has a buffer in device memory' "$work/log")" = 2 ] &&
+      [ "$(grep -c '^ddl: error' "$work/log")" = 2 ] || fail "not one clear line of each rank"
     ;;
   *) fail "no such case" ;;
 esac
