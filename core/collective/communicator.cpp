@@ -169,6 +169,7 @@ void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
 }
 
 bool Communicator::advance() {
+  if (warning_) warn_receiver();
   bool moved = false;
   while (!queue_.empty()) {
     bool step = advance_batch();
@@ -225,7 +226,12 @@ Operation* Communicator::addressee(const Header& header) const {
 
 std::string Communicator::take(const Header& header, const View& view) {
   if (Operation* operation = addressee(header)) {
-    if (operation->fingerprint() != header.fingerprint) return refuse(header, view, *operation);
+    if (operation->fingerprint() != header.fingerprint) {
+      std::string wrong = refuse(header, view, *operation);
+      if (operation->call().kind != Kind::send) return wrong;
+      if (!warning_) warning_ = warning_of(*operation, std::move(wrong));
+      return {};
+    }
     switch (operation->take(header, view)) {
       case Operation::Taken::yes:
         return {};

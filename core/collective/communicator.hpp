@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -127,6 +128,16 @@ class Communicator : public Outlet {
   void stage_in_turn(Outgoing& message) const;
   void take_early();
   std::string refuse(const Header& header, View view, const Operation& operation) const;
+  // A sender alone finds out that its receiver makes another call: by the token that comes before the data.
+  struct Warning {
+    Outgoing message;  // shows the receiver what call this is
+    Fabric fabric;
+    std::string problem;  // of this rank, once the message is out
+    bool sent = false;
+    std::uint32_t unfinished = 0;
+  };
+  Warning warning_of(const Operation& operation, std::string problem) const;
+  void warn_receiver();
 
   CommunicatorSpec spec_;
   Fabrics fabrics_;
@@ -148,6 +159,7 @@ class Communicator : public Outlet {
   std::vector<Early> early_, scratch_;
   Outgoing claimed_{};  // of claim(), for post()
   std::string problem_;
+  std::optional<Warning> warning_;
   Seq next_seq_ = 0;
   bool times_dimensions_ = false;
 };

@@ -65,6 +65,24 @@ bool Communicator::send(const Sending& sending, std::span<const std::byte> paylo
   return fabrics_.local->send(message);
 }
 
+Communicator::Warning Communicator::warning_of(const Operation& operation, std::string problem) const {
+  const PreparedPlan& prepared = operation.prepared();
+  const Step& step = prepared.plan.steps.back();  // of a send: the data
+  Header header{spec_.id, step.tag, operation.seq(), 0, operation.fingerprint(), spec_.me, 0, 0};
+  return {addressed(header, step, prepared), step.fabric, std::move(problem)};
+}
+
+// Nothing more is sent from here once this rank has its problem.
+void Communicator::warn_receiver() {
+  bool wire = warning_->fabric == Fabric::wire;
+  if (!warning_->sent) {
+    warning_->message.unfinished = &warning_->unfinished;
+    warning_->sent = wire ? fabrics_.wire->send(warning_->message) : fabrics_.local->send(warning_->message);
+    if (warning_->sent && wire) fabrics_.wire->flush(warning_->unfinished);
+  }
+  if (warning_->sent && warning_->unfinished == 0) problem_ = std::move(warning_->problem);
+}
+
 std::byte* Communicator::claim(const Sending& sending, Bytes bytes) {
   claimed_ = addressed(sending.header, sending.step, current_->prepared());
   if (!choose_block(claimed_, sending)) return nullptr;

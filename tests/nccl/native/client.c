@@ -98,6 +98,7 @@ void one_rank(int rank) {
   if (!comm) return;
   struct here here = here_of(comm);
   if (is("mismatch")) return mismatch(&here);
+  if (is("mismatch_of_a_message")) return mismatch_of_a_message(&here);
   if (is("mismatch_of_the_last_chunk")) return mismatch_of_the_last_chunk(&here);
   if (is("same_stream")) {
     if (rank == 0) board->stream = here.stream;

@@ -32,6 +32,7 @@ void aborted(struct here* here);
 /* The other rank ends, or calls something else. */
 void dead_peer(struct here* here);
 void mismatch(struct here* here);
+void mismatch_of_a_message(struct here* here);
 void mismatch_of_the_last_chunk(struct here* here);
 void same_stream(struct here* here, stream_t stream, atomic_int* refused);
 

@@ -50,6 +50,10 @@ case $case_name in
   mismatch)
     client 2 processes mismatch; says_of_each 2 'do not make the same call'
     client 2 processes mismatch_of_the_last_chunk; says_of_each 2 'do not make the same call'
+    for hosts in 2 1,1; do
+      DDL_FAKE_HOSTS=$hosts DDL_WIRE=tcp client 2 processes mismatch_of_a_message
+      says_of_each 2 'do not make the same call'
+    done
     ;;
   same_stream)
     client 3 threads same_stream

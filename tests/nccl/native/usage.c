@@ -156,6 +156,16 @@ static void mismatched(struct here* here, size_t of_rank_0, size_t of_others) {
   await_failure(here);
 }
 
+void mismatch_of_a_message(struct here* here) {
+  size_t n = here->rank == 0 ? 3000000 : 3000001;
+  device_pointer a = some_floats(n);
+  if (here->rank == 0)
+    expect("ncclSend", ncclSend((void*)a, n, ncclFloat32, 1, here->comm, here->stream), ncclSuccess);
+  else
+    expect("ncclRecv", ncclRecv((void*)a, n, ncclFloat32, 0, here->comm, here->stream), ncclSuccess);
+  await_failure(here);
+}
+
 void mismatch(struct here* here) { mismatched(here, 1000, 1001); }
 
 /* All chunks that both have are alike. */
