@@ -121,8 +121,15 @@ std::string stage_lines(const Grid& grid, const Prediction& predicted) {
   return text;
 }
 
-std::string explain_size(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
-  std::vector<Candidate> all = candidates(grid, size_class(bytes), limits);
+// What the mode chooses, and what it chose that over.
+std::vector<Candidate> choices(Mode mode, const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  if (mode != Mode::ring && mode != Mode::nccl) return candidates(grid, size_class(bytes), limits);
+  PlanChoice choice = ring_choice(grid, bytes, limits);
+  return {{choice, predict(grid, choice, size_class(bytes), limits.machine)}};
+}
+
+std::string explain_size(Mode mode, const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  std::vector<Candidate> all = choices(mode, grid, bytes, limits);
   const Candidate& chosen = all[0];
   auto segments = static_cast<std::uint64_t>(chosen.predicted.segments);
   std::string text = fmt::format("{:>8}  {}: {}{}\n", size_text(bytes), describe(grid, chosen.choice),
@@ -196,7 +203,8 @@ void check_ddl_options(const Options& options, const Allocation& allocation, con
 std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
                     std::uint64_t cores, const std::vector<Nic>& nics) {
   std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
-  Grid grid = grid_of(ddl_options_of_ranks(options, allocation, world, hosts), hosts);
+  DdlOptions asked = ddl_options_of_ranks(options, allocation, world, hosts);
+  Grid grid = grid_of(asked, hosts);
   Env env = variables_of_ranks(options, world);
   std::vector<Nic> rails = rails_like_here(env, nics);
   PlanLimits limits = limits_of(env, grid, rails);
@@ -205,10 +213,13 @@ std::string explain(const Options& options, const Allocation& allocation, const 
     extents += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
   std::string text = fmt::format("ranks     {} from {}, as {}{}\n", hosts.size(), name_of(allocation.source),
                                  extents, grid.is_regular() ? "" : " at most (groups are unequal)");
-  text += assumptions(grid, limits, rails);
   if (grid.ranks() == 1) return text + "one rank has nothing to reduce\n";
+  if (!env.enable) return text + "DDL_ENABLE=0: everything is left to the original library\n";
+  if (asked.mode == Mode::scatter)
+    return text + "mode m: the original library's own reduce-scatter and all-gather\n";
+  text += assumptions(grid, limits, rails);
   text += "\n";
-  for (Bytes bytes : kSizes) text += explain_size(grid, bytes, limits) + "\n";
+  for (Bytes bytes : kSizes) text += explain_size(asked.mode, grid, bytes, limits) + "\n";
   return text;
 }
 

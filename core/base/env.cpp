@@ -105,6 +105,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+void check_range(std::string_view name, Bytes value, Bytes least, Bytes most, std::string_view allowed) {
+  if (value >= least && value <= most) return;
+  throw UsageError(fmt::format("{}={} is out of range", name, value), "the engine could not work with it",
+                   fmt::format("allowed: {}", allowed));
+}
+
+std::string_view allowed_for(std::string_view name) {
+  auto table = env_table();
+  return std::find_if(table.begin(), table.end(), [&](const EnvRow& row) { return row.name == name; })
+      ->allowed;
+}
+
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const EnvRow& row : env_table()) names.emplace_back(row.name);
@@ -158,6 +170,9 @@ Env parse_env(const std::vector<std::string>& entries) {
           fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
                       nearest(name, known_names())));
   }
+  check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30, allowed_for("DDL_STAGING_BYTES"));
+  if (env.segment_bytes != 0)
+    check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20, allowed_for("DDL_SEGMENT_BYTES"));
   return env;
 }
 
@@ -249,7 +264,12 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::vector<std::string> wanted_rails(const Env& env) {
-  return env.rails.empty() ? std::vector<std::string>() : split(env.rails, ',');
+  std::vector<std::string> rails;
+  for (const std::string& word : split(env.rails, ',')) {
+    std::size_t begin = word.find_first_not_of(' '), end = word.find_last_not_of(' ');
+    if (begin != std::string::npos) rails.push_back(word.substr(begin, end + 1 - begin));
+  }
+  return rails;
 }
 
 }  // namespace ddl

@@ -221,4 +221,13 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
   return candidates(grid, size_class(bytes), limits)[0].choice;
 }
 
+PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+  PlanChoice choice = choose(grid, bytes, limits);
+  std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);
+  choice.order.clear();
+  if (Bytes need = staging_need(grid, choice); need > limits.staging)
+    choice.segment = std::max(kLeastSegment, choice.segment * limits.staging / need / 2 / 64 * 64);
+  return choice;
+}
+
 }  // namespace ddl

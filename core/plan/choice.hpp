@@ -83,6 +83,9 @@ std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimit
 /// The first candidate for the size class.
 PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 
+/// The first candidate's segment and lanes, but a ring in every dimension; the segment cut to staging.
+PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits);
+
 /// Staging that the plan of any rank takes at most: a block for each of its sends within the host.
 Bytes staging_need(const Grid& grid, const PlanChoice& choice);
 /// Staging that a communicator of this grid can use, and needs at the very least.

@@ -86,7 +86,8 @@ void Selection::prepare(SizeClass& of_class, Bytes bytes) {
     return;
   }
   if (mode == Mode::ring || mode == Mode::nccl) {
-    of_class.settled.plan = &engine_.prepare(communicator_, ring_choice(bytes), bytes);
+    of_class.settled.plan = &engine_.prepare(
+        communicator_, ring_choice(communicator_.grid(), bytes, communicator_.limits()), bytes);
     return;
   }
   bool measures = !settings_.deterministic && communicator_.size() > 1;
@@ -118,16 +119,6 @@ bool Selection::shows_rails(const PreparedPlan& prepared) const {
   return watch_ && prepared.plan.lanes == communicator_.limits().rails &&
          std::find(share.begin(), share.end(), 0u) == share.end() &&
          timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
-}
-
-PlanChoice Selection::ring_choice(Bytes bytes) const {
-  const Grid& grid = communicator_.grid();
-  PlanChoice choice = choose(grid, bytes, communicator_.limits());
-  std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);
-  choice.order.clear();
-  if (Bytes need = staging_need(grid, choice), room = communicator_.limits().staging; need > room)
-    choice.segment = std::max(kLeastSegment, choice.segment * room / need / 2 / 64 * 64);
-  return choice;
 }
 
 bool Selection::recall(SizeClass& of_class, Bytes bytes) {

@@ -62,7 +62,6 @@ class Selection {
   void measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found);
   bool recall(SizeClass& of_class, Bytes bytes);
   bool is_usable(const PlanChoice& choice) const;
-  PlanChoice ring_choice(Bytes bytes) const;
   void agree(SizeClass& of_class, const Call& call);
   void settle(SizeClass& of_class, Bytes bytes);
   bool shows_rails(const PreparedPlan& prepared) const;

@@ -38,6 +38,18 @@ TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {
   }
 }
 
+TEST(Env, SizesThatCannotWorkAreRefused) {
+  for (const char* entry : {"DDL_STAGING_BYTES=1", "DDL_STAGING_BYTES=2g", "DDL_SEGMENT_BYTES=1",
+                            "DDL_SEGMENT_BYTES=100m", "DDL_SEGMENT_BYTES=4g"})
+    EXPECT_THROW(parse_env({entry}), UsageError) << entry;
+  EXPECT_EQ(parse_env({"DDL_SEGMENT_BYTES=0", "DDL_STAGING_BYTES=1g"}).staging_bytes, Bytes{1} << 30);
+}
+
+TEST(Env, RailsMayBeWrittenWithBlanks) {
+  EXPECT_EQ(wanted_rails(parse_env({"DDL_RAILS=r0, r1,,"})), (std::vector<std::string>{"r0", "r1"}));
+  EXPECT_TRUE(wanted_rails(parse_env({"DDL_RAILS="})).empty());
+}
+
 TEST(Env, AnUnknownNameWarnsWithTheNearest) {
   Env env = parse_env({"DDL_STAGGING_BYTES=1m", "PATH=/bin"});
   ASSERT_EQ(env.warnings.size(), 1u);

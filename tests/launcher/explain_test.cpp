@@ -113,6 +113,17 @@ TEST(Explain, DimensionsMayComeFromTheVariableAndFromIbmsOptions) {
   EXPECT_NE(racks.find("2 local x 2 hosts x 2 hosts"), std::string::npos) << racks;
 }
 
+TEST(Explain, TheModeCounts) {
+  auto text = [](const char* mode) { return Case({"--explain", "-H", "a:3,b:3", "-m", mode}).text(); };
+  EXPECT_NE(text("r").find("  4 KiB  3 local ring x 2 hosts ring"), std::string::npos) << text("r");
+  EXPECT_EQ(text("n").find("direct"), std::string::npos) << text("n");
+  EXPECT_NE(text("m").find("the original library's own"), std::string::npos) << text("m");
+  std::string dump = Case({"--explain", "-H", "a:3,b:3", "-x", "DDL_OPTIONS=-dump_iter 5"}).text();
+  EXPECT_NE(dump.find("6 hosts ring"), std::string::npos) << "IBM's flat ring\n" << dump;
+  std::string off = Case({"--explain", "-H", "a:3,b:3", "-x", "DDL_ENABLE=0"}).text();
+  EXPECT_NE(off.find("left to the original library"), std::string::npos) << off;
+}
+
 TEST(Explain, OneRankHasNothingToReduce) {
   EXPECT_NE(Case({"--explain", "-np", "1"}).text().find("nothing to reduce"), std::string::npos);
 }
