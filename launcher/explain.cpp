@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "core/base/env.hpp"
@@ -193,6 +194,22 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
   }
   std::vector<int> fake = variables_of_ranks(options, world).fake_hosts;
   return here && !fake.empty() ? fake_hosts(fake, hosts.size()) : hosts;
+}
+
+Options with_ranks_of_hosts(Options options, const Allocation& allocation, const Surroundings& world,
+                            std::uint64_t cores) {
+  if ((!options.racks && !options.aisles) || options.accelerators || options.mode.size() > 1) return options;
+  std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
+  std::map<HostIndex, std::uint64_t> ranks_on;
+  for (HostIndex host : hosts) ++ranks_on[host];
+  for (const auto& [host, ranks] : ranks_on)
+    if (ranks != ranks_on.begin()->second || ranks_on.size() != allocation.hosts.size())
+      throw UsageError(fmt::format("-racks and -aisles do not fit {} ranks on {} hosts", hosts.size(),
+                                   allocation.hosts.size()),
+                       "they are dimensions of a grid, which needs as many ranks on each host",
+                       "start as many on each host, or leave -racks and -aisles out");
+  if (!ranks_on.empty()) options.expected_per_host = ranks_on.begin()->second;
+  return options;
 }
 
 void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,

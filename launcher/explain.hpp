@@ -18,6 +18,11 @@ namespace ddl {
 std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
                                       const Surroundings& world, std::uint64_t cores);
 
+/// Notes how many ranks each host has where -racks or -aisles make that a dimension and --accelerators does
+/// not say it. UsageError when the hosts differ.
+Options with_ranks_of_hosts(Options options, const Allocation& allocation, const Surroundings& world,
+                            std::uint64_t cores);
+
 /// UsageError when DDL_OPTIONS, as the ranks will see it, is not understood or its dimensions do not fit
 /// them.
 void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,

@@ -41,7 +41,8 @@ The engine
   -ddlarg, -ddloption STR  more words for DDL_OPTIONS (repeatable)
   -no_ddloptions           leave DDL_OPTIONS alone
   -nodes N, -racks N, -aisles N
-                           hosts in a rack, racks in an aisle, aisles: their product is the number of hosts
+                           hosts in a rack, racks in an aisle, aisles: their product is the number of hosts;
+                           racks and aisles become dimensions of their own, as in -m p:4x2x2
 
 About ddlrun
   --help  --version        this page; the version

@@ -203,16 +203,18 @@ bool user_chose_binding(const Options& options, const Surroundings& world) {
 
 std::string ddl_options_value(const Options& options, const Allocation& allocation,
                               const std::string& existing) {
-  if (options.no_ddl_options || (options.mode.empty() && options.ddl_args.empty())) return {};
+  bool has_levels = options.racks || options.aisles;
+  if (options.no_ddl_options || (options.mode.empty() && options.ddl_args.empty() && !has_levels)) return {};
   Words words = whitespace_words(existing);
-  if (!options.mode.empty()) {
+  if (!options.mode.empty() || has_levels) {
     if (auto old = std::find(words.begin(), words.end(), "-mode"); old != words.end())
       words.erase(old, old + std::min<std::ptrdiff_t>(2, words.end() - old));
-    std::string mode = options.mode;
+    std::string mode = options.mode.empty() ? "p" : options.mode;
     // IBM's dimensions: accelerators in a host x hosts in a rack x racks x aisles
-    if (mode.size() == 1 && options.accelerators) {
+    std::uint64_t in_a_host = options.accelerators.value_or(options.expected_per_host);
+    if (mode.size() == 1 && in_a_host > 0) {
       std::uint64_t racks = options.racks.value_or(1), aisles = options.aisles.value_or(1);
-      mode += fmt::format(":{}x{}x{}x{}", *options.accelerators,
+      mode += fmt::format(":{}x{}x{}x{}", in_a_host,
                           options.nodes.value_or(allocation.hosts.size() / (racks * aisles)), racks, aisles);
     }
     append(words, {"-mode", mode});

@@ -126,8 +126,10 @@ int run(const Words& args) {
   check_variables(options, world);
   options = with_rank_per_accelerator(std::move(options), world);
   Allocation allocation = resolve_allocation(options, world);
+  const std::uint64_t cores = std::thread::hardware_concurrency();
+  options = with_ranks_of_hosts(std::move(options), allocation, world, cores);
   if (options.explain) {
-    print_out(explain(options, allocation, world, std::thread::hardware_concurrency(), list_nics()));
+    print_out(explain(options, allocation, world, cores, list_nics()));
     return 0;
   }
   MpirunInfo mpirun = find_mpirun();
@@ -136,7 +138,7 @@ int run(const Words& args) {
   Installation installation = this_installation();
   JobInputs in{options, allocation, mpirun, installation, world};
   if (options.has_program()) {
-    check_ddl_options(options, allocation, world, std::thread::hardware_concurrency());
+    check_ddl_options(options, allocation, world, cores);
     check_programs(in);
     warn_of_nccl_inside(in);
   }

@@ -40,7 +40,8 @@ struct Options {
   Words ddl_args;                // added to DDL_OPTIONS
   bool no_ddl_options = false;
   std::optional<std::uint64_t> aisles, racks, nodes, accelerators;
-  std::uint64_t ranks_per_host = 0;  // from --accelerators, where nothing else counts the ranks
+  std::uint64_t ranks_per_host = 0;     // from --accelerators, where nothing else counts the ranks
+  std::uint64_t expected_per_host = 0;  // for -racks and -aisles without --accelerators
   bool tcp = false, verbose = false, skip_checks = false, dry_run = false, compare = false;
   bool topology = false, explain = false;
   std::string topology_file;  // "" text on the terminal
