@@ -20,7 +20,8 @@
 
 static ddl_nccl_table next;
 static ddl_nccl_table front;
-static int front_is_up; /* in this very process, not in forked children */
+static int front_is_up;    /* in this very process, not in forked children */
+static int front_is_alone; /* it was loaded where there was no NCCL, and takes it that there is none */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static pthread_once_t front_once = PTHREAD_ONCE_INIT;
 static uintptr_t original_begin, original_end; /* where libnccl is mapped */
@@ -71,6 +72,7 @@ static void load_front(void) {
 #include "interpose/nccl_hooks.def"
 #undef DDL_NCCL_HOOK
   if (!make || !make(DDL_FRONT_VERSION, &next, &front)) return;
+  front_is_alone = !next.ncclCommInitRank;
   pthread_atfork(NULL, NULL, after_fork);
   __atomic_store_n(&front_is_up, 1, __ATOMIC_RELEASE);
 }
@@ -134,6 +136,7 @@ static int all_from_original(void) {
 void* ddl_nccl_hook_of(const char* name, const void* found) {
   const char* enable = getenv("DDL_ENABLE");
   if (enable && strcmp(enable, "0") == 0) return NULL;
+  if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && front_is_alone) return NULL;
   for (int i = 0; i < kHooks; ++i)
     if (strcmp(hooks[i].name, name) == 0)
       return (const void*)(uintptr_t)find(hooks[i].original, name) == found && all_from_original()

@@ -1,5 +1,6 @@
-/* lookup seen|unseen LIBNCCL COPY: what dlsym says of NCCL's functions, and of others, in a process that
- * loads two NCCLs. `seen`: those of the first are the shim's. */
+/* lookup seen|unseen|late LIBNCCL COPY: what dlsym says of NCCL's functions, and of others, in a process that
+ * loads two NCCLs. `seen`: those of the first are the shim's. `late`: they are not, because the process has
+ * used the shim's before it loads any. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -55,9 +56,18 @@ static void others_of(void* library) {
   check(is_in(dlsym(RTLD_NEXT, "getpid"), "libc.so"), "not libc's", "getpid");
 }
 
+static void use_without_nccl(void) {
+  ncclUniqueId id;
+  void* found = dlsym(RTLD_DEFAULT, "ncclGetUniqueId");
+  check(is_in(found, "libddl_shim.so"), "not the shim's", "ncclGetUniqueId");
+  check(found && ((ncclResult_t(*)(ncclUniqueId*))(uintptr_t)found)(&id) != ncclSuccess, "an id from nowhere",
+        "");
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   int seen = strcmp(argv[1], "seen") == 0;
+  if (strcmp(argv[1], "late") == 0) use_without_nccl();
   void *first = load(argv[2]), *second = load(argv[3]);
   if (!first || !second) return 2;
   all_of(second, argv[3]);

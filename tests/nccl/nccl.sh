@@ -57,6 +57,7 @@ case $case_name in
     mkdir "$work/copy"; cp -L "$doubles/libnccl.so.2" "$work/copy"
     plain "$programs/nccl_lookup" unseen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" || fail "without us: exit $?"
     preloaded "$programs/nccl_lookup" seen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" || fail "exit $?"
+    preloaded "$programs/nccl_lookup" late "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" || fail "late: exit $?"
     DDL_ENABLE=0 preloaded "$programs/nccl_lookup" unseen "$doubles/libnccl.so.2" "$work/copy/libnccl.so.2" ||
       fail "switched off: exit $?"
     ;;
