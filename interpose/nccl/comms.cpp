@@ -79,7 +79,9 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
   if (is_native(comm))
-    return guarded([&] { return create({child, 0, 0, {}, {}, nullptr, comm, color, key}); });
+    return guarded([&] {
+      return create_with("ncclCommSplit", {child, 0, 0, {}, {}, nullptr, comm, color, key}, config);
+    });
   open_group();
   return guarded(
       [&] { return created(original::ncclCommSplit(comm, color, key, child, config), child, -1, 0); });

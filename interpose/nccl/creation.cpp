@@ -1,7 +1,5 @@
 #include "interpose/nccl/creation.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <set>
 #include <thread>
 
@@ -10,6 +8,7 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_id.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
 
@@ -98,15 +97,6 @@ class OnContext {
   void* before_;
 };
 
-std::vector<std::byte> copy_of(const ncclConfig_t* config) {
-  constexpr std::size_t kMost = 65536;  // of what says its own size
-  if (!config) return {};
-  std::size_t bytes = 0;
-  std::memcpy(&bytes, config, sizeof(bytes));
-  auto* begin = static_cast<const std::byte*>(config);
-  return {begin, begin + std::clamp(bytes, sizeof(bytes), kMost)};
-}
-
 // Whether one process can create them with the original, as ncclCommInitAll does.
 bool original_can(const std::vector<int>& devices) {
   std::set<int> different(devices.begin(), devices.end());
@@ -128,6 +118,14 @@ ncclResult_t create(Creation creation) {
   *creation.at = nullptr;
   if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
   return settle(creation, meet(creation));
+}
+
+ncclResult_t create_with(const char* function, Creation creation, const ncclConfig_t* config) {
+  GivenConfig given = copy_of(config);
+  if (!given.trouble.empty())
+    return complain(creation.parent, ncclInvalidArgument, std::string(function) + ": " + given.trouble);
+  creation.config = std::move(given.bytes);
+  return create(std::move(creation));
 }
 
 ncclResult_t create_together(const std::vector<Creation>& creations) {
@@ -170,7 +168,7 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int ranks, ncclUniqueId id, int ra
 ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                    ncclConfig_t* config) {
   return guarded([&]() -> ncclResult_t {
-    if (is_our_id(id)) return create({comm, ranks, rank, id, copy_of(config)});
+    if (is_our_id(id)) return create_with("ncclCommInitRankConfig", {comm, ranks, rank, id}, config);
     open_group();
     return created(original::ncclCommInitRankConfig(comm, ranks, id, rank, config), comm, rank, ranks);
   });
@@ -180,7 +178,8 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
 ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
                                      ncclConfig_t* config) {
   return guarded([&]() -> ncclResult_t {
-    if (ids && ids_n > 0 && is_our_id(ids[0])) return create({comm, ranks, rank, ids[0], copy_of(config)});
+    if (ids && ids_n > 0 && is_our_id(ids[0]))
+      return create_with("ncclCommInitRankScalable", {comm, ranks, rank, ids[0]}, config);
     open_group();
     ncclResult_t result = original::ncclCommInitRankScalable(comm, ranks, rank, ids_n, ids, config);
     return created(result, comm, rank, ranks);

@@ -26,6 +26,8 @@ struct Creation {
 bool is_our_id(const ncclUniqueId& id);
 /// A creation with an id of ours, or a split: now, or at the end of this thread's group.
 ncclResult_t create(Creation creation);
+/// The same with the program's configuration, or none; refuses one that NCCL would refuse.
+ncclResult_t create_with(const char* function, Creation creation, const ncclConfig_t* config);
 /// All ranks of one thread at once; the first trouble.
 ncclResult_t create_together(const std::vector<Creation>& creations);
 

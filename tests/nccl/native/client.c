@@ -47,7 +47,11 @@ static void cases(struct here* here) {
 /* A second communicator beside the first; the calls on both cross each other. */
 static void second(struct here* here) {
   double *in = values(here->rank, 1000), sum = 0;
-  struct here other = here_of(communicator(1, here->rank));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  config.blocking = 0;
+  ncclResult_t result = ncclCommInitRankConfig(&comm, size, board->ids[1], here->rank, &config);
+  struct here other = here_of(when_ready(result, &comm));
   device_pointer a = buffer_of(in, 8000), b = buffer_of(in, 8000);
   for (int turn = 0; turn < 2; ++turn) {
     struct here* one = (here->rank + turn) % 2 ? here : &other;

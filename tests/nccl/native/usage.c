@@ -84,12 +84,42 @@ void destroyed(struct here* here) {
   free(ones);
 }
 
+/* Refused before anybody is waited for. */
+static void wrong_configs(struct here* here) {
+  ncclConfig_t zeros = {0}, undecided = NCCL_CONFIG_INITIALIZER, huge = NCCL_CONFIG_INITIALIZER;
+  ncclConfig_t* wrong_ones[] = {&zeros, &undecided, &huge};
+  ncclUniqueId id;
+  ncclComm_t none = NULL;
+  undecided.blocking = 2;
+  huge.size = (size_t)1 << 40;
+  expect("ncclGetUniqueId", ncclGetUniqueId(&id), ncclSuccess);
+  for (int i = 0; i < 3; ++i) {
+    expect("a wrong configuration", ncclCommInitRankConfig(&none, here->size, id, here->rank, wrong_ones[i]),
+           ncclInvalidArgument);
+    expect("of a split", ncclCommSplit(here->comm, 0, 0, &none, wrong_ones[i]), ncclInvalidArgument);
+    check(!none && strstr(ncclGetLastError(here->comm), "ncclConfig_t") != NULL, "the last error");
+  }
+}
+
+/* What a program does that has asked for no waiting. */
+ncclComm_t when_ready(ncclResult_t result, ncclComm_t* comm) {
+  ncclResult_t state = result;
+  check(result == ncclSuccess || result == ncclInProgress, "a nonblocking creation");
+  while (*comm && state == ncclInProgress)
+    expect("ncclCommGetAsyncError", ncclCommGetAsyncError(*comm, &state), ncclSuccess);
+  expect("the state of a nonblocking creation", state, ncclSuccess);
+  return *comm;
+}
+
 /* Odd and even ranks, the last first; then rank 0 alone, the others without a color. */
 void splits(struct here* here) {
   ncclComm_t half = NULL, alone = NULL;
   double number = value(here->rank, 0), sum_of_half = 0;
   device_pointer a = buffer_of(&number, sizeof number);
-  expect("ncclCommSplit", ncclCommSplit(here->comm, here->rank % 2, -here->rank, &half, NULL), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  wrong_configs(here);
+  when_ready(ncclCommSplit(here->comm, here->rank % 2, -here->rank, &half, &config), &half);
   struct here mine = here_of(half);
   check(mine.size == (here->size + 1 - here->rank % 2) / 2, "the size of a half");
   check(mine.rank == mine.size - 1 - here->rank / 2, "the rank in a half");
