@@ -1,0 +1,71 @@
+// CompanionPlan: an all-reduce of device memory as a list of calls on smaller NCCL communicators, one of each
+// rank's group per dimension: reduce-scatter in dimension 0, 1, ..., all-reduce in the last, all-gather back.
+// Everything happens in the program's output buffer; there is no scratch memory.
+//
+// Each dimension has a stream of its own, and the buffer is cut into segments, so that while one segment is
+// between the hosts the next is inside them. (Streams that each took a share of the buffer through all
+// dimensions would move in step, all inside the hosts and then all between them.)
+//
+// Invariants: all ranks have the same steps in the same order, with other shares of the same ranges. A step
+// needs what stands before it on its stream and the step `after`. Each element is summed by one group in each
+// dimension and then copied, so all ranks have the same bits. What does not divide is the tail, which belongs
+// to an all-reduce of all ranks; it has less than 16 bytes per rank.
+//
+// Values and pure functions; safe from any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/partition.hpp"
+#include "core/plan/grid.hpp"
+
+namespace ddl {
+
+/// One dimension as one rank sees it: its group there.
+struct CompanionDimension {
+  Rank extent = 1;
+  Rank first = 0;  // of the ranks in the group: a name for it
+  Rank place = 0;  // of this rank in the group
+  friend bool operator==(const CompanionDimension&, const CompanionDimension&) = default;
+};
+using CompanionLayout = std::vector<CompanionDimension>;
+
+/// Why the ranks of that grid are left to NCCL as a whole; "" when a plan makes sense.
+std::string why_no_companion(const Grid& grid);
+/// Of a grid that has a plan; dimensions that join nothing are left out.
+CompanionLayout companion_layout(const Grid& grid, Rank rank);
+
+struct CompanionCut {
+  Bytes segment = Bytes{4} << 20;
+  Bytes least = Bytes{1} << 20;  // of a call; below it a flat all-reduce has less latency
+  std::uint64_t most_segments = 32;
+
+  /// `segment`: 0 leaves the choice to us.
+  static CompanionCut with_segment(Bytes segment);
+};
+
+struct CompanionStep {
+  enum class Verb : std::uint8_t { reduce_scatter, all_reduce, all_gather };
+  Verb verb = Verb::all_reduce;
+  std::size_t dimension = 0;
+  Range whole;                       // what the group works on together, in elements of the buffer
+  Range mine;                        // this rank's share of it; of an all-reduce all of it
+  bool reads_input = false;          // else the output buffer
+  std::optional<std::size_t> after;  // a step on another stream that must be finished
+};
+
+struct CompanionPlan {
+  std::vector<CompanionStep> steps;  // in the order in which they are enqueued
+  Range tail;
+};
+
+/// Without steps where the call is too small.
+CompanionPlan companion_plan(const CompanionLayout& layout, Elements count, Bytes element_bytes,
+                             const CompanionCut& cut);
+
+/// "2x4", dimension 0 first.
+std::string name_of(const CompanionLayout& layout);
+
+}  // namespace ddl

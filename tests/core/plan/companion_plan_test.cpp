@@ -1,0 +1,202 @@
+// The plan is run on sets of contributions: bit r of an element says that rank r's is in it.
+#include "core/plan/companion_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/core/plan/plans.hpp"
+
+namespace ddl {
+namespace {
+
+using test::hosts_of;
+using test::round_robin;
+using Does = CompanionStep::Verb;
+using Set = std::uint32_t;
+
+std::vector<CompanionLayout> layouts_of(const Grid& grid) {
+  std::vector<CompanionLayout> layouts;
+  for (Rank r = 0; r < grid.ranks(); ++r) layouts.push_back(companion_layout(grid, r));
+  return layouts;
+}
+
+std::vector<CompanionPlan> plans_for(const Grid& grid, Elements count, Bytes element_bytes = 4,
+                                     CompanionCut cut = {64, 0, 32}) {
+  std::vector<CompanionPlan> plans;
+  for (const CompanionLayout& layout : layouts_of(grid))
+    plans.push_back(companion_plan(layout, count, element_bytes, cut));
+  return plans;
+}
+
+// The communicators of a job, on buffers of sets.
+class Cluster {
+ public:
+  Cluster(const Grid& grid, Elements count)
+      : layouts_(layouts_of(grid)), out_(layouts_.size(), std::vector<Set>(count, 0)) {}
+
+  // Step `index` of all plans at once, as NCCL does it: a group whose ranks differ in it is an error.
+  void run(const std::vector<CompanionPlan>& plans, std::size_t index) {
+    std::map<Rank, std::vector<std::size_t>> groups;
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      ASSERT_LT(index, plans[r].steps.size());
+      ASSERT_EQ(plans[r].steps[index].verb, plans[0].steps[index].verb);
+      ASSERT_EQ(plans[r].steps[index].dimension, plans[0].steps[index].dimension);
+      ASSERT_EQ(plans[r].steps[index].after, plans[0].steps[index].after);
+      groups[layouts_[r][plans[r].steps[index].dimension].first].push_back(r);
+    }
+    for (const auto& [first, members] : groups) run_group(plans, index, members);
+  }
+  // What the flat all-reduce does.
+  void finish(Range tail) {
+    for (auto& buffer : out_)
+      for (Elements i = 0; i < tail.count; ++i) buffer[tail.first + i] |= (Set{1} << out_.size()) - 1;
+  }
+  bool is_done() const {
+    for (const auto& buffer : out_)
+      for (Set set : buffer)
+        if (set != (Set{1} << out_.size()) - 1) return false;
+    return true;
+  }
+
+ private:
+  void run_group(const std::vector<CompanionPlan>& plans, std::size_t index,
+                 const std::vector<std::size_t>& members) {
+    const Range whole = plans[members[0]].steps[index].whole;
+    auto extent = layouts_[members[0]][plans[members[0]].steps[index].dimension].extent;
+    ASSERT_EQ(members.size(), static_cast<std::size_t>(extent));
+    std::vector<Set> all(whole.count, 0);
+    for (std::size_t r : members) {
+      const CompanionStep& step = plans[r].steps[index];
+      ASSERT_EQ(step.whole, whole);
+      check_share(step, layouts_[r][step.dimension]);
+      const Range brought = step.verb == Does::all_gather ? step.mine : whole;
+      for (Elements i = brought.first; i < brought.first + brought.count; ++i) {
+        Set one = step.reads_input ? Set{1} << r : out_[r][i];
+        ASSERT_EQ(all[i - whole.first] & one, 0u) << "counted twice";
+        all[i - whole.first] |= one;
+      }
+    }
+    for (std::size_t r : members) {
+      const CompanionStep& step = plans[r].steps[index];
+      const Range taken = step.verb == Does::reduce_scatter ? step.mine : whole;
+      for (Elements i = taken.first; i < taken.first + taken.count; ++i) out_[r][i] = all[i - whole.first];
+    }
+  }
+  // NCCL puts the shares one behind the other, in the order of the ranks.
+  static void check_share(const CompanionStep& step, const CompanionDimension& dimension) {
+    const bool all = step.verb == Does::all_reduce;
+    auto extent = all ? 1 : static_cast<Elements>(dimension.extent);
+    auto place = all ? 0 : static_cast<Elements>(dimension.place);
+    EXPECT_EQ(step.mine.count * extent, step.whole.count);
+    EXPECT_EQ(step.mine.first, step.whole.first + place * step.mine.count);
+  }
+
+  std::vector<CompanionLayout> layouts_;
+  std::vector<std::vector<Set>> out_;
+};
+
+std::vector<Grid> grids() {
+  std::vector<HostIndex> mixed = {0, 1, 1, 0, 1, 0}, two = hosts_of({4, 4}), four = hosts_of({2, 2, 2, 2});
+  std::vector<Rank> cube = {2, 2, 2}, long_one = {2, 2, 3};
+  return {Grid::from_hosts(hosts_of({2, 2})),
+          Grid::from_hosts(hosts_of({3, 3})),
+          Grid::from_hosts(hosts_of({4, 4})),
+          Grid::from_hosts(hosts_of({2, 2, 2})),
+          Grid::from_hosts(round_robin(3, 6)),
+          Grid::from_hosts(mixed),
+          Grid::from_dims(two, cube),
+          Grid::from_dims(four, cube),
+          Grid::from_dims(hosts_of({6, 6}), long_one)};
+}
+
+}  // namespace
+
+TEST(CompanionPlan, EveryElementOfEveryRankIsTheSumOfAllForAnyCount) {
+  for (const Grid& grid : grids())
+    for (Elements count = 0; count <= 1000; ++count) {
+      std::vector<CompanionPlan> plans = plans_for(grid, count);
+      Cluster cluster(grid, count);
+      for (std::size_t i = 0; i < plans[0].steps.size(); ++i) ASSERT_NO_FATAL_FAILURE(cluster.run(plans, i));
+      cluster.finish(plans[0].tail);
+      for (const CompanionPlan& plan : plans) ASSERT_EQ(plan.tail, plans[0].tail);
+      ASSERT_TRUE(cluster.is_done()) << name_of(companion_layout(grid, 0)) << ", " << count << " elements";
+    }
+}
+
+// Streams go ahead of each other: what a step needs must be said by `after`, not by luck.
+TEST(CompanionPlan, StepsMayRunInAnyOrderThatStreamsAndAfterAllow) {
+  for (const Grid& grid : grids()) {
+    const Elements count = 2000;
+    std::vector<CompanionPlan> plans = plans_for(grid, count);
+    const std::vector<CompanionStep>& steps = plans[0].steps;
+    for (std::size_t eager = 0; eager < 3; ++eager) {  // the dimension whose stream goes first where it can
+      Cluster cluster(grid, count);
+      std::vector<bool> done(steps.size(), false);
+      for (std::size_t ran = 0; ran < steps.size(); ++ran) {
+        std::optional<std::size_t> next;
+        std::vector<bool> blocked(3, false);
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+          if (done[i] || blocked[steps[i].dimension]) continue;
+          blocked[steps[i].dimension] = true;
+          bool ready = !steps[i].after || done[*steps[i].after];
+          if (ready && (!next || steps[i].dimension == eager)) next = i;
+        }
+        ASSERT_TRUE(next) << "no step can go on";
+        ASSERT_NO_FATAL_FAILURE(cluster.run(plans, *next));
+        done[*next] = true;
+      }
+      cluster.finish(plans[0].tail);
+      EXPECT_TRUE(cluster.is_done());
+    }
+  }
+}
+
+TEST(CompanionPlan, InsideAndAcrossTakeTurnsOnDifferentSegments) {
+  CompanionPlan plan = plans_for(Grid::from_hosts(hosts_of({2, 2})), 64)[0];  // four segments
+  std::string order;
+  for (const CompanionStep& step : plan.steps)
+    order += step.verb == Does::reduce_scatter ? 's' : step.verb == Does::all_reduce ? 'R' : 'g';
+  EXPECT_EQ(order, "ssRsRgsRgRgg");
+}
+
+TEST(CompanionPlan, TheTailIsLessThanSixteenBytesPerRankOfAHostAndOffsetsAreAligned) {
+  for (Bytes element : {1, 2, 4, 8})
+    for (Elements count : {100001, 262144, 1048583}) {
+      CompanionPlan plan = plans_for(Grid::from_hosts(hosts_of({4, 4})), count, element, {65536, 0, 32})[3];
+      EXPECT_LT(plan.tail.count * element, 4 * 16u);
+      EXPECT_EQ(plan.tail.first + plan.tail.count, count);
+      for (const CompanionStep& step : plan.steps) EXPECT_EQ(step.mine.first * element % 16, 0u);
+    }
+}
+
+TEST(CompanionPlan, SmallCallsHaveNoSteps) {
+  Grid grid = Grid::from_hosts(hosts_of({2, 2}));
+  CompanionCut cut;
+  EXPECT_TRUE(plans_for(grid, cut.least / 4 - 1, 4, cut)[0].steps.empty());
+  EXPECT_FALSE(plans_for(grid, cut.least / 4, 4, cut)[0].steps.empty());
+  EXPECT_FALSE(plans_for(grid, 16384, 4, CompanionCut::with_segment(65536))[0].steps.empty());
+  EXPECT_TRUE(plans_for(grid, 16383, 4, CompanionCut::with_segment(65536))[0].steps.empty());
+}
+
+TEST(CompanionPlan, HugeCallsHaveLongerSegmentsInsteadOfMore) {
+  CompanionPlan plan = plans_for(Grid::from_hosts(hosts_of({8, 8})), Elements{1} << 32, 4, {})[5];
+  EXPECT_EQ(plan.steps.size(), 3 * CompanionCut().most_segments);
+}
+
+TEST(CompanionPlan, GridsWithoutAnInsideOrAnOutsideHaveAReason) {
+  auto why = [](const std::vector<HostIndex>& hosts) { return why_no_companion(Grid::from_hosts(hosts)); };
+  EXPECT_EQ(why(hosts_of({2, 2})), "");
+  EXPECT_EQ(why({0, 1, 1, 0}), "");
+  EXPECT_EQ(why(hosts_of({4})), "all ranks are on one host");
+  EXPECT_EQ(why(hosts_of({1, 1, 1})), "every host has one rank");
+  EXPECT_EQ(why(hosts_of({2, 1})), "groups of 1 to 2 ranks in one dimension");
+}
+
+TEST(CompanionLayout, GroupsAreNamedByTheirFirstRank) {
+  Grid grid = Grid::from_hosts(round_robin(2, 6));
+  EXPECT_EQ(companion_layout(grid, 3), (CompanionLayout{{3, 1, 1}, {2, 2, 1}}));
+  EXPECT_EQ(name_of(companion_layout(grid, 3)), "3x2");
+}
+
+}  // namespace ddl
