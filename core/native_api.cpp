@@ -8,6 +8,7 @@
 #include "core/native/device.hpp"
 #include "core/native/meeting.hpp"
 #include "core/native/unique_id.hpp"
+#include "core/plan/companion_plan.hpp"
 
 struct ddl_meeting {
   ddl::Meeting meeting;
@@ -92,20 +93,29 @@ ddl_native_result make_id(void* id, ddl_problem* problem) {
 
 int is_id(const void* id) { return ddl::RendezvousId::is_ours(bytes_of(id)); }
 
-ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, int* is_ours, ddl_problem* problem) {
+ddl_companion companion_of(const ddl::Meeting& meeting) {
+  ddl_companion companion{};
+  const ddl::MeetingOutcome& outcome = meeting.outcome();
+  if (!outcome.grid || outcome.grid->dimensions() > DDL_COMPANION_DIMENSIONS) return companion;
+  companion.segment_bytes = outcome.segment;
+  for (const ddl::CompanionDimension& d : ddl::companion_layout(*outcome.grid, meeting.rank()))
+    companion.dimension[companion.dimensions++] = {d.extent, d.first, d.place};
+  return companion;
+}
+
+ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
-    auto original = seat->has_original ? ddl::Meeting::Original::present : ddl::Meeting::Original::absent;
+    ddl::OriginalLibrary original = {seat->has_original != 0, seat->can_split != 0};
     auto id = ddl::RendezvousId::from(bytes_of(seat->id));
     if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
     *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original,
                                             static_cast<ddl::cuda::Context>(seat->context), environment())};
-    *is_ours = (*meeting)->meeting.is_ours();
+    *met = {(*meeting)->meeting.is_ours(), companion_of((*meeting)->meeting)};
     return DDL_NATIVE_OK;
   });
 }
 
-ddl_native_result share(ddl_meeting* ends, void* original_id, ddl_problem* problem) {
-  std::unique_ptr<ddl_meeting> meeting(ends);
+ddl_native_result share(ddl_meeting* meeting, void* original_id, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
     std::vector<std::byte> id = meeting->meeting.share(bytes_of(original_id));
     if (id.size() != ddl::RendezvousId::kBytes) throw ddl::Error("rank 0 has no unique id of NCCL");
@@ -113,6 +123,18 @@ ddl_native_result share(ddl_meeting* ends, void* original_id, ddl_problem* probl
     return DDL_NATIVE_OK;
   });
 }
+
+ddl_native_result give_verdict(ddl_meeting* meeting, int32_t is_ready, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem,
+                 [&] { return meeting->meeting.give_verdict(is_ready != 0), DDL_NATIVE_OK; });
+}
+
+ddl_native_result hear_verdicts(ddl_meeting* meeting, int32_t* all_ready, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem,
+                 [&] { return *all_ready = meeting->meeting.hear_verdicts(), DDL_NATIVE_OK; });
+}
+
+void leave(ddl_meeting* meeting) { delete meeting; }
 
 ddl_native_result open(ddl_meeting* ends, ddl_native** native, ddl_problem* problem) {
   std::unique_ptr<ddl_meeting> meeting(ends);
@@ -192,9 +214,10 @@ void destroy(ddl_native* native) {
 }  // namespace
 
 extern "C" const ddl_native_api ddl_native_functions;
-const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
-                                             use_context, device_of,       allocate,
-                                             release,     make_id,         is_id,
-                                             meet,        share,           open,
-                                             split,       place,           submit,
-                                             state,       abort_native,    destroy};
+const ddl_native_api ddl_native_functions = {usable,        current_context, context_of_device,
+                                             use_context,   device_of,       allocate,
+                                             release,       make_id,         is_id,
+                                             meet,          share,           give_verdict,
+                                             hear_verdicts, leave,           open,
+                                             split,         place,           submit,
+                                             state,         abort_native,    destroy};

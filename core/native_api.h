@@ -2,9 +2,9 @@
  * ddl_engine_api. The engine side knows no NCCL, the front translates.
  *
  * Order of use: make_id in one process, whose bytes the program hands around; meet in every rank; then share,
- * where the communicator is the original's after all, or open, and calls, and destroy. Functions that can
- * fail return a ddl_native_result and fill *problem, which nobody has said yet. Thread safety: all, but each
- * ddl_meeting has one owner, and nothing is used after its destroy.
+ * where the communicator is the original's after all, and leave, or open, and calls, and destroy. Functions
+ * that can fail return a ddl_native_result and fill *problem, which nobody has said yet. Thread safety: all,
+ * but each ddl_meeting has one owner, and nothing is used after its destroy.
  */
 #ifndef DDL_NATIVE_API_H
 #define DDL_NATIVE_API_H
@@ -15,7 +15,12 @@
 extern "C" {
 #endif
 
-enum { DDL_NATIVE_ID_BYTES = 128, DDL_NATIVE_TEXT_BYTES = 512, DDL_NATIVE_SCALAR_BYTES = 8 };
+enum {
+  DDL_NATIVE_ID_BYTES = 128,
+  DDL_NATIVE_TEXT_BYTES = 512,
+  DDL_NATIVE_SCALAR_BYTES = 8,
+  DDL_COMPANION_DIMENSIONS = 8 /* at most; a grid of more is left to the original */
+};
 
 typedef struct ddl_meeting ddl_meeting;
 typedef struct ddl_native ddl_native;
@@ -44,8 +49,25 @@ typedef struct ddl_seat {
   const void* id; /* DDL_NATIVE_ID_BYTES */
   int32_t rank, size;
   int32_t has_original; /* this process has an NCCL of its own */
+  int32_t can_split;    /* whose communicator will be blocking, and can be split */
   void* context;        /* the CUDA context of this rank's device */
 } ddl_seat;
+
+/* The smaller communicators beside one of the original's, for plans: this rank's group in each dimension, see
+ * ddl::CompanionDimension. */
+typedef struct ddl_companion {
+  int32_t dimensions; /* 0: none, its calls are left to the original */
+  struct {
+    int32_t extent, first, place;
+  } dimension[DDL_COMPANION_DIMENSIONS];
+  uint64_t segment_bytes; /* see ddl::CompanionCut::with_segment */
+} ddl_companion;
+
+/* What all ranks of a meeting conclude alike. */
+typedef struct ddl_met {
+  int32_t is_ours; /* call open, else share */
+  ddl_companion companion;
+} ddl_met;
 
 typedef struct ddl_native_call {
   int32_t kind;   /* ddl::Kind */
@@ -75,10 +97,16 @@ typedef struct ddl_native_api {
 
   ddl_native_result (*make_id)(void* id, ddl_problem* problem);
   int (*is_id)(const void* id);
-  /* Waits until all ranks have come. *is_ours, alike on all ranks: call open, else share. */
-  ddl_native_result (*meet)(const ddl_seat* seat, ddl_meeting** meeting, int* is_ours, ddl_problem* problem);
-  /* Ends the meeting: rank 0's id of the original comes to all. */
+  /* Waits until all ranks have come. */
+  ddl_native_result (*meet)(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem);
+  /* Rank 0's id of the original comes to all. */
   ddl_native_result (*share)(ddl_meeting* meeting, void* original_id, ddl_problem* problem);
+  /* Where there is a companion: whether this rank has all its communicators, which does not wait; then
+   * whether all have. */
+  ddl_native_result (*give_verdict)(ddl_meeting* meeting, int32_t is_ready, ddl_problem* problem);
+  ddl_native_result (*hear_verdicts)(ddl_meeting* meeting, int32_t* all_ready, ddl_problem* problem);
+  /* Ends the meeting of an original's communicator. */
+  void (*leave)(ddl_meeting* meeting);
   /* Ends the meeting: this rank's end of the communicator. */
   ddl_native_result (*open)(ddl_meeting* meeting, ddl_native** native, ddl_problem* problem);
 

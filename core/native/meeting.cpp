@@ -2,72 +2,44 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <map>
-#include <optional>
+#include <algorithm>
 
-#include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/bootstrap/card.hpp"
+#include "core/bootstrap/host_identity.hpp"
 #include "core/native/device.hpp"
+#include "core/plan/companion_plan.hpp"
 
 namespace ddl {
 namespace {
 
-struct MeetingCard {
-  int version = kWireVersion;
-  bool has_original = false;
-  std::string device;
-
-  std::vector<std::byte> pack() const {
-    std::vector<std::byte> bytes(sizeof(version) + 1 + device.size());
-    std::memcpy(bytes.data(), &version, sizeof(version));
-    bytes[sizeof(version)] = static_cast<std::byte>(has_original);
-    std::memcpy(bytes.data() + sizeof(version) + 1, device.data(), device.size());
-    return bytes;
-  }
-  static std::optional<MeetingCard> unpack(const std::vector<std::byte>& bytes) {
-    MeetingCard card;
-    if (bytes.size() < sizeof(version) + 1) return std::nullopt;
-    std::memcpy(&card.version, bytes.data(), sizeof(version));
-    card.has_original = bytes[sizeof(version)] != std::byte{0};
-    card.device.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof(version) + 1,
-                       bytes.size() - sizeof(version) - 1);
-    return card;
-  }
-};
-
-// "" when the original can serve these ranks. The same on all of them.
-std::string why_ours(const Rendezvous::Blobs& blobs) {
-  std::map<std::string, std::size_t> rank_on;
-  std::string why;
-  for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
-    std::optional<MeetingCard> card = MeetingCard::unpack(blobs[rank]);
-    if (!card || card->version != kWireVersion)
-      throw Error(fmt::format("rank {} runs another version of the engine", rank),
-                  "the ranks of a communicator must speak the same language",
-                  "preload the same library everywhere");
-    auto [first, is_new] = rank_on.try_emplace(card->device, rank);
-    if (why.empty() && !card->has_original) why = fmt::format("rank {} has no NCCL library", rank);
-    if (why.empty() && !is_new)
-      why = fmt::format("ranks {} and {} share a GPU, which NCCL refuses", first->second, rank);
-  }
-  return why;
+std::string in_words(const MeetingOutcome& outcome) {
+  if (!outcome.why_ours.empty()) return "ours, because " + outcome.why_ours;
+  if (!outcome.why_flat.empty()) return "NCCL's, and left to it: " + outcome.why_flat;
+  return fmt::format("NCCL's, with smaller ones beside it for all-reduces of {} bytes and more, {}",
+                     CompanionCut::with_segment(outcome.segment).least,
+                     name_of(companion_layout(*outcome.grid, 0)));
 }
 
 }  // namespace
 
-Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, Original original, cuda::Context context,
-                 Env env)
+Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
+                 cuda::Context context, Env env)
     : seat_(std::make_shared<Rendezvous>(id, rank, size, env.timeout_s)),
       group_(id.token),
       context_(context),
       env_(std::move(env)) {
-  MeetingCard mine{kWireVersion, original == Original::present, native::identity_of(context)};
-  why_ours_ = why_ours(seat_->exchange(mine.pack()));
-  if (rank == 0 && env_.verbose > 0)
-    log_info(fmt::format("a communicator of {} rank{}: {}", size, size == 1 ? "" : "s",
-                         is_ours() ? "ours, because " + why_ours_ : "NCCL's"));
+  MeetingCard mine{.has_original = original.is_there,
+                   .can_split = original.can_split,
+                   .device = native::identity_of(context),
+                   .host = text_of(host_identity()),
+                   .options = env_.options,
+                   .fake_hosts = env_.fake_hosts,
+                   .segment = env_.segment_bytes};
+  outcome_ = conclude(seat_->exchange(pack(mine)));
+  if (rank != 0) return;
+  if (!outcome_.trouble.empty()) log_warning(outcome_.trouble);
+  if (env_.verbose > 0)
+    log_info(fmt::format("a communicator of {} rank{}: {}", size, size == 1 ? "" : "s", in_words(outcome_)));
 }
 
 std::vector<std::byte> Meeting::share(std::span<const std::byte> of_rank_0) {
@@ -76,6 +48,17 @@ std::vector<std::byte> Meeting::share(std::span<const std::byte> of_rank_0) {
 
 std::unique_ptr<NativeCommunicator> Meeting::open() {
   return std::make_unique<NativeCommunicator>(std::move(seat_), group_, context_, env_);
+}
+
+void Meeting::give_verdict(bool is_ready) {
+  const std::byte verdict{is_ready};
+  seat_->give({&verdict, 1});
+}
+
+bool Meeting::hear_verdicts() {
+  Rendezvous::Blobs all = seat_->receive();
+  return std::all_of(all.begin(), all.end(),
+                     [](const auto& verdict) { return verdict.size() == 1 && verdict[0] != std::byte{0}; });
 }
 
 }  // namespace ddl

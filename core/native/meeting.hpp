@@ -1,10 +1,9 @@
 // Meeting: where the ranks that hold one unique id come together and decide alike whose communicator it is
-// going to be: ours where NCCL would refuse (two ranks on one GPU) or a rank has none, else the original's.
+// going to be: ours where NCCL would refuse (two ranks on one GPU) or a rank has none, else the original's;
+// and whether the original's gets smaller ones beside it, for plans.
 //
-//   card = version u32, has_original u8, identity of the device (see native::identity_of)
-//
-// The rule a user can break: after the constructor exactly one of share() and open(), as is_ours() says.
-// Thread safety: one thread at a time.
+// The rule a user can break: after the constructor either open(), or share() and, where there are plans,
+// give_verdict() and hear_verdicts(); all ranks alike. Thread safety: one thread at a time.
 #pragma once
 
 #include <memory>
@@ -12,28 +11,39 @@
 #include <vector>
 
 #include "core/base/env.hpp"
+#include "core/native/meeting_card.hpp"
 #include "core/native/native_communicator.hpp"
 
 namespace ddl {
 
+/// What a rank's process has of the original.
+struct OriginalLibrary {
+  bool is_there = false;
+  bool can_split = false;  // the communicator that is going to be
+};
+
 class Meeting {
  public:
-  enum class Original { present, absent };
-
   /// Waits for all ranks; throws Error when they do not come.
-  Meeting(const RendezvousId& id, Rank rank, Rank size, Original original, cuda::Context context, Env env);
+  Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original, cuda::Context context,
+          Env env);
 
-  bool is_ours() const { return !why_ours_.empty(); }
+  const MeetingOutcome& outcome() const { return outcome_; }
+  bool is_ours() const { return !outcome_.why_ours.empty(); }
+  Rank rank() const { return seat_->rank(); }
   /// Everybody gets what rank 0 brings.
   std::vector<std::byte> share(std::span<const std::byte> of_rank_0);
   std::unique_ptr<NativeCommunicator> open();
+  /// Whether this rank has all it needs for the plans; does not wait. Then what all have said.
+  void give_verdict(bool is_ready);
+  bool hear_verdicts();
 
  private:
   std::shared_ptr<Rendezvous> seat_;
   RendezvousId::Token group_;
   cuda::Context context_;
   Env env_;
-  std::string why_ours_;
+  MeetingOutcome outcome_;
 };
 
 }  // namespace ddl

@@ -20,9 +20,13 @@ const char* name_of(Verb verb) {
   return kNames[static_cast<std::size_t>(verb)];
 }
 
+Bytes bytes_of_type(ncclDataType_t type) {
+  if (type < 0 || static_cast<std::size_t>(type) >= kTypeBytes.size()) return 0;
+  return kTypeBytes[static_cast<std::size_t>(type)];
+}
+
 Bytes bytes_of(const Call& call, int ranks) {
-  if (call.type < 0 || static_cast<std::size_t>(call.type) >= kTypeBytes.size()) return 0;
-  Bytes share = call.count * kTypeBytes[static_cast<std::size_t>(call.type)];
+  Bytes share = call.count * bytes_of_type(call.type);
   switch (call.verb) {
     case Verb::all_gather:
     case Verb::reduce_scatter:

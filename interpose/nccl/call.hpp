@@ -33,6 +33,8 @@ struct Call {
 
 /// The function's public name.
 const char* name_of(Call::Verb verb);
+/// Bytes of one element; 0 for an unknown type.
+Bytes bytes_of_type(ncclDataType_t type);
 /// Bytes of the larger of the two buffers of one rank of `ranks`; 0 for an unknown type.
 Bytes bytes_of(const Call& call, int ranks);
 /// Calls the original.

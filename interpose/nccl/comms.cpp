@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native.hpp"
@@ -100,14 +101,23 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 // Forgotten before the original frees the handle: another thread may get the same one at once.
 ncclResult_t comm_destroy(ncclComm_t comm) {
   if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
+  finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), original::ncclCommDestroy(comm); });
+  return guarded([&] { return forget(comm), destroy_with_companion(comm); });
 }
 
 ncclResult_t comm_abort(ncclComm_t comm) {
   if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
+  finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), original::ncclCommAbort(comm); });
+  return guarded([&] { return forget(comm), abort_with_companion(comm); });
+}
+
+ncclResult_t comm_revoke(ncclComm_t comm, int flags) {
+  if (is_native(comm)) return not_native(comm, "ncclCommRevoke");
+  finish_calls_on(comm);
+  open_group();
+  return guarded([&] { return revoke_with_companion(comm, flags); });
 }
 
 }  // namespace ddl::nccl

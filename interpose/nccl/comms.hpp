@@ -34,5 +34,6 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
                          ncclConfig_t* config, int flags);
 ncclResult_t comm_destroy(ncclComm_t comm);
 ncclResult_t comm_abort(ncclComm_t comm);
+ncclResult_t comm_revoke(ncclComm_t comm, int flags);
 
 }  // namespace ddl::nccl

@@ -8,6 +8,7 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_id.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/companion_config.hpp"
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
@@ -21,13 +22,17 @@ struct Met {
   ddl_native* native = nullptr;
   ncclUniqueId original_id{};
   bool is_nothing = false;  // a split that leaves this rank out
+  MeetingSeat meeting;      // that goes on: the original's communicator is to have a companion
+  ddl_companion plans{};
 };
 
 Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
   complain(nullptr, result,
            "rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
                " cannot create a communicator: " + why);
-  return {result};
+  Met met;
+  met.result = result;
+  return met;
 }
 
 Met split(const Creation& c) {
@@ -55,16 +60,24 @@ Met meet(const Creation& c) {
                       "DDL_ENABLE=0); give all ranks the same environment");
   ddl_problem problem;
   ddl_meeting* meeting = nullptr;
-  ddl_seat seat = {&c.id, c.rank, c.ranks, next().ncclCommInitRank != nullptr, c.context};
-  int is_ours = 0;
+  ddl_seat seat = {&c.id,
+                   c.rank,
+                   c.ranks,
+                   next().ncclCommInitRank != nullptr,
+                   next().ncclCommSplit && is_blocking(c.config),
+                   c.context};
+  ddl_met found{};
   Met met;
-  ddl_native_result result = api->meet(&seat, &meeting, &is_ours, &problem);
-  if (result == DDL_NATIVE_OK && is_ours) result = api->open(meeting, &met.native, &problem);
-  if (result == DDL_NATIVE_OK && !is_ours) {
+  ddl_native_result result = api->meet(&seat, &meeting, &found, &problem);
+  if (result == DDL_NATIVE_OK && found.is_ours) {
+    result = api->open(meeting, &met.native, &problem);
+  } else if (result == DDL_NATIVE_OK) {
+    met.meeting.reset(meeting);
+    met.plans = found.companion;
     if (c.rank == 0) met.result = original::ncclGetUniqueId(&met.original_id);
     result = api->share(meeting, &met.original_id, &problem);
   }
-  return result == DDL_NATIVE_OK ? met : trouble_of(c, result_of(result), problem.text);
+  return result == DDL_NATIVE_OK ? std::move(met) : trouble_of(c, result_of(result), problem.text);
 }
 
 ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
@@ -74,10 +87,17 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
                  c.at, c.rank, c.ranks);
 }
 
-ncclResult_t settle(const Creation& c, const Met& met) {
+ncclResult_t settle_on_original(const Creation& c, Met met) {
+  ncclResult_t result = call_original(c, met.original_id);
+  if (!went_well(result) || met.plans.dimensions == 0) return result;
+  engage_when_created({c.at, c.rank, c.ranks, std::move(met.meeting), met.plans, c.config, c.context});
+  return result;
+}
+
+ncclResult_t settle(const Creation& c, Met met) {
   if (met.result != ncclSuccess) return met.result;
   if (met.is_nothing) return ncclSuccess;
-  if (!met.native) return call_original(c, met.original_id);
+  if (!met.native) return settle_on_original(c, std::move(met));
   int rank = 0, size = 0;
   engine()->place(met.native, &rank, &size);
   *c.at = adopt(met.native, rank, size, engine()->device_of(c.context));
@@ -141,7 +161,7 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
   for (std::size_t i = 0; i < creations.size(); ++i) {
     if (!met[i].native && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
     OnContext on(creations[i].context);
-    ncclResult_t result = settle(creations[i], met[i]);
+    ncclResult_t result = settle(creations[i], std::move(met[i]));
     if (went_well(first)) first = result;
   }
   return first;

@@ -93,6 +93,7 @@ void fill(ddl_nccl_table& front) {
   front.ncclRedOpCreatePreMulSum = as_word(red_op_create_pre_mul_sum);
   front.ncclCommDestroy = as_word(comm_destroy);
   front.ncclCommAbort = as_word(comm_abort);
+  front.ncclCommRevoke = as_word(comm_revoke);
   front.ncclRedOpDestroy = as_word(red_op_destroy);
   front.ncclAllReduce = as_word(all_reduce);
   front.ncclReduce = as_word(reduce);

@@ -1,5 +1,6 @@
 #include "interpose/nccl/group.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -15,21 +16,30 @@ struct Created {
   int rank, size;
 };
 
+struct Issued {
+  Call call;
+  const char* why;  // see count()
+};
+
 struct Group {
   int depth = 0;
   bool open = false;                   // the original's group is started
   ncclResult_t trouble = ncclSuccess;  // the first of the replayed calls that was refused
   Nanoseconds time = 0;                // inside the original
-  std::vector<Call> recorded, issued;  // of the original
-  std::vector<Created> created;        // by it
-  std::vector<Creation> creations;     // with our ids
-  std::vector<Call> native;            // on our communicators
+  std::vector<Call> recorded;          // of the original
+  std::vector<Issued> issued;          // to it
+  std::vector<Call> on_companions;     // wait for the end
+  std::vector<Engagement> engagements;
+  std::vector<Created> created;     // by it
+  std::vector<Creation> creations;  // with our ids
+  std::vector<Call> native;         // on our communicators
 };
 thread_local Group group;
 
 void count_unit(Nanoseconds time) {
   if (group.issued.empty()) return;
-  for (const Call& call : group.issued) count(call, time / static_cast<Nanoseconds>(group.issued.size()));
+  const Nanoseconds each = time / static_cast<Nanoseconds>(group.issued.size());
+  for (const Issued& one : group.issued) count(one.call, one.why, each);
 }
 
 void note_created() {
@@ -37,12 +47,12 @@ void note_created() {
     if (*one.at) remember(*one.at, one.rank, one.size);
 }
 
-ncclResult_t perform_in_group(const Call& call) {
+ncclResult_t perform_in_group(const Call& call, const char* why = nullptr) {
   Nanoseconds began = now();
   ncclResult_t result = issue(call);
   group.time += now() - began;
   if (went_well(result))
-    group.issued.push_back(call);
+    group.issued.push_back({call, why});
   else if (group.trouble == ncclSuccess)
     group.trouble = result;
   return result;
@@ -70,6 +80,20 @@ ncclResult_t close(Finish finish, Done done) {
   return result;
 }
 
+std::vector<Planned> route_in_group(const std::vector<Call>& calls) {
+  Route to = route(calls);
+  if (!to.flat.empty()) open();
+  for (const Route::Flat& one : to.flat) perform_in_group(one.call, one.why);
+  return std::move(to.planned);
+}
+
+ncclResult_t perform_alone(const Call& call, const char* why) {
+  Nanoseconds began = now();
+  ncclResult_t result = issue(call);
+  if (went_well(result)) count(call, why, now() - began);
+  return result;
+}
+
 // Communicators first: no call of this group can be on one of them.
 ncclResult_t finish_ours() noexcept {
   return guarded([]() -> ncclResult_t {
@@ -92,12 +116,14 @@ ncclResult_t submit(const Call& call) noexcept {
       if (group.depth == 0) return perform_native(call);
       return group.native.push_back(call), ncclSuccess;
     }
+    if (has_companion(call.comm)) {
+      if (group.depth > 0) return group.on_companions.push_back(call), ncclSuccess;
+      Route to = route({call});
+      return to.flat.empty() ? perform_planned(to.planned) : perform_alone(call, to.flat[0].why);
+    }
     if (group.depth > 0 && group.open) return perform_in_group(call);
     if (group.depth > 0) return group.recorded.push_back(call), ncclSuccess;
-    Nanoseconds began = now();
-    ncclResult_t result = issue(call);
-    if (went_well(result)) count(call, now() - began);
-    return result;
+    return perform_alone(call, nullptr);
   });
 }
 
@@ -108,6 +134,26 @@ void open_group() noexcept {
 bool in_group() { return group.depth > 0; }
 
 void create_at_group_end(Creation creation) { group.creations.push_back(std::move(creation)); }
+
+void engage_when_created(Engagement engagement) {
+  std::vector<Engagement> one;
+  one.push_back(std::move(engagement));
+  if (in_group())
+    group.engagements.push_back(std::move(one[0]));
+  else
+    engage(std::move(one));
+}
+
+void finish_calls_on(ncclComm_t comm) noexcept {
+  guarded([comm]() -> ncclResult_t {
+    std::vector<Call> calls, others;
+    for (const Call& call : group.on_companions) (call.comm == comm ? calls : others).push_back(call);
+    group.on_companions = std::move(others);
+    if (!calls.empty()) open();
+    for (const Call& call : calls) perform_in_group(call, "several calls in a group");
+    return ncclSuccess;
+  });
+}
 
 void note_created_in_group(ncclComm_t* created, int rank, int size) {
   group.created.push_back({created, rank, size});
@@ -124,11 +170,17 @@ ncclResult_t group_end() {
   if (group.depth == 0) return original::ncclGroupEnd();
   if (group.depth > 1) return --group.depth, ncclSuccess;
   ncclResult_t of_ours = finish_ours();
-  ncclResult_t result = guarded([] {
-    return close(original::ncclGroupEnd, [](Nanoseconds time) {
+  ncclResult_t result = guarded([]() -> ncclResult_t {
+    std::vector<Planned> planned = route_in_group(std::exchange(group.on_companions, {}));
+    std::vector<Engagement> engagements = std::move(group.engagements);
+    ncclResult_t closed = close(original::ncclGroupEnd, [](Nanoseconds time) {
       count_unit(time);
       note_created();
     });
+    if (!went_well(closed)) return closed;
+    engage(std::move(engagements));
+    ncclResult_t performed = perform_planned(planned);
+    return went_well(performed) ? closed : performed;
   });
   return went_well(of_ours) ? result : of_ours;
 }
@@ -138,6 +190,7 @@ ncclResult_t group_simulate_end(ncclSimInfo_t* info) {
   if (group.depth > 1) return --group.depth, ncclSuccess;
   return guarded([info] {
     open();  // the estimate of an empty group is the original's too
+    for (const Call& call : std::exchange(group.on_companions, {})) perform_in_group(call);
     return close([info] { return original::ncclGroupSimulateEnd(info); },
                  [](Nanoseconds) { note_created(); });
   });

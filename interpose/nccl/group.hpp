@@ -4,6 +4,10 @@
 // as a call comes that cannot wait (what it points to belongs to the program, or it looks at the current
 // device); from then on the rest of the group goes straight there.
 //
+// Calls on communicators with companions wait for the outer end in any case, because how they go must not
+// depend on what else is in the group: there those without a plan join the original's group, the others
+// follow it.
+//
 // What is ours waits for the outer end in any case: first communicators are created, then calls on ours are
 // submitted in their order, then the original's group ends.
 //
@@ -12,6 +16,7 @@
 #pragma once
 
 #include "interpose/nccl/call.hpp"
+#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
 
 namespace ddl::nccl {
@@ -24,6 +29,11 @@ void open_group() noexcept;
 
 bool in_group();
 void create_at_group_end(Creation creation);
+/// Now, or when this thread's group has ended.
+void engage_when_created(Engagement engagement);
+/// Before a communicator ends in a group: what the group has of its calls joins the original's, without a
+/// plan.
+void finish_calls_on(ncclComm_t comm) noexcept;
 /// The original writes the new communicator to `created` in its own time, at the end of this group at the
 /// latest.
 void note_created_in_group(ncclComm_t* created, int rank, int size);

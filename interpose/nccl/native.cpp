@@ -10,6 +10,7 @@
 #include "core/base/log.hpp"
 #include "core/device/cuda_driver.hpp"
 #include "interpose/load_engine.hpp"
+#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
 
@@ -162,7 +163,7 @@ ncclResult_t comm_cu_device(ncclComm_t comm, int* device) {
 }
 
 ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* error) {
-  if (!is_native(comm)) return original::ncclCommGetAsyncError(comm, error);
+  if (!is_native(comm)) return async_error_with_companion(comm, error);
   return with_native(comm, "ncclCommGetAsyncError", [&](NativeComm& native) -> ncclResult_t {
     ddl_problem said;
     if (!error) return ncclInvalidArgument;
@@ -176,7 +177,10 @@ ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* error) {
 
 // Calls are on their streams already; destroying waits for them.
 ncclResult_t comm_finalize(ncclComm_t comm) {
-  if (!is_native(comm)) return open_group(), original::ncclCommFinalize(comm);
+  if (!is_native(comm)) {
+    finish_calls_on(comm);
+    return open_group(), finalize_with_companion(comm);
+  }
   return with_native(comm, "ncclCommFinalize", [](NativeComm&) -> ncclResult_t { return ncclSuccess; });
 }
 

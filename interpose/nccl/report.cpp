@@ -27,7 +27,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kNotBuilt = "companion mode is not built yet";
+constexpr const char* kLeft = "left to NCCL";
 
 // Tells one version of a file from the next.
 struct Stamp {
@@ -92,7 +92,7 @@ json started_report(const Report& r) {
   return {{"version", 1},
           {"ranks", comm_facts().largest},
           {"engine", r.served.load()},
-          {"reason", r.served ? "" : kNotBuilt},
+          {"reason", r.served ? "" : kLeft},
           {"collectives", none},
           {"algorithms", none},
           {"rails", none},
@@ -138,18 +138,30 @@ void start_report() {
   std::atexit(at_exit);
 }
 
-void count(const Call& call, Nanoseconds time) {
+const Env& environment() { return report().env; }
+
+void count(const Call& call, const char* why, Nanoseconds time) {
   if (call.verb == Call::Verb::destroy_op) return;
   Report& r = report();
-  const char* reason = r.env.enable ? kNotBuilt : "engine is off";
+  const char* reason = !r.env.enable ? "engine is off" : why ? why : kLeft;
   r.counters.count_original(name_of(call.verb), reason, bytes_of(call, size_of(call.comm)), time);
 }
 
-void count_served(const Call& call, Nanoseconds time) {
+namespace {
+
+void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
   Report& r = report();
   r.served = true;
   Bytes bytes = bytes_of(call, size_of(call.comm));
-  r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), "staged by the host", {1, bytes, time});
+  r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), how, {1, bytes, time});
+}
+
+}  // namespace
+
+void count_served(const Call& call, Nanoseconds time) { count_ours(call, "staged by the host", time); }
+
+void count_planned(const Call& call, const std::string& dimensions, Nanoseconds time) {
+  count_ours(call, dimensions + " on NCCL", time);
 }
 
 void write_report() noexcept {

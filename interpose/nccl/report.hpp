@@ -2,6 +2,9 @@
 // safety: all.
 #pragma once
 
+#include <string>
+
+#include "core/base/env.hpp"
 #include "interpose/nccl/call.hpp"
 
 namespace ddl::nccl {
@@ -9,8 +12,15 @@ namespace ddl::nccl {
 /// Reads the environment, and sees to it that the report is written when the process ends.
 void start_report();
 
-/// One call that the original took, and the time the program spent in it.
-void count(const Call& call, Nanoseconds time);
+/// Valid from start_report() on.
+const Env& environment();
+
+/// One call that the original took as it was, and the time the program spent in it. `why`: of a communicator
+/// that has plans, why none of them; else null.
+void count(const Call& call, const char* why, Nanoseconds time);
+
+/// One call that went by a plan on smaller communicators of the original's, of such dimensions.
+void count_planned(const Call& call, const std::string& dimensions, Nanoseconds time);
 
 /// One call that the engine took, on a communicator of ours.
 void count_served(const Call& call, Nanoseconds time);

@@ -29,8 +29,10 @@ typedef enum {
   ncclUint32 = 3,
   ncclInt64 = 4,
   ncclUint64 = 5,
+  ncclFloat16 = 6,
   ncclFloat32 = 7,
-  ncclFloat64 = 8
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9
 } ncclDataType_t;
 typedef enum { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 } ncclRedOp_t;
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
@@ -39,10 +41,12 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 typedef struct {
   size_t size;
   unsigned int magic, version;
-  int blocking;
+  int blocking, cgaClusterSize, minCTAs, maxCTAs;
+  const char* netName;
+  int splitShare;
 } ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER \
-  { sizeof(ncclConfig_t), 0xcafebeef, 22809, INT_MIN }
+  { sizeof(ncclConfig_t), 0xcafebeef, 22809, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN }
 typedef struct {
   size_t size;
   unsigned int magic, version;

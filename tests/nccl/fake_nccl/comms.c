@@ -47,6 +47,11 @@ static int current_device(int rank) {
   return rank;
 }
 
+/* The real one looks at these two as well. */
+static int is_config(const ncclConfig_t* config) {
+  return !config || (config->magic == 0xcafebeef && config->size >= offsetof(ncclConfig_t, cgaClusterSize));
+}
+
 static ncclComm_t make_comm(int rank, int size, int device, const char* name, const ncclConfig_t* config) {
   ncclComm_t comm = calloc(1, sizeof *comm);
   comm->magic = kMagic;
@@ -95,6 +100,7 @@ struct creation {
   ncclComm_t comm, *at; /* the new one, and where the program wants it */
   ncclComm_t parent;    /* of a split */
   unsigned ticket;      /* on the parent */
+  int fails;            /* this rank's, when all else is done */
   struct card mine;
 };
 
@@ -183,13 +189,19 @@ static ncclResult_t split(void* what) {
     comm->rank += all[r].key < mine->key || (all[r].key == mine->key && all[r].rank < mine->rank);
   }
   snprintf(comm->name, sizeof comm->name, "%.50s.%d.%d", parent->name, number, mine->color);
-  return finish(creation, result == ncclSuccess ? join(comm) : result);
+  if (result == ncclSuccess) result = join(comm);
+  if (creation->fails && number < 2) result = fake_fail(parent, ncclSystemError, "this rank's splits shall fail");
+  return finish(creation, result);
 }
 
 FAKE_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* at,
                                     ncclConfig_t* config) {
+  const char* fails = getenv("FAKE_NCCL_SPLIT_FAILS");
   if (!fake_valid(comm) || !at) return not_a_comm();
+  if (!is_config(config)) return fake_fail(comm, ncclInvalidArgument, "this is no configuration");
   struct creation* creation = calloc(1, sizeof *creation);
+  creation->fails = fails && atoi(fails) == comm->rank;
+  if (color != NCCL_SPLIT_NOCOLOR) fake_trace_split(comm, config);
   if (color != NCCL_SPLIT_NOCOLOR) creation->comm = make_comm(0, 1, comm->device, "", config);
   *at = creation->comm;
   creation->at = at;
@@ -222,17 +234,23 @@ FAKE_API ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return fake_valid(comm) ? ncclSuccess : not_a_comm();
 }
 
-FAKE_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (!fake_valid(comm)) return not_a_comm();
+static ncclResult_t destroy(void* what) {
+  ncclComm_t comm = what;
   fake_begin_turn(comm, fake_ticket(comm)); /* after all its work */
   free_comm(comm);
   return ncclSuccess;
 }
 
+FAKE_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return fake_valid(comm) ? destroy(comm) : not_a_comm();
+}
+
+/* In a group all are told first, and only then waited for. */
+
 FAKE_API ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (!fake_valid(comm)) return not_a_comm();
   if (comm->area) atomic_store(&comm->area->aborted, 1);
-  return ncclCommDestroy(comm);
+  return fake_start(destroy, comm);
 }
 
 FAKE_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {

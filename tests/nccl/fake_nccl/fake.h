@@ -5,7 +5,9 @@
  *
  * Streams: where a libcuda.so.1 is loaded, a unit of work is a host function on the caller's stream; else it
  * is done before the call returns. Variables of one rank's process: FAKE_NCCL_DEVICE (device ordinal; else
- * libcuda's current device; else the rank), FAKE_NCCL_VERSION (what ncclGetVersion says; else 22809).
+ * libcuda's current device; else the rank), FAKE_NCCL_VERSION (what ncclGetVersion says; else 22809),
+ * FAKE_NCCL_TRACE (a file that each call of each rank adds a line to), FAKE_NCCL_SPLIT_FAILS (a rank: its
+ * first two splits of each communicator fail, and not the others').
  *
  * As libnccl does, it calls some of its public functions by name: ncclBcast ends in ncclBroadcast, and so
  * does ncclScatter of one rank, and every new communicator begins with an ncclBroadcast of its own, in
@@ -99,6 +101,13 @@ void fake_end_turn(ncclComm_t comm);
 /* work.c */
 ncclResult_t fake_execute(ncclComm_t comm, const struct call* calls, int n);
 size_t fake_type_bytes(ncclDataType_t type);
+
+/* half.c: element i of all ranks' chunks, computed as float and rounded once. */
+unsigned short fake_fold_half(const struct call* call, const struct area* area, int ranks, size_t i);
+
+/* trace.c: what was called on whom, a line for each call of each rank. */
+void fake_trace_call(const struct call* call);
+void fake_trace_split(ncclComm_t comm, const ncclConfig_t* config);
 
 /* groups.c */
 /* Runs `create(what)`, which may wait for other ranks: now; or at the end of this thread's group, all at

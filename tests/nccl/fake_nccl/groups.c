@@ -39,6 +39,19 @@ static ncclResult_t run(void* what) {
 
 static void run_on_stream(void* what) { run(what); }
 
+static void nothing(void* what) { (void)what; }
+
+/* A call on a stream that is being captured belongs to the graph, and has no place among the calls of now. */
+static int is_captured(cudaStream_t stream) {
+  int status = 0;
+  int (*capturing)(cudaStream_t, int*) =
+      (int (*)(cudaStream_t, int*))(uintptr_t)fake_libcuda("cuStreamIsCapturing");
+  int (*launch)(cudaStream_t, void (*)(void*), void*) =
+      (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("cuLaunchHostFunc");
+  if (!capturing || capturing(stream, &status) != 0 || status == 0) return 0;
+  return launch(stream, nothing, NULL) == 0;
+}
+
 static struct unit* make_unit(ncclComm_t comm, const struct call* some, int n) {
   struct unit* unit = malloc(sizeof *unit + (size_t)n * sizeof *some);
   unit->comm = comm;
@@ -133,6 +146,8 @@ static ncclResult_t submit(struct call call) {
   }
   int own = (int)call.op - kFirstOwnOp;
   call.scale = own >= 0 ? call.comm->scale[own] : 1;
+  fake_trace_call(&call);
+  if (depth == 0 && is_captured(call.stream)) return ncclSuccess;
   if (depth == 0) return start_unit(make_unit(call.comm, &call, 1), call.stream);
   if (!calls) calls = malloc(kMostCalls * sizeof *calls);
   if (calls_n == kMostCalls) return fake_fail(call.comm, ncclInvalidUsage, "too many calls in a group");

@@ -13,12 +13,15 @@ size_t fake_type_bytes(ncclDataType_t type) {
     case ncclUint32:
     case ncclFloat32:
       return 4;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
     case ncclInt64:
     case ncclUint64:
     case ncclFloat64:
       return 8;
     default:
-      return 0; /* this double knows no half types */
+      return 0; /* this double knows no eight-bit floats */
   }
 }
 
@@ -73,6 +76,10 @@ static void fold(const struct call* call, struct area* area, int ranks, char* ou
       CASE(ncclUint64, uint64)
       CASE(ncclFloat32, float)
       CASE(ncclFloat64, double)
+      case ncclFloat16:
+      case ncclBfloat16:
+        ((unsigned short*)out)[i] = fake_fold_half(call, area, ranks, i);
+        break;
     }
 }
 

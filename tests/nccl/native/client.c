@@ -1,6 +1,7 @@
-/* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` on one each.
- * HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one group); with the last two
- * the ranks are threads after that. WHAT: cases, or one of those that end the communicator another way. */
+/* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` and
+ * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one
+ * group); with the last two the ranks are threads after that. WHAT: cases, or one of those that end the
+ * communicator another way. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,24 +47,25 @@ static void cases(struct here* here) {
 
 /* A second communicator beside the first; the calls on both cross each other. */
 static void second(struct here* here) {
-  double *in = values(here->rank, 1000), sum = 0;
+  enum { kCount = 9000, kBytes = 8 * kCount };
+  double *in = values(here->rank, kCount), sum = 0;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = NULL;
-  config.blocking = 0;
+  config.blocking = is("companion"); /* the others have no plans */
   ncclResult_t result = ncclCommInitRankConfig(&comm, size, board->ids[1], here->rank, &config);
   struct here other = here_of(when_ready(result, &comm));
-  device_pointer a = buffer_of(in, 8000), b = buffer_of(in, 8000);
+  device_pointer a = buffer_of(in, kBytes), b = buffer_of(in, kBytes);
   for (int turn = 0; turn < 2; ++turn) {
     struct here* one = (here->rank + turn) % 2 ? here : &other;
-    CALL(ncclAllReduce, 8000, (void*)(one == here ? a : b), (void*)(one == here ? a : b), 1000, ncclFloat64,
-         one == here ? ncclSum : ncclMax, one->comm, one->stream);
+    CALL(ncclAllReduce, kBytes, (void*)(one == here ? a : b), (void*)(one == here ? a : b), kCount,
+         ncclFloat64, one == here ? ncclSum : ncclMax, one->comm, one->stream);
   }
   synchronize(here->stream);
   synchronize(other.stream);
   for (int r = 0; r < size; ++r) sum += value(r, 5);
-  to_host(in, a, 8000);
+  to_host(in, a, kBytes);
   check(in[5] == sum, "a sum beside a maximum");
-  to_host(in, b, 8000);
+  to_host(in, b, kBytes);
   check(in[5] == value(size - 1, 5), "a maximum beside a sum");
   expect("ncclCommDestroy", ncclCommDestroy(other.comm), ncclSuccess);
   free(in);
@@ -75,7 +77,13 @@ static void make_ids(void) {
   atomic_store(&board->ready, 1);
 }
 
-/* With NCCL itself, as far as its test double goes: it knows no half types, and its mistakes are its own. */
+/* A plan needs 64 KiB; see companion.c. */
+static void with_plans(struct here* here) {
+  second(here);
+  on_companions(here);
+}
+
+/* With NCCL itself, as far as its test double goes: it multiplies few types, and its mistakes are its own. */
 static void apart(struct here* here) {
   numbers(here);
   streams(here);
@@ -85,7 +93,7 @@ static void apart(struct here* here) {
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
 }
 
-static int device_of(int rank) { return is("apart") ? rank : 0; }
+static int device_of(int rank) { return is("apart") || strncmp(what, "companion", 9) == 0 ? rank : 0; }
 
 void one_rank(int rank) {
   use_device(device_of(rank));
@@ -115,7 +123,9 @@ void one_rank(int rank) {
     return;
   }
   if (is("dead_peer")) return dead_peer(&here);
-  if (is("aborted")) return aborted(&here);
+  if (is("aborted") || is("companion_aborted")) return aborted(&here);
+  if (is("companion")) return with_plans(&here);
+  if (is("companion_split_fails")) return on_companions(&here);
   if (is("apart")) return apart(&here);
   if (is("leaves")) return; /* as programs do that end without a word */
   cases(&here);

@@ -16,8 +16,11 @@ struct here here_of(ncclComm_t comm);
 /* numbers.c, with right results */
 void numbers(struct here* here);
 void types_and_operations(struct here* here);
+void many_of_each_type(struct here* here);
 void streams(struct here* here);
 void groups(struct here* here);
+/* companion.c: on an NCCL of its own */
+void on_companions(struct here* here);
 /* collectives.c */
 void collectives(struct here* here);
 void messages(struct here* here);

@@ -144,8 +144,9 @@ static device_pointer some_floats(size_t n) {
 
 /* One rank waits in a collective that the others never call. */
 void aborted(struct here* here) {
-  device_pointer a = some_floats(1000);
-  if (here->rank == 0) expect("ncclAllReduce", sum(here, a, a, 1000, ncclFloat32, ncclSum), ncclSuccess);
+  enum { kCount = 40000 };
+  device_pointer a = some_floats(kCount);
+  if (here->rank == 0) expect("ncclAllReduce", sum(here, a, a, kCount, ncclFloat32, ncclSum), ncclSuccess);
   expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
   synchronize(here->stream);
 }

@@ -1,0 +1,45 @@
+// MeetingCard: what a rank tells the others at a meeting, and what all conclude from all cards. Pure: every
+// rank concludes the same.
+//
+//   a map in CBOR; the wire version is in it
+//
+// Thread safety: values and functions of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+#include "core/bootstrap/card.hpp"
+#include "core/plan/grid.hpp"
+
+namespace ddl {
+
+struct MeetingCard {
+  int version = kWireVersion;
+  bool has_original = false;
+  bool can_split = false;    // the original's communicator will be blocking, and can be split
+  std::string device;        // see native::identity_of
+  std::string host;          // see host_identity()
+  std::string options = {};  // DDL_OPTIONS; of this and what follows rank 0's count
+  std::vector<int> fake_hosts = {};
+  Bytes segment = 0;
+};
+
+std::vector<std::byte> pack(const MeetingCard& card);
+/// Nothing for bytes that are no card of this version.
+std::optional<MeetingCard> unpack_meeting_card(const std::vector<std::byte>& bytes);
+
+struct MeetingOutcome {
+  std::string why_ours;  // "": the communicator is the original's
+  std::string why_flat;  // the original's calls are left to it as a whole; "": there are plans on this grid
+  std::string trouble;   // with what rank 0 asks for; said once
+  std::optional<Grid> grid = {};
+  Bytes segment = 0;
+};
+
+/// cards[r] is rank r's, at least one. Throws Error when a rank speaks another language.
+MeetingOutcome conclude(const std::vector<std::vector<std::byte>>& cards);
+
+}  // namespace ddl

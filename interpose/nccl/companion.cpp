@@ -1,0 +1,258 @@
+#include "interpose/nccl/companion.hpp"
+
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "interpose/nccl/companion_config.hpp"
+#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+using Verb = CompanionStep::Verb;
+
+const cuda::Driver& driver() {
+  static const cuda::Driver found = cuda::find_driver(cuda::Load::kOnDemand).driver;
+  return found;
+}
+
+cuda::Stream as_driver_stream(cudaStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
+
+// What follows a step on another stream: everything but the last all-gather.
+bool is_waited_for(const CompanionStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
+
+CompanionLayout layout_of(const ddl_companion& plans) {
+  CompanionLayout layout;
+  for (int d = 0; d < plans.dimensions; ++d)
+    layout.push_back({plans.dimension[d].extent, plans.dimension[d].first, plans.dimension[d].place});
+  return layout;
+}
+
+}  // namespace
+
+Companion::Companion(ncclComm_t whole, const ddl_companion& plans, void* context)
+    : whole_(whole),
+      layout_(layout_of(plans)),
+      cut_(CompanionCut::with_segment(plans.segment_bytes)),
+      context_(static_cast<cuda::Context>(context)),
+      parts_(layout_.size(), nullptr) {}
+
+Companion::~Companion() {
+  cuda::CurrentContext current(driver(), context_);
+  for (cuda::Stream stream : streams_) driver().stream_destroy(stream);
+  for (cuda::Event event : events_) driver().event_destroy(event);
+  for (cuda::Event event : {begin_, end_})
+    if (event) driver().event_destroy(event);
+}
+
+ncclResult_t Companion::check(cuda::Result result, const char* what) {
+  if (result == cuda::kSuccess) return ncclSuccess;
+  note(ncclUnhandledCudaError);
+  return complain(nullptr, ncclUnhandledCudaError,
+                  std::string("ncclAllReduce: ") + what + ": " + cuda::describe(driver(), result));
+}
+
+void Companion::note(ncclResult_t result) {
+  ncclResult_t none = ncclSuccess;
+  if (result != ncclSuccess) trouble_.compare_exchange_strong(none, result);
+}
+
+// ---- making ----
+
+ncclResult_t Companion::split(std::size_t dimension, std::span<const std::byte> program_config) {
+  const CompanionDimension& group = layout_[dimension];
+  std::vector<std::byte> config = capped_config(program_config);
+  ncclResult_t result =
+      original::ncclCommSplit(whole_, group.first, group.place, &parts_[dimension], config.data());
+  note(result);
+  return result;
+}
+
+bool Companion::make_streams() {
+  cuda::CurrentContext current(driver(), context_);
+  bool all = current.result() == cuda::kSuccess &&
+             driver().event_create(&begin_, cuda::kEventNoTiming) == cuda::kSuccess &&
+             driver().event_create(&end_, cuda::kEventNoTiming) == cuda::kSuccess;
+  for (std::size_t d = 0; all && d < layout_.size(); ++d) {
+    cuda::Stream stream = nullptr;
+    all = driver().stream_create(&stream, cuda::kStreamNonBlocking) == cuda::kSuccess;
+    if (all) streams_.push_back(stream);
+  }
+  return all;
+}
+
+bool Companion::is_ready() const {
+  return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == layout_.size();
+}
+
+// ---- doing ----
+
+CompanionPlan Companion::plan(const Call& call) const {
+  return companion_plan(layout_, call.count, bytes_of_type(call.type), cut_);
+}
+
+// What the driver cannot tell, because another stream is being captured, is left alone as well.
+bool Companion::is_capturing(cudaStream_t stream) const {
+  cuda::CurrentContext current(driver(), context_);
+  int status = cuda::kCaptureNone;
+  return driver().stream_is_capturing(as_driver_stream(stream), &status) != cuda::kSuccess ||
+         status != cuda::kCaptureNone;
+}
+
+cuda::Event Companion::event_of(std::size_t step) {
+  while (events_.size() <= step) {
+    cuda::Event event = nullptr;
+    if (driver().event_create(&event, cuda::kEventNoTiming) != cuda::kSuccess) return nullptr;
+    events_.push_back(event);
+  }
+  return events_[step];
+}
+
+ncclResult_t Companion::begin(const Call& call) {
+  if (ncclResult_t known = trouble_; known != ncclSuccess) return known;
+  cuda::CurrentContext current(driver(), context_);
+  ncclResult_t result = check(driver().event_record(begin_, as_driver_stream(call.stream)), "begin");
+  for (std::size_t d = 0; result == ncclSuccess && d < streams_.size(); ++d)
+    result = check(driver().stream_wait_event(streams_[d], begin_, 0), "begin");
+  return result;
+}
+
+// On the caller's stream, beside the steps: they touch other elements.
+ncclResult_t Companion::tail(const Call& call, const CompanionPlan& plan) const {
+  if (plan.tail.count == 0) return ncclSuccess;
+  const Bytes offset = plan.tail.first * bytes_of_type(call.type);
+  return original::ncclAllReduce(static_cast<const std::byte*>(call.in) + offset,
+                                 static_cast<std::byte*>(call.out) + offset, plan.tail.count, call.type,
+                                 call.op, whole_, call.stream);
+}
+
+ncclResult_t Companion::issue_step(const Call& call, const CompanionStep& step) const {
+  const Bytes size = bytes_of_type(call.type);
+  auto* out = static_cast<std::byte*>(call.out);
+  const auto* in = step.reads_input ? static_cast<const std::byte*>(call.in) : out;
+  auto stream = reinterpret_cast<cudaStream_t>(streams_[step.dimension]);
+  ncclComm_t comm = part(step.dimension);
+  switch (step.verb) {
+    case Verb::reduce_scatter:
+      return original::ncclReduceScatter(in + step.whole.first * size, out + step.mine.first * size,
+                                         step.mine.count, call.type, call.op, comm, stream);
+    case Verb::all_reduce:
+      return original::ncclAllReduce(in + step.whole.first * size, out + step.whole.first * size,
+                                     step.whole.count, call.type, call.op, comm, stream);
+    case Verb::all_gather:
+      return original::ncclAllGather(in + step.mine.first * size, out + step.whole.first * size,
+                                     step.mine.count, call.type, comm, stream);
+  }
+  return ncclInternalError;
+}
+
+ncclResult_t Companion::step(const Call& call, const CompanionPlan& plan, std::size_t index) {
+  if (ncclResult_t known = trouble_; known != ncclSuccess) return known;
+  const CompanionStep& step = plan.steps[index];
+  cuda::CurrentContext current(driver(), context_);
+  ncclResult_t result = ncclSuccess;
+  if (step.after)
+    result = check(driver().stream_wait_event(streams_[step.dimension], event_of(*step.after), 0), "wait");
+  if (result == ncclSuccess) result = issue_step(call, step);
+  note(result);
+  return result;
+}
+
+ncclResult_t Companion::done(const CompanionPlan& plan, std::size_t index) {
+  const CompanionStep& step = plan.steps[index];
+  if (!is_waited_for(step)) return ncclSuccess;
+  cuda::CurrentContext current(driver(), context_);
+  return check(driver().event_record(event_of(index), streams_[step.dimension]), "record");
+}
+
+// The stream of dimension 0 has the last step of every segment.
+ncclResult_t Companion::end(const Call& call) {
+  cuda::CurrentContext current(driver(), context_);
+  ncclResult_t result = check(driver().event_record(end_, streams_[0]), "end");
+  if (result != ncclSuccess) return result;
+  return check(driver().stream_wait_event(as_driver_stream(call.stream), end_, 0), "end");
+}
+
+ncclResult_t Companion::state() const {
+  ncclResult_t first = trouble_;
+  std::lock_guard lock(mutex_);  // so that nobody ends them meanwhile
+  for (ncclComm_t part : parts_) {
+    ncclResult_t of_part = ncclSuccess;
+    if (first == ncclSuccess && part && original::ncclCommGetAsyncError(part, &of_part) == ncclSuccess)
+      first = of_part;
+  }
+  return first;
+}
+
+ncclComm_t Companion::part(std::size_t dimension) const {
+  std::lock_guard lock(mutex_);
+  return parts_[dimension];
+}
+
+std::vector<ncclComm_t> Companion::parts() const {
+  std::lock_guard lock(mutex_);
+  std::vector<ncclComm_t> there;
+  for (ncclComm_t part : parts_)
+    if (part) there.push_back(part);
+  return there;
+}
+
+std::vector<ncclComm_t> Companion::release() {
+  note(ncclInvalidUsage);
+  std::vector<ncclComm_t> there = parts();
+  std::lock_guard lock(mutex_);
+  parts_.assign(parts_.size(), nullptr);
+  return there;
+}
+
+// ---- several calls side by side ----
+
+namespace {
+
+template <class Each>
+ncclResult_t in_one_group(const std::vector<Planned>& calls, Each each) {
+  const bool is_group = calls.size() > 1;
+  ncclResult_t first = is_group ? original::ncclGroupStart() : ncclResult_t{ncclSuccess};
+  auto keep = [&first](ncclResult_t result) {
+    if (went_well(first)) first = result;
+  };
+  for (const Planned& one : calls) keep(each(one));
+  if (is_group) keep(original::ncclGroupEnd());
+  return first;
+}
+
+ncclResult_t enqueue(const std::vector<Planned>& calls) {
+  std::size_t most = 0;
+  ncclResult_t result = ncclSuccess;
+  for (const Planned& one : calls) {
+    most = std::max(most, one.plan.steps.size());
+    if (result == ncclSuccess) result = one.companion->begin(one.call);
+  }
+  if (result == ncclSuccess)
+    result = in_one_group(calls, [](const Planned& one) { return one.companion->tail(one.call, one.plan); });
+  for (std::size_t i = 0; result == ncclSuccess && i < most; ++i) {
+    result = in_one_group(calls, [i](const Planned& one) -> ncclResult_t {
+      return i < one.plan.steps.size() ? one.companion->step(one.call, one.plan, i) : ncclSuccess;
+    });
+    for (const Planned& one : calls)
+      if (result == ncclSuccess && i < one.plan.steps.size()) result = one.companion->done(one.plan, i);
+  }
+  for (const Planned& one : calls)
+    if (result == ncclSuccess) result = one.companion->end(one.call);
+  return result;
+}
+
+}  // namespace
+
+ncclResult_t perform_planned(const std::vector<Planned>& calls) {
+  if (calls.empty()) return ncclSuccess;
+  Nanoseconds began = now();
+  ncclResult_t result = enqueue(calls);
+  if (!went_well(result)) return result;
+  const Nanoseconds each = (now() - began) / static_cast<Nanoseconds>(calls.size());
+  for (const Planned& one : calls) count_planned(one.call, name_of(one.companion->layout()), each);
+  return result;
+}
+
+}  // namespace ddl::nccl

@@ -1,0 +1,87 @@
+// Companion: what stands beside one communicator of NCCL's whose large all-reduces go by a plan: for each
+// dimension a smaller communicator of NCCL's and a stream. See core/plan/companion_plan.hpp.
+//
+// Order: the streams wait for what the caller's has so far, and the caller's for the last step; calls return
+// at once. A kernel that waits for its peers must not keep the one they wait for from starting: so all ranks
+// enqueue the same steps in the same order, and the kernels of the smaller communicators are capped
+// (capped_config), so that those of all dimensions fit on a GPU side by side.
+//
+// Thread safety: one thread at a time, as NCCL demands; state() and release() from any.
+// Ownership: the streams and events; the smaller communicators are ended by who releases them.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/device/cuda_driver.hpp"
+#include "core/native_api.h"
+#include "core/plan/companion_plan.hpp"
+#include "interpose/nccl/call.hpp"
+
+namespace ddl::nccl {
+
+class Companion {
+ public:
+  Companion(ncclComm_t whole, const ddl_companion& plans, void* context);
+  ~Companion();
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+
+  /// What the original said while the communicators were made; is_ready() when all went well.
+  ncclResult_t split(std::size_t dimension, std::span<const std::byte> program_config);
+  void note(ncclResult_t result);
+  bool make_streams();
+  bool is_ready() const;
+
+  const CompanionLayout& layout() const { return layout_; }
+  /// Without steps where the call is too small.
+  CompanionPlan plan(const Call& call) const;
+  bool is_capturing(cudaStream_t stream) const;
+
+  /// One call: begin, tail, each step and then its done, end.
+  ncclResult_t begin(const Call& call);
+  ncclResult_t tail(const Call& call, const CompanionPlan& plan) const;
+  ncclResult_t step(const Call& call, const CompanionPlan& plan, std::size_t index);
+  ncclResult_t done(const CompanionPlan& plan, std::size_t index);
+  ncclResult_t end(const Call& call);
+
+  /// The first trouble here or in one of the smaller communicators.
+  ncclResult_t state() const;
+  /// The smaller communicators, which the caller ends, or means to; with release() they are gone from here.
+  std::vector<ncclComm_t> parts() const;
+  std::vector<ncclComm_t> release();
+
+ private:
+  ncclResult_t check(cuda::Result result, const char* what);
+  ncclResult_t issue_step(const Call& call, const CompanionStep& step) const;
+  cuda::Event event_of(std::size_t step);
+  ncclComm_t part(std::size_t dimension) const;
+
+  ncclComm_t whole_;
+  CompanionLayout layout_;
+  CompanionCut cut_;
+  cuda::Context context_;
+  std::vector<cuda::Stream> streams_;  // by dimension
+  std::deque<cuda::Event> events_;     // of steps; made when first needed
+  cuda::Event begin_ = nullptr, end_ = nullptr;
+  std::atomic<ncclResult_t> trouble_{ncclSuccess};
+  mutable std::mutex mutex_;       // of what follows
+  std::vector<ncclComm_t> parts_;  // by dimension; null when they are gone
+};
+
+/// A call and how it is done.
+struct Planned {
+  Call call;
+  std::shared_ptr<Companion> companion;
+  CompanionPlan plan;
+};
+
+/// Enqueues the calls, which are on different communicators, and counts them. Several: side by side, because
+/// one thread may hold ranks that wait for each other.
+ncclResult_t perform_planned(const std::vector<Planned>& calls);
+
+}  // namespace ddl::nccl

@@ -1,0 +1,190 @@
+#include "interpose/nccl/companions.hpp"
+
+#include <algorithm>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+#include "core/base/log.hpp"
+#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+using Verb = Call::Verb;
+
+struct Table {
+  std::atomic<bool> any{false};  // was ever made
+  std::shared_mutex mutex;
+  std::unordered_map<ncclComm_t, std::shared_ptr<Companion>> companions;
+};
+
+Table& table() {
+  static Table* the_table = new Table;  // outlives exit handlers of the program
+  return *the_table;
+}
+
+std::shared_ptr<Companion> find(ncclComm_t comm) {
+  Table& t = table();
+  if (!t.any.load(std::memory_order_acquire)) return nullptr;
+  std::shared_lock lock(t.mutex);
+  auto found = t.companions.find(comm);
+  return found == t.companions.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Companion> take(ncclComm_t comm) {
+  std::shared_ptr<Companion> found = find(comm);
+  if (!found) return nullptr;
+  std::unique_lock lock(table().mutex);
+  table().companions.erase(comm);
+  return found;
+}
+
+void insert(ncclComm_t comm, std::shared_ptr<Companion> companion) {
+  Table& t = table();
+  std::unique_lock lock(t.mutex);
+  t.companions[comm] = std::move(companion);
+  t.any.store(true, std::memory_order_release);
+}
+
+void say(const Engagement& engagement, const std::string& what) {
+  if (environment().verbose > 0)
+    log_info("rank " + std::to_string(engagement.rank) + " of " + std::to_string(engagement.size) + ": " +
+             what);
+}
+
+using Made = std::vector<std::shared_ptr<Companion>>;
+
+// Every rank takes part in all of it, whatever went wrong before: the others would wait.
+void split_all(const std::vector<Engagement>& engagements, const Made& made) {
+  std::size_t most = 0;
+  for (const auto& companion : made) most = std::max(most, companion->layout().size());
+  for (std::size_t d = 0; d < most; ++d) {
+    original::ncclGroupStart();
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (d < made[i]->layout().size()) made[i]->split(d, engagements[i].config);
+    ncclResult_t result = original::ncclGroupEnd();
+    for (const auto& companion : made) companion->note(result);
+  }
+}
+
+bool all_are_ready(const Engagement& engagement, const Companion& here) {
+  ddl_problem problem;
+  int32_t all = 0;
+  ddl_native_result heard = engine()->hear_verdicts(engagement.meeting.get(), &all, &problem);
+  if (heard == DDL_NATIVE_OK && all) return true;
+  if (!here.is_ready())
+    say(engagement, std::string("no smaller communicators: ") + original::ncclGetErrorString(here.state()) +
+                        ": " + original::ncclGetLastError(*engagement.at));
+  else if (heard != DDL_NATIVE_OK)
+    say(engagement, std::string("the communicator is left to NCCL: ") + problem.text);
+  else if (engagement.rank == 0)
+    say(engagement, "the communicator is left to NCCL: a rank has not got its smaller ones");
+  return false;
+}
+
+void make_companions(const std::vector<Engagement>& engagements) {
+  Made made;
+  for (const Engagement& one : engagements)
+    made.push_back(std::make_shared<Companion>(*one.at, one.plans, one.context));
+  split_all(engagements, made);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    ddl_problem problem;
+    made[i]->make_streams();
+    engine()->give_verdict(engagements[i].meeting.get(), made[i]->is_ready(), &problem);
+  }
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (all_are_ready(engagements[i], *made[i])) {
+      insert(*engagements[i].at, made[i]);
+      continue;
+    }
+    for (ncclComm_t part : made[i]->release()) original::ncclCommDestroy(part);
+  }
+}
+
+bool moves_data(const Call& call) { return call.verb != Verb::destroy_op; }
+
+// Why a call that has a communicator's unit for itself has no plan; null: it has.
+const char* why_flat(const Call& call, const Companion& companion, const CompanionPlan& plan) {
+  if (call.verb != Verb::all_reduce) return "no plan for this collective";
+  if (call.op < ncclSum || call.op > ncclMin) return "operation";
+  if (plan.steps.empty()) return "small, or of eight-bit floats";
+  return companion.is_capturing(call.stream) ? "captured into a graph" : nullptr;
+}
+
+CompanionPlan plan_of(const Call& call, const Companion& companion) {
+  const bool is_known = call.type >= ncclInt8 && call.type <= ncclBfloat16;
+  return call.verb == Verb::all_reduce && is_known ? companion.plan(call) : CompanionPlan{};
+}
+
+}  // namespace
+
+void LeaveMeeting::operator()(ddl_meeting* meeting) const { engine()->leave(meeting); }
+
+void engage(std::vector<Engagement> engagements) noexcept {
+  std::erase_if(engagements, [](const Engagement& one) { return !*one.at; });
+  if (engagements.empty()) return;
+  guarded([&] { return make_companions(engagements), ncclSuccess; });
+}
+
+bool has_companion(ncclComm_t comm) { return find(comm) != nullptr; }
+
+Route route(const std::vector<Call>& calls) {
+  Route to;
+  for (const Call& call : calls) {
+    auto is_in_unit = [&](const Call& other) { return other.comm == call.comm && moves_data(other); };
+    std::shared_ptr<Companion> companion = find(call.comm);
+    const char* why = nullptr;
+    if (!companion || !moves_data(call)) {
+      to.flat.push_back({call, nullptr});
+    } else if (std::count_if(calls.begin(), calls.end(), is_in_unit) > 1) {
+      to.flat.push_back({call, "several calls in a group"});
+    } else if (CompanionPlan plan = plan_of(call, *companion); (why = why_flat(call, *companion, plan))) {
+      to.flat.push_back({call, why});
+    } else {
+      to.planned.push_back({call, std::move(companion), std::move(plan)});
+    }
+  }
+  return to;
+}
+
+// ---- hooks ----
+
+ncclResult_t destroy_with_companion(ncclComm_t comm) {
+  if (std::shared_ptr<Companion> companion = take(comm))
+    for (ncclComm_t part : companion->release()) original::ncclCommDestroy(part);
+  return original::ncclCommDestroy(comm);
+}
+
+// In a group, so that all of them know before the first waits for its kernels, which may be behind those of
+// another.
+ncclResult_t abort_with_companion(ncclComm_t comm) {
+  std::shared_ptr<Companion> companion = take(comm);
+  if (!companion) return original::ncclCommAbort(comm);
+  original::ncclGroupStart();
+  for (ncclComm_t part : companion->release()) original::ncclCommAbort(part);
+  ncclResult_t result = original::ncclCommAbort(comm), of_group = original::ncclGroupEnd();
+  return went_well(result) ? of_group : result;
+}
+
+ncclResult_t finalize_with_companion(ncclComm_t comm) {
+  if (std::shared_ptr<Companion> companion = find(comm))
+    for (ncclComm_t part : companion->parts()) original::ncclCommFinalize(part);
+  return original::ncclCommFinalize(comm);
+}
+
+ncclResult_t revoke_with_companion(ncclComm_t comm, int flags) {
+  if (std::shared_ptr<Companion> companion = find(comm))
+    for (ncclComm_t part : companion->parts()) original::ncclCommRevoke(part, flags);
+  return original::ncclCommRevoke(comm, flags);
+}
+
+ncclResult_t async_error_with_companion(ncclComm_t comm, ncclResult_t* error) {
+  ncclResult_t result = original::ncclCommGetAsyncError(comm, error);
+  if (result != ncclSuccess || !error || *error != ncclSuccess) return result;
+  if (std::shared_ptr<Companion> companion = find(comm)) *error = companion->state();
+  return result;
+}
+
+}  // namespace ddl::nccl

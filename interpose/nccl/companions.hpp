@@ -1,0 +1,60 @@
+// Which of NCCL's communicators have companions (companion.hpp), how those come into being, and what becomes
+// of the program's calls on them. The program sees the original's handle and nothing else.
+//
+// A unit is a call outside any group, or all calls of one group on one communicator: it goes by a plan when
+// it is a single all-reduce that has one. All ranks have the same calls of a communicator in a unit, and none
+// of what else is in a group counts; so all ranks decide alike.
+//
+// Thread safety: all; what concerns one communicator by one thread at a time, as NCCL demands.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "interpose/nccl/companion.hpp"
+
+namespace ddl::nccl {
+
+struct LeaveMeeting {
+  void operator()(ddl_meeting* meeting) const;
+};
+using MeetingSeat = std::unique_ptr<ddl_meeting, LeaveMeeting>;
+
+/// A communicator that the original has made, or will have when this thread's group has ended, and whose
+/// ranks still meet because it is to have a companion.
+struct Engagement {
+  ncclComm_t* at;
+  int rank, size;
+  MeetingSeat meeting;
+  ddl_companion plans;
+  std::vector<std::byte> config;  // as the program gave it
+  void* context;
+};
+
+/// Makes the companions of all of one thread's new communicators. Where that fails on any rank, all ranks'
+/// calls are left to the original: never an error of the program's.
+void engage(std::vector<Engagement> engagements) noexcept;
+
+/// Costs nothing where there is none.
+bool has_companion(ncclComm_t comm);
+
+/// What is to be done with the calls of one or several units on communicators that have companions.
+struct Route {
+  struct Flat {
+    Call call;
+    const char* why;
+  };
+  std::vector<Planned> planned;
+  std::vector<Flat> flat;  // by the original, in this order
+};
+Route route(const std::vector<Call>& calls);
+
+/// What the program's hooks do, with the smaller communicators too.
+ncclResult_t destroy_with_companion(ncclComm_t comm);
+ncclResult_t abort_with_companion(ncclComm_t comm);
+ncclResult_t finalize_with_companion(ncclComm_t comm);
+ncclResult_t revoke_with_companion(ncclComm_t comm, int flags);
+ncclResult_t async_error_with_companion(ncclComm_t comm, ncclResult_t* error);
+
+}  // namespace ddl::nccl

@@ -1,0 +1,109 @@
+/* Each rank on a GPU of its own, so that NCCL itself serves the communicator: what is there for plans on
+ * smaller ones. Calls of 64 KiB and more have plans where the test says so; the program cannot tell. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nccl/native/native.h"
+
+enum { kCount = 9001 };
+
+static double sum_of(const struct here* here, size_t i) {
+  double sum = 0;
+  for (int r = 0; r < here->size; ++r) sum += value(r, i);
+  return sum;
+}
+
+static void expect_sum(struct here* here, device_pointer buffer, const char* what) {
+  double* out = values(-1, kCount);
+  synchronize(here->stream);
+  to_host(out, buffer, kCount * sizeof *out);
+  for (size_t i = 0; i < kCount; ++i) check(out[i] == sum_of(here, i), what);
+  free(out);
+}
+
+static device_pointer mine(const struct here* here) {
+  double* in = values(here->rank, kCount);
+  device_pointer made = buffer_of(in, kCount * sizeof *in);
+  free(in);
+  return made;
+}
+
+static void sum(struct here* here, device_pointer buffer) {
+  CALL(ncclAllReduce, kCount * sizeof(double), (void*)buffer, (void*)buffer, kCount, ncclFloat64, ncclSum,
+       here->comm, here->stream);
+}
+
+/* Alone in its group on every rank, but on some beside a call on another communicator. */
+static void lone_in_a_group(struct here* here) {
+  ncclComm_t alone = NULL;
+  device_pointer a = mine(here), b = mine(here);
+  double number = 0;
+  expect("split", ncclCommSplit(here->comm, here->rank, 0, &alone, NULL), ncclSuccess);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  if (here->rank % 2)
+    CALL(ncclAllReduce, 8, (void*)b, (void*)b, 1, ncclFloat64, ncclMax, alone, here->stream);
+  sum(here, a);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  expect_sum(here, a, "a sum that is alone in its group");
+  to_host(&number, b, sizeof number);
+  check(number == value(here->rank, 0), "a maximum of one beside it");
+  expect("ncclCommDestroy", ncclCommDestroy(alone), ncclSuccess);
+}
+
+static void two_in_a_group(struct here* here) {
+  device_pointer a = mine(here), b = mine(here);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  sum(here, a);
+  sum(here, b);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  expect_sum(here, a, "the first sum of a group");
+  expect_sum(here, b, "the second sum of a group");
+}
+
+/* What is captured is not done; what comes after is. */
+static void captured(struct here* here) {
+  device_pointer a = mine(here);
+  double number = 0;
+  begin_capture(here->stream);
+  sum(here, a);
+  end_capture(here->stream);
+  synchronize(here->stream);
+  to_host(&number, a, sizeof number);
+  check(number == value(here->rank, 0), "a captured call did something");
+  sum(here, a);
+  expect_sum(here, a, "a sum after a captured one");
+}
+
+/* One call behind the other, without a wait between them. */
+static void many_at_once(struct here* here) {
+  enum { kCalls = 12 };
+  device_pointer a[kCalls];
+  for (int i = 0; i < kCalls; ++i) a[i] = mine(here);
+  for (int i = 0; i < kCalls; ++i) sum(here, a[i]);
+  for (int i = 0; i < kCalls; ++i) expect_sum(here, a[i], "one of many sums");
+}
+
+/* Finalized and destroyed right behind its last call. */
+static void ended(struct here* here) {
+  device_pointer a = mine(here);
+  ncclResult_t state = ncclInternalError;
+  expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
+  expect("the state", state, ncclSuccess);
+  sum(here, a);
+  expect("ncclCommFinalize", ncclCommFinalize(here->comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+  expect_sum(here, a, "a sum before the end");
+}
+
+void on_companions(struct here* here) {
+  numbers(here);
+  many_of_each_type(here);
+  streams(here);
+  groups(here);
+  collectives(here);
+  lone_in_a_group(here);
+  two_in_a_group(here);
+  captured(here);
+  many_at_once(here);
+  ended(here);
+}

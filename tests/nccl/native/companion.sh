@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# companion.sh CASE LIB_DIR PROGRAM_DIR: NCCL programs with a GPU for each rank on pretended hosts, on test doubles of
+# libcuda and libnccl: which all-reduces go by plans on smaller communicators, and that all results are right.
+set -u
+case_name=$1 lib=$2 programs=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report=$work/report.json
+
+fail() { echo "FAILED: $*"; tail -n 50 "$work"/ours.*; exit 1; }
+# ranks RANKS HOSTS HOW WHAT: HOSTS as in DDL_FAKE_HOSTS.
+ranks() {
+  rm -f "$work/trace"
+  FAKE_CUDA_DEVICES=$1 DDL_FAKE_HOSTS=$2 DDL_REPORT=$report LD_PRELOAD=$lib/libddl_shim.so FAKE_NCCL_TRACE=$work/trace \
+    timeout 550 "$programs/nccl_native_client" "$1" "$3" "$4" >"$work/ours.out" 2>"$work/ours.err" || fail "$*: exit $?"
+}
+# What double and report counted, for plans of these extents (none: flat).
+counted() { "$here/companion_check.py" "$work/trace" "$report" "$work/ours.out" "$@" || fail "wrong counts: $*"; }
+says() { grep -q "$1" "$work/ours.err" || fail "it does not say: $1"; }
+silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
+export DDL_OPTIONS="-mode b" DDL_SEGMENT_BYTES=64k
+
+case $case_name in
+  2x2) ranks 4 2,2 processes companion; silent; counted 2 2 ;;
+  2x3) ranks 6 2,2,2 processes companion; silent; counted 2 3 ;;
+  4x2) ranks 8 4,4 processes companion; silent; counted 4 2 ;;
+  threads) ranks 4 2,2 threads companion; silent; counted 2 2 ;;
+  group) ranks 4 2,2 group companion; silent; counted 2 2 ;;
+  three_dimensions)
+    DDL_OPTIONS="-mode b:2x2x2" ranks 8 4,4 processes companion; silent
+    counted 2 2 2
+    ;;
+  aborted) for how in processes threads; do ranks 4 2,2 $how companion_aborted; silent; done ;;
+  says)
+    DDL_VERBOSE=1 ranks 4 2,2 processes companion
+    says "a communicator of 4 ranks: NCCL's, with smaller ones beside it for all-reduces of 65536 bytes and more, 2x2"
+    ;;
+  default)
+    DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion; counted
+    says "NCCL's, and left to it: plans come with -mode b, the mode is p"
+    ;;
+  unequal_hosts)
+    DDL_VERBOSE=1 ranks 3 2,1 processes companion; counted
+    says "NCCL's, and left to it: groups of 1 to 2 ranks in one dimension"
+    ;;
+  one_host)
+    DDL_VERBOSE=1 ranks 3 3 processes companion; counted
+    says "NCCL's, and left to it: all ranks are on one host"
+    ;;
+  split_fails)
+    # On one rank alone; all of them must hear of it.
+    for how in processes group; do
+      FAKE_NCCL_SPLIT_FAILS=1 DDL_VERBOSE=1 ranks 4 2,2 $how companion_split_fails; counted
+      says "rank 1 of 4: no smaller communicators: system error: this rank's splits shall fail"
+      # One thread's group fails as a whole.
+      [ $how = group ] || says "rank 0 of 4: the communicator is left to NCCL: a rank has not got its smaller ones"
+    done
+    ;;
+  *) fail "no such case" ;;
+esac
+echo "ok: $case_name"
