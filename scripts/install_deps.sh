@@ -1,7 +1,32 @@
 #!/bin/bash
 # Installs what is needed to build ddlrun, to test it and to run its demo: Debian 12 or Ubuntu packages, nothing else.
-# Needs root or sudo only if something is missing; a second run takes a second.
+# Needs root or sudo only if something is missing; a second run takes a second. --with-nvcc also fetches CUDA's compiler
+# with pip into build/nvcc, for the device kernels, unless there is one; where that fails they are not built, and nothing else.
 set -euo pipefail
+
+get_nvcc() {
+  local folder
+  folder=$(dirname "$0")/../build/nvcc
+  if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || [ -x "$folder/nvidia/cu13/bin/nvcc" ]; then
+    echo "install_deps: nvcc is here"
+    return
+  fi
+  echo "install_deps: fetching nvcc 13.0 into build/nvcc"
+  python3 -m pip install -q --no-deps --target "$folder" nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* \
+    nvidia-nvvm==13.0.* nvidia-cuda-runtime==13.0.* && return
+  rm -rf "$folder"
+  echo "install_deps: no nvcc (pip failed); ddlrun is built without device kernels" >&2
+}
+
+case "${1-}" in
+  '') with_nvcc= ;;
+  --with-nvcc) with_nvcc=1 ;;
+  *) echo "install_deps: error: unknown option $1; known: --with-nvcc" >&2; exit 2 ;;
+esac
+finish() {
+  if [ "$with_nvcc" ]; then get_nvcc; fi
+  exit 0
+}
 
 packages=(
   # build
@@ -32,7 +57,7 @@ done
 
 if [ ${#missing[@]} -eq 0 ]; then
   echo "install_deps: all ${#packages[@]} packages are here"
-  exit 0
+  finish
 fi
 
 as_root=()
@@ -49,3 +74,4 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire
 "${apt[@]}" update
 "${apt[@]}" install --no-install-recommends "${missing[@]}" </dev/null
 echo "install_deps: done"
+finish

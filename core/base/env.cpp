@@ -173,6 +173,9 @@ Env parse_env(const std::vector<std::string>& entries) {
   check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30, allowed_for("DDL_STAGING_BYTES"));
   if (env.segment_bytes != 0)
     check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20, allowed_for("DDL_SEGMENT_BYTES"));
+  if (env.gpu_staging_bytes != 0)
+    check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30,
+                allowed_for("DDL_GPU_STAGING_BYTES"));
   return env;
 }
 

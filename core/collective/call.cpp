@@ -14,7 +14,7 @@ Fingerprint fingerprint_of(const Call& call) {
     std::uint64_t root = has_root(kind) ? static_cast<std::uint64_t>(call.root) + 1 : 0;
     x ^= (root * kKinds + static_cast<std::uint64_t>(kind)) * 0xd6e8feb86659fd93ull;
   }
-  x ^= call.whole * 0xbf58476d1ce4e5b9ull;
+  x ^= (call.whole + (static_cast<std::uint64_t>(call.variant) << 56)) * 0xbf58476d1ce4e5b9ull;
   x *= 0x9e3779b97f4a7c15ull;
   return static_cast<Fingerprint>(x ^ (x >> 32));
 }

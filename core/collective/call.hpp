@@ -34,8 +34,9 @@ struct Call {
   const char* collective = "";  // its name in the report, a literal
   Nanoseconds began = 0;        // when the program made it
   Kind kind = Kind::all_reduce;
-  Rank root = 0;       // where the kind has one; send, receive: the other rank
-  Elements whole = 0;  // of a block of the program's own call, where this is a piece of it; else 0
+  Rank root = 0;             // where the kind has one; send, receive: the other rank
+  Elements whole = 0;        // of a block of the program's own call, where this is a piece of it; else 0
+  std::uint8_t variant = 0;  // of a piece: what else must be equal on all ranks, in the caller's words
 
   Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
   /// Of one block.

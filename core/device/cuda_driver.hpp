@@ -18,6 +18,8 @@ using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 using Graph = struct GraphHandle*;
+using Module = struct ModuleHandle*;
+using Function = struct FunctionHandle*;
 struct Uuid {
   char bytes[16];
 };
@@ -31,9 +33,16 @@ constexpr Result kOutOfMemory = 2;
 constexpr Result kNotInitialized = 3;
 constexpr Result kNoDevice = 100;
 constexpr Result kInvalidDevice = 101;
+constexpr Result kInvalidImage = 200;
 constexpr Result kInvalidContext = 201;
+constexpr Result kNoBinaryForGpu = 209;
+constexpr Result kUnsupportedPtxVersion = 222;
 constexpr Result kInvalidHandle = 400;
+constexpr Result kNotFound = 500;
 constexpr Result kNotReady = 600;
+constexpr Result kIllegalAddress = 700;
+constexpr Result kAlreadyRegistered = 712;
+constexpr Result kMisalignedAddress = 716;
 constexpr Result kNotSupported = 801;
 constexpr Result kCaptureUnsupported = 900;
 
@@ -45,10 +54,13 @@ constexpr unsigned kWaitValueGreaterOrEqual = 0;  // (int32_t)(*address - value)
 constexpr unsigned kWriteValueDefault = 0;        // what came before on the stream is visible first
 constexpr unsigned kHostPortable = 1;             // pinned for all contexts
 constexpr unsigned kHostDeviceMap = 2;
+constexpr unsigned kRegisterPortable = 1,
+                   kRegisterDeviceMap = 2;  // the same for memory that was there before
 constexpr unsigned kIpcLazyPeerAccess = 1;
 constexpr int kCaptureNone = 0, kCaptureActive = 1, kCaptureInvalidated = 2;
 constexpr int kCaptureThreadLocal = 1;  // a capture mode
 
+constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeStreamMemoryOperations = 122;  // of 64 bits, which includes those of 32
 constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsManaged = 8, kPointerOrdinal = 9;
 constexpr unsigned kMemoryTypeHost = 1, kMemoryTypeDevice = 2;

@@ -1,10 +1,8 @@
 #include "core/device/staged_call.hpp"
 
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -17,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
+#include "core/device/flag.hpp"
 #include "core/device/pinned_pool.hpp"
 
 namespace ddl {
@@ -26,38 +25,11 @@ namespace {
 constexpr Bytes kPieceUnit = 256;
 // A call is cut for overlap only where the parts stay worth a copy of their own.
 constexpr Bytes kLeastPiece = Bytes{256} << 10;
-// Flags that the stream and the worker write are on cache lines of their own.
-constexpr std::size_t kFlagStride = 64;
+
+// How soon the worker looks again after what is under way elsewhere: nobody waits for that.
+constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
 
 constexpr Bytes round_up(Bytes bytes, Bytes unit) { return (bytes + unit - 1) / unit * unit; }
-
-// Yields at first, then sleeps longer and longer, up to a fifth of a millisecond: a stream may be behind a
-// kernel of seconds.
-class Patience {
- public:
-  void wait() {
-    if (++rounds_ <= kYields) {
-      ::sched_yield();
-      return;
-    }
-    timespec pause = {0, std::min<long>(10'000L * (1 + (rounds_ - kYields) / 16), 200'000L)};
-    ::nanosleep(&pause, nullptr);
-  }
-
- private:
-  static constexpr int kYields = 200;
-  int rounds_ = 0;
-};
-
-// A flag in pinned memory counts up; comparison as the stream compares, so that it may wrap.
-struct Flag {
-  std::uint32_t* at = nullptr;
-  cuda::DevicePointer on_device = 0;
-  bool reached(std::uint32_t value) const {
-    return static_cast<std::int32_t>(std::atomic_ref(*at).load(std::memory_order_acquire) - value) >= 0;
-  }
-  void set(std::uint32_t value) const { std::atomic_ref(*at).store(value, std::memory_order_release); }
-};
 
 // The part of a host function that raises a flag or waits for one.
 struct FlagStep {
@@ -95,8 +67,9 @@ struct Call {
 };
 
 struct Job {
-  std::shared_ptr<const Call> call;
+  std::shared_ptr<const Call> call;  // null: a note
   std::uint64_t index;
+  StagedNote note = {};
 };
 
 }  // namespace
@@ -119,6 +92,8 @@ struct StagedCalls::State {
   bool streams_have_passed();
   void work_off();
   void do_job(const Job& job);
+  void do_chunk(const Job& job);
+  void await_job(std::unique_lock<std::mutex>& lock);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
   Slot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
@@ -136,7 +111,7 @@ struct StagedCalls::State {
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
   std::deque<Job> jobs;
-  bool closing = false;
+  bool closing = false, looks = false;
   std::string failure;
   std::atomic<bool> failed{false};
   std::thread worker;
@@ -332,10 +307,11 @@ cuda::Result StagedCalls::State::launch(cuda::Stream stream, void (*function)(vo
 void StagedCalls::State::work_off() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return closing || !jobs.empty(); });
+    await_job(lock);
     if (jobs.empty()) return;
     Job job = std::move(jobs.front());
     jobs.pop_front();
+    looks = true;
     lock.unlock();
     do_job(job);
     job = {};
@@ -343,10 +319,33 @@ void StagedCalls::State::work_off() {
   }
 }
 
+// Returns without a job when this is closing and there is nothing else to look after either.
+void StagedCalls::State::await_job(std::unique_lock<std::mutex>& lock) {
+  for (Nanoseconds until = 0; jobs.empty();) {
+    lock.unlock();
+    const bool more = looks && options.meanwhile && options.meanwhile();
+    lock.lock();
+    if (!jobs.empty()) return;
+    if (closing && until == 0) until = now() + options.patience;
+    if (closing && (!more || (failed && now() > until))) return;
+    if (more)
+      changed.wait_for(lock, kMeanwhileEvery);
+    else
+      changed.wait(lock, [this] { return closing || !jobs.empty(); });
+  }
+}
+
 void StagedCalls::State::do_job(const Job& job) {
+  if (job.call) return do_chunk(job);
+  if (failed) return;
+  if (std::string problem = job.note(); !problem.empty()) fail(problem);
+}
+
+void StagedCalls::State::do_chunk(const Job& job) {
   std::uint64_t ticket = job.call->first_ticket + job.index;
   Slot& its = slot(ticket);
-  for (Patience patience; !failed && !its.ready.reached(static_cast<std::uint32_t>(ticket));) patience.wait();
+  for (Patience patience; !failed && !its.ready.reached(static_cast<std::uint32_t>(ticket)); patience.wait())
+    if (options.meanwhile) options.meanwhile();
   if (!failed) {
     std::string problem;
     try {
@@ -381,6 +380,12 @@ StagedCalls::~StagedCalls() = default;
 
 Submitted StagedCalls::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
   return state_->submit(buffers, stream, std::move(work));
+}
+
+void StagedCalls::post(StagedNote note) {
+  std::lock_guard lock(state_->mutex);
+  state_->jobs.push_back({nullptr, 0, std::move(note)});
+  state_->changed.notify_one();
 }
 
 std::string StagedCalls::failure() const {

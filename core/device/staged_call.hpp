@@ -39,6 +39,9 @@ struct StagedOptions {
   Nanoseconds patience =
       2'000'000'000;               // of the destructor, for streams that are not done with pinned memory
   std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
+  // What else the worker looks after: called by it again and again while it has nothing better to do and this
+  // returns true, once more after every job, and to the end of the last. Empty: nothing.
+  std::function<bool()> meanwhile = {};
 };
 
 /// What a call reads and writes on the device: blocks of equal size, one behind the other. An all-reduce has
@@ -60,6 +63,9 @@ struct StagedChunk {
 /// The work on one chunk. Returns nothing, or what went wrong. Called on the worker thread.
 using StagedWork = std::function<std::string(const StagedChunk&)>;
 
+/// Something to do in the order of the calls, with no stream. Likewise.
+using StagedNote = std::function<std::string()>;
+
 enum class Submitted {
   kEnqueued,   // or nothing to do
   kCapturing,  // the stream is being captured into a graph, which could not be replayed: nothing was enqueued
@@ -78,6 +84,9 @@ class StagedCalls {
 
   /// Enqueues one call on `stream` (0: the legacy default stream) and returns.
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
+
+  /// Has the worker do this behind what was submitted before, unless something has failed by then.
+  void post(StagedNote note);
 
   /// Empty, or the first thing that went wrong.
   std::string failure() const;

@@ -18,6 +18,9 @@ namespace {
 
 using Scale = NativeCall::Scale;
 
+// Variants of a call (see Call): how it is scaled, and whether the device does it.
+constexpr std::uint8_t kOnDevice = 8;
+
 // What belongs to the program's whole job, or to who measures it: no business of one communicator.
 Env for_one_communicator(Env env) {
   env.options.clear();
@@ -103,6 +106,7 @@ NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const R
   std::iota(members.begin(), members.end(), 0);
   if (std::string trouble = join(members); !trouble.empty())
     throw Error(trouble, "a communicator needs all its ranks");
+  find_device_path();
 }
 
 // Every rank goes through the same exchanges, whatever is wrong with it.
@@ -115,7 +119,7 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
     }
   };
   std::string trouble = tried([&] { return job_.meet(); });
-  std::vector<std::uint64_t> reach = all_of<std::uint64_t>(trouble.empty() ? job_.reach() : 0);
+  std::vector<std::uint64_t> reach = watch_.all_of<std::uint64_t>(trouble.empty() ? job_.reach() : 0);
   if (trouble.empty())
     trouble = tried([&] {
       return job_.connect(reach, [this] {
@@ -137,7 +141,7 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
   }
   if (!trouble.empty()) trouble = fmt::format("rank {}: {}", job_.rank(), trouble);
   trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
-  std::vector<Offer> offers = all_of(mine);
+  std::vector<Offer> offers = watch_.all_of(mine);
   if (std::string wrong = trouble_in(offers); !wrong.empty()) return wrong;
   spec->id = offers[0].id;
   for (const Offer& offer : offers) {
@@ -151,6 +155,7 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
 std::string NativeCommunicator::pin() {
   StagedOptions options;
   options.most_blocks = static_cast<std::uint32_t>(job_.size());
+  options.meanwhile = [this] { return look_after_device(); };
   if (!cuda::has_stream_memory_operations(*native::driver(), native::device_of(context_)))
     ordering_ = options.ordering = FlagOrdering::kHostFunctions;
   staged_ = std::make_unique<StagedCalls>(*native::driver(), context_, options);
@@ -159,19 +164,9 @@ std::string NativeCommunicator::pin() {
 
 NativeCommunicator::~NativeCommunicator() {
   staged_.reset();
+  if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
   if (world_) job_.engine().destroy(*world_);
-}
-
-template <class Value>
-std::vector<Value> NativeCommunicator::all_of(const Value& mine) {
-  std::vector<Value> values;
-  for (const auto& bytes : watch_.exchange(std::as_bytes(std::span(&mine, 1)))) {
-    std::optional<Value> value = rendezvous::Frame{{}, bytes}.template as<Value>();
-    if (!value) throw Error("a rank of the communicator runs another version of the engine");
-    values.push_back(*value);
-  }
-  return values;
 }
 
 // ---- the program's side ----
@@ -186,26 +181,28 @@ NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
         Trouble::bad_usage,
         Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", call.name),
                         "on it each would wait for the other", "give every rank a stream of its own"));
+  if (device_ && device_->serves(call)) return submit_on_device(call);
   ++owner_.under_way;
   auto work_on = [this, call, bytes = buffers.block_bytes](const StagedChunk& chunk) {
     std::string problem = work(call, chunk);
     if (chunk.offset + chunk.bytes == bytes) --owner_.under_way;
     return problem;
   };
-  switch (staged_->submit(buffers, call.stream, work_on)) {
-    case Submitted::kEnqueued:
-      return {};
-    case Submitted::kCapturing:
-      --owner_.under_way;
-      return {Trouble::bad_usage,
-              Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
-                              "the host takes part in it, which no graph can replay",
-                              "capture no collectives of this communicator")};
-    case Submitted::kFailed:
-      break;
-  }
+  Submitted how = staged_->submit(buffers, call.stream, work_on);
+  if (how == Submitted::kCapturing) --owner_.under_way;
+  return answer(how, call, staged_->failure());
+}
+
+NativeCommunicator::State NativeCommunicator::answer(Submitted how, const NativeCall& call,
+                                                     const std::string& failure) {
+  if (how == Submitted::kEnqueued) return {};
+  if (how == Submitted::kCapturing)
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
+                            "the host takes part in it, which no graph can replay",
+                            "capture no collectives of this communicator")};
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
-  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, staged_->failure()));
+  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, failure));
 }
 
 NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) const {
@@ -229,7 +226,7 @@ NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) con
 std::unique_ptr<NativeCommunicator> NativeCommunicator::split(std::optional<int> color, int key) {
   const Part mine{color.has_value(), color.value_or(0), key, job_.rank()};
   std::vector<Part> members;
-  for (const Part& part : all_of(mine))
+  for (const Part& part : watch_.all_of(mine))
     if (part.has_color && part.color == mine.color) members.push_back(part);
   std::sort(members.begin(), members.end(),
             [](const Part& a, const Part& b) { return a.order() < b.order(); });
@@ -237,7 +234,7 @@ std::unique_ptr<NativeCommunicator> NativeCommunicator::split(std::optional<int>
       std::find_if(members.begin(), members.end(), [&](const Part& one) { return one.rank == mine.rank; });
   RendezvousId id;
   if (color && me == members.begin()) id = make_unique_id(job_.env());
-  std::vector<RendezvousId> ids = all_of(id);
+  std::vector<RendezvousId> ids = watch_.all_of(id);
   if (!color) return nullptr;
   id = ids[static_cast<std::size_t>(members.front().rank)];
   auto seat = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
@@ -312,12 +309,68 @@ std::string NativeCommunicator::do_as_asked(const NativeCall& call, const Staged
     in = scaled_.data();
   }
   Elements count = chunk.bytes / size_of(call.type);
-  std::string problem =
-      run({in, out, count, type, call.op, call.name, now(), call.kind, call.root, call.count});
+  std::string problem = run({in, out, count, type, call.op, call.name, now(), call.kind, call.root,
+                             call.count, static_cast<std::uint8_t>(call.scale)});
   if (!problem.empty()) return problem;
   if (call.scale == Scale::average) divide(type, out, out_count, job_.size());
   if (type != call.type) narrow(call.type, chunk.out.data(), wide_out_.data(), out_count);
   return {};
+}
+
+// ---- calls that the device does ----
+
+void NativeCommunicator::find_device_path() {
+  const std::vector<HostIndex>& hosts = job_.census().host_of_rank;
+  bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
+  DevicePath::Agreed agreed = DevicePath::agree_on(
+      watch_, context_, {job_.rank(), job_.size(), one_host, job_.env().gpu_staging_bytes});
+  device_ = std::move(agreed.path);
+  if (job_.rank() != 0 || job_.size() == 1 || job_.env().verbose == 0) return;
+  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", job_.size(),
+                       device_ ? "GPU" : "host, because " + agreed.why));
+}
+
+// The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
+// call.
+NativeCommunicator::State NativeCommunicator::submit_on_device(const NativeCall& call) {
+  std::lock_guard lock(device_order_);
+  Submitted how = device_->submit(call);
+  if (how == Submitted::kEnqueued && !device_->is_alone()) {
+    ++owner_.under_way;
+    staged_->post([this, call] { return agree(call); });
+  }
+  State state = answer(how, call, device_->failure());
+  if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
+  return state;
+}
+
+// One element travels for all: what counts is that the ranks meet in the same call.
+std::string NativeCommunicator::agree(const NativeCall& call) {
+  const std::array<std::byte, 8> in{};
+  std::array<std::byte, 8> out{};
+  Call one{in.data(), out.data(), 1, call.type, call.op, call.name, now(), call.kind, 0, call.count};
+  one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
+  std::string problem;
+  try {
+    problem = run(one);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (!problem.empty()) return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+  device_->agree();
+  return {};
+}
+
+// By the worker, as long as this returns true.
+bool NativeCommunicator::look_after_device() {
+  if (!device_) return false;
+  owner_.under_way -= device_->newly_passed();
+  const char* name = device_->under_way();
+  if (!name) return false;
+  if (std::string gone = watch_.overdue(); !gone.empty())
+    fail(Trouble::peer, fmt::format("{} failed: {}", name, gone));
+  if (state().trouble != Trouble::none) device_->let_go();
+  return true;
 }
 
 std::string NativeCommunicator::run(const Call& call) {

@@ -1,6 +1,6 @@
 // NativeCommunicator: one rank's end of a communicator of our own, whose calls are ordered on CUDA streams: a
 // job over a rendezvous with one communicator of all its ranks, and the staging that brings device memory to
-// it and back.
+// it and back; or, where that is possible, the device itself.
 //
 // The rules a user can break: all ranks construct it together and make the same calls in the same order; the
 // ranks of one process use different streams. After the first failure nothing is done any more: streams go on
@@ -16,26 +16,12 @@
 #include "core/base/env.hpp"
 #include "core/collective/job.hpp"
 #include "core/device/staged_call.hpp"
+#include "core/native/device_path.hpp"
+#include "core/native/native_call.hpp"
 #include "core/native/peer_watch.hpp"
-#include "core/native/scaling.hpp"
 #include "core/native/stream_owners.hpp"
 
 namespace ddl {
-
-struct NativeCall {
-  enum class Scale { none, times_scalar, average };
-
-  Kind kind = Kind::all_reduce;
-  cuda::DevicePointer in = 0, out = 0;
-  Elements count = 0;  // of one block, see Call
-  DType type = DType::float32;
-  Op op = Op::sum;
-  Scale scale = Scale::none;
-  Scalar scalar{};
-  Rank root = 0;
-  cuda::Stream stream = nullptr;
-  const char* name = "";  // for people, a literal
-};
 
 class NativeCommunicator {
  public:
@@ -74,8 +60,11 @@ class NativeCommunicator {
   std::string run(const Call& call);
   State fail(Trouble trouble, const std::string& why);
   bool stop(const State& why);
-  template <class Value>
-  std::vector<Value> all_of(const Value& mine);
+  void find_device_path();
+  State submit_on_device(const NativeCall& call);
+  std::string agree(const NativeCall& call);
+  bool look_after_device();
+  State answer(Submitted how, const NativeCall& call, const std::string& failure);
 
   cuda::Context context_;
   Job job_;
@@ -84,6 +73,8 @@ class NativeCommunicator {
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
   Communicator* world_ = nullptr;
   std::unique_ptr<StagedCalls> staged_;
+  std::unique_ptr<DevicePath> device_;     // null: all calls are staged
+  std::mutex device_order_;                // of the stream's part and the worker's
   std::vector<float> wide_in_, wide_out_;  // the worker's
   std::vector<std::byte> scaled_;          // likewise
   mutable std::mutex mutex_;

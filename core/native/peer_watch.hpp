@@ -10,7 +10,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "core/base/error.hpp"
 #include "core/bootstrap/rendezvous.hpp"
 
 namespace ddl {
@@ -20,6 +22,9 @@ class PeerWatch {
   explicit PeerWatch(std::shared_ptr<Rendezvous> seat) : seat_(std::move(seat)) {}
   /// A round of all ranks, see Rendezvous::exchange.
   Rendezvous::Blobs exchange(std::span<const std::byte> blob);
+  /// The same with a plain value. Throws Error also where another rank's is not of this type.
+  template <class Value>
+  std::vector<Value> all_of(const Value& mine);
   /// A wait begins: it has its whole patience.
   void begin();
   /// Asked again and again by who waits; cheap. Why there is no sense in waiting on, "" as long as there is.
@@ -34,5 +39,16 @@ class PeerWatch {
   std::optional<rendezvous::Patience> patience_;
   Nanoseconds looked_ = 0;
 };
+
+template <class Value>
+std::vector<Value> PeerWatch::all_of(const Value& mine) {
+  std::vector<Value> values;
+  for (const auto& bytes : exchange(std::as_bytes(std::span(&mine, 1)))) {
+    std::optional<Value> value = rendezvous::Frame{{}, bytes}.template as<Value>();
+    if (!value) throw Error("a rank of the communicator runs another version of the engine");
+    values.push_back(*value);
+  }
+  return values;
+}
 
 }  // namespace ddl

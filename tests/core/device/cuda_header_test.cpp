@@ -51,6 +51,15 @@ static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kInvalidDevice == CUDA_ERROR_
 static_assert(kInvalidContext == CUDA_ERROR_INVALID_CONTEXT && kInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(kNotReady == CUDA_ERROR_NOT_READY && kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(kInvalidImage == CUDA_ERROR_INVALID_IMAGE && kNotFound == CUDA_ERROR_NOT_FOUND);
+static_assert(kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU);
+static_assert(kUnsupportedPtxVersion == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+static_assert(kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
+static_assert(kMisalignedAddress == CUDA_ERROR_MISALIGNED_ADDRESS);
+static_assert(kAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+static_assert(kRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
+static_assert(kRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
+static_assert(kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventNoTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kWaitValueGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kWriteValueDefault == CU_STREAM_WRITE_VALUE_DEFAULT);

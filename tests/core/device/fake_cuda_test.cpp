@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/device/kernels/arguments.hpp"
 #include "tests/core/device/fake_device.hpp"
 
 namespace ddl::cuda {
@@ -202,15 +203,60 @@ TEST_F(FakeCuda, MemoryEndsAndStaleHandlesAreRefused) {
   EXPECT_EQ(cuda_.stream_query(gone), kInvalidHandle);
 }
 
-TEST_F(FakeCuda, AnExportedBufferIsTheSameMemoryWhereItIsOpened) {
+// That it is opened elsewhere, and is the same memory there, is what the native clients of tests/nccl live
+// by.
+TEST_F(FakeCuda, AnExportedBufferIsNotOpenedInItsOwnProcess) {
   DevicePointer at = buffer(std::vector<int>{1, 2, 3}), opened = 0;
   IpcHandle handle;
   ok(cuda_.ipc_get_handle(&handle, at));
-  ok(cuda_.ipc_open_handle(&opened, handle, kIpcLazyPeerAccess));
-  EXPECT_NE(opened, at);
-  EXPECT_EQ(values<int>(opened, 3), (std::vector<int>{1, 2, 3}));
-  ok(cuda_.ipc_close_handle(opened));
-  EXPECT_EQ(cuda_.ipc_close_handle(opened), kInvalidValue);
+  EXPECT_EQ(cuda_.ipc_open_handle(&opened, handle, kIpcLazyPeerAccess), kInvalidValue);
+  EXPECT_EQ(cuda_.ipc_close_handle(at), kInvalidValue);
+  EXPECT_EQ(cuda_.ipc_get_handle(&handle, at + 4), kInvalidValue);
+}
+
+TEST_F(FakeCuda, MemoryThatWasThereBeforeIsPinnedOnceAndByPages) {
+  alignas(4096) static std::byte memory[8192];
+  DevicePointer on_device = 0;
+  EXPECT_EQ(cuda_.host_device_pointer(&on_device, memory, 0), kInvalidValue);
+  ok(cuda_.host_register(memory, 100, kRegisterPortable | kRegisterDeviceMap));
+  EXPECT_EQ(cuda_.host_register(memory + 4000, 200, kRegisterPortable), kAlreadyRegistered);
+  ok(cuda_.host_device_pointer(&on_device, memory + 64, 0));
+  Stream on = stream();
+  ok(cuda_.stream_write_value(on, on_device, 7, kWriteValueDefault));
+  ok(cuda_.stream_synchronize(on));
+  EXPECT_EQ(memory[64], std::byte{7});
+  EXPECT_EQ(cuda_.host_free(memory), kInvalidValue);
+  ok(cuda_.host_unregister(memory));
+  EXPECT_EQ(cuda_.host_unregister(memory), kInvalidValue);
+}
+
+TEST_F(FakeCuda, OnlyFatbinsAreModulesAndOnlyKnownKernelsAreLaunched) {
+  alignas(8) std::uint32_t fatbin[16] = {0xba55ed50}, other[16] = {};
+  Module module = nullptr;
+  Function function = nullptr;
+  EXPECT_EQ(cuda_.module_load(&module, other), kInvalidImage);
+  ok(cuda_.module_load(&module, fatbin));
+  EXPECT_EQ(cuda_.module_function(&function, module, "ddl_reduce_sum_float80"), kNotFound);
+  ok(cuda_.module_function(&function, module, "ddl_reduce_sum_float32"));
+  Stream on = stream();
+  DevicePointer at = buffer(std::vector<float>{1, 2, 3});
+  kernels::ReduceArguments arguments{{at, at}, {at}, 3, 2, 1};
+  void* parameters[] = {&arguments};
+  auto launch = [&](unsigned grid, unsigned block) {
+    return cuda_.launch(function, grid, 1, 1, block, 1, 1, 0, on, parameters, nullptr);
+  };
+  EXPECT_EQ(launch(0, 256), kInvalidValue);
+  EXPECT_EQ(launch(1, 0), kInvalidValue);
+  EXPECT_EQ(launch(1, 2048), kInvalidValue);
+  ok(launch(1, 256));
+  ok(cuda_.stream_synchronize(on));
+  EXPECT_EQ(values<float>(at, 3), (std::vector<float>{2, 4, 6}));
+  arguments.in[1] = at + 4;
+  EXPECT_EQ(launch(1, 256), kIllegalAddress);
+  EXPECT_EQ(cuda_.launch(reinterpret_cast<Function>(&at), 1, 1, 1, 256, 1, 1, 0, on, parameters, nullptr),
+            kInvalidHandle);
+  ok(cuda_.module_unload(module));
+  EXPECT_EQ(cuda_.module_unload(module), kInvalidHandle);
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ static void apart(struct here* here) {
 static int device_of(int rank) { return is("apart") || strncmp(what, "companion", 9) == 0 ? rank : 0; }
 
 void one_rank(int rank) {
+  if (is("kernels_of_one") && rank == 1) setenv("FAKE_CUDA_KERNELS", "no_binary", 1);
   use_device(device_of(rank));
   if (rank == 0 && !atomic_load(&board->ready)) make_ids();
   while (!atomic_load(&board->ready)) usleep(1000);
@@ -123,6 +124,11 @@ void one_rank(int rank) {
     return;
   }
   if (is("dead_peer")) return dead_peer(&here);
+  if (is("dead_amid")) return dead_amid(&here);
+  if (is("mismatch_of_scales")) return mismatch_of_scales(&here);
+  if (is("bits")) return bits(&here);
+  if (is("accuracy")) return accuracy(&here);
+  if (is("measure")) return measure(&here);
   if (is("aborted") || is("companion_aborted")) return aborted(&here);
   if (is("companion")) return with_plans(&here);
   if (is("companion_split_fails")) return on_companions(&here);

@@ -18,6 +18,7 @@ int cuGraphDestroy(void* graph);
 int cuLaunchHostFunc(stream_t stream, void (*function)(void*), void* data);
 int cuMemcpyHtoDAsync_v2(device_pointer to, const void* from, size_t bytes, stream_t stream);
 int cuMemcpyDtoHAsync_v2(void* to, device_pointer from, size_t bytes, stream_t stream);
+int cuMemcpyDtoDAsync_v2(device_pointer to, device_pointer from, size_t bytes, stream_t stream);
 
 enum { kNonBlocking = 1, kThreadLocal = 1 };
 
@@ -64,6 +65,10 @@ device_pointer buffer_of(const void* values, size_t bytes) {
   device_pointer made = new_buffer(bytes);
   to_device(made, values, bytes);
   return made;
+}
+
+void copy_on_device(device_pointer to, device_pointer from, size_t bytes, stream_t stream) {
+  must(cuMemcpyDtoDAsync_v2(to, from, bytes, stream), "copy");
 }
 
 void synchronize(stream_t stream) { must(cuStreamSynchronize(stream), "synchronize"); }

@@ -19,6 +19,7 @@ device_pointer new_buffer(size_t bytes);
 void to_device(device_pointer to, const void* from, size_t bytes);
 void to_host(void* to, device_pointer from, size_t bytes);
 device_pointer buffer_of(const void* values, size_t bytes);
+void copy_on_device(device_pointer to, device_pointer from, size_t bytes, stream_t stream);
 void synchronize(stream_t stream);
 int is_done(stream_t stream);
 void begin_capture(stream_t stream);

@@ -4,6 +4,9 @@
 
 #include "tests/nccl/native/device.h"
 
+/* Types that the subset of nccl.h does not name. */
+enum { kHalf = 6, kBrain = 9 };
+
 struct here {
   ncclComm_t comm;
   int rank, size;
@@ -21,6 +24,11 @@ void streams(struct here* here);
 void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
+/* bits.c: prints what came out, for two runs to be compared */
+void bits(struct here* here);
+/* measure.c; both destroy the communicator */
+void accuracy(struct here* here);
+void measure(struct here* here);
 /* collectives.c */
 void collectives(struct here* here);
 void messages(struct here* here);
@@ -35,6 +43,8 @@ void destroyed(struct here* here);
 void aborted(struct here* here);
 /* The other rank ends, or calls something else. */
 void dead_peer(struct here* here);
+void dead_amid(struct here* here);
+void mismatch_of_scales(struct here* here);
 void mismatch(struct here* here);
 void mismatch_of_a_message(struct here* here);
 void mismatch_of_the_last_chunk(struct here* here);

@@ -19,6 +19,24 @@ says_of_each() { # RANKS WHAT
   [ "$(grep -c '^ddl: error: ' "$work/ours.err")" = "$1" ] && [ "$(grep -c "$2" "$work/ours.err")" = "$1" ] ||
     fail "not one clear line of $1 ranks"
 }
+# Where all-reduces are done, as the engine says it.
+on_gpu() {
+  if grep -q 'this build has no device kernels' "$work/ours.err"; then echo "skipped: no device kernels"; exit 77; fi
+  grep -q ': all-reduces on the GPU' "$work/ours.err" || fail "not on the GPU"
+  grep -q ': all-reduces on the host' "$work/ours.err" && fail "not all on the GPU"
+}
+on_host() { # BECAUSE
+  if grep -q 'this build has no device kernels' "$work/ours.err"; then echo "skipped: no device kernels"; exit 77; fi
+  grep -q ": all-reduces on the host, because $1" "$work/ours.err" || fail "not on the host, or for another reason"
+  grep -q ': all-reduces on the GPU' "$work/ours.err" && fail "on the GPU"
+}
+# The same lines from every rank, and so the same bits.
+bits() { # RANKS HOW FILE
+  client "$1" "$2" bits
+  grep '^bits' "$work/ours.out" | sort | uniq -c >"$3"
+  awk -v ranks="$1" '$1 != ranks { bad = 1 } END { exit bad || NR != 200 }' "$3" || fail "not the same bits on all ranks"
+}
+both_ways() { for staging in 33554432 0; do DDL_GPU_STAGING_BYTES=$staging "$@"; done; }
 silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
 
 case $case_name in
@@ -46,26 +64,63 @@ case $case_name in
     says_of_each 2 'cannot create a communicator: rank 2 of 3 did not come within 3 s'
     grep -q '^last: .*rank 2 of 3 did not come' "$work/ours.out" || fail "no last error"
     ;;
-  dead_peer) client 3 processes dead_peer; says_of_each 2 'ncclAllReduce failed: rank 2 is gone' ;;
+  dead_peer)
+    dead() { client 3 processes "$1"; says_of_each 2 'ncclAllReduce failed: rank 2 is gone'; }
+    both_ways dead dead_peer
+    both_ways dead dead_amid
+    ;;
   mismatch)
-    client 2 processes mismatch; says_of_each 2 'do not make the same call'
-    client 2 processes mismatch_of_the_last_chunk; says_of_each 2 'do not make the same call'
+    mismatched() { client 2 processes "$1"; says_of_each 2 'do not make the same call'; }
+    both_ways mismatched mismatch
+    both_ways mismatched mismatch_of_the_last_chunk
+    both_ways mismatched mismatch_of_scales
     for hosts in 2 1,1; do
       DDL_FAKE_HOSTS=$hosts DDL_WIRE=tcp client 2 processes mismatch_of_a_message
       says_of_each 2 'do not make the same call'
+    done
+    ;;
+  on_gpu)
+    export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=1m  # several chunks for the largest
+    for ranks in 2 3 4; do client $ranks processes cases; on_gpu; done
+    client 3 threads cases; on_gpu
+    client 2 all cases; on_gpu
+    client 3 group cases; on_gpu
+    ;;
+  on_host)
+    export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=0
+    client 4 processes cases; on_host 'rank 0: DDL_GPU_STAGING_BYTES is 0'
+    client 3 threads cases; counted; on_host 'rank 0: DDL_GPU_STAGING_BYTES is 0'
+    ;;
+  kernels_refused)
+    export DDL_VERBOSE=1
+    FAKE_CUDA_KERNELS=no_binary client 2 processes cases; on_host 'rank 0: .*CUDA_ERROR_NO_BINARY_FOR_GPU.*driver'
+    FAKE_CUDA_KERNELS=new_ptx client 2 threads cases; on_host 'rank 0: .*CUDA_ERROR_UNSUPPORTED_PTX_VERSION.*driver'
+    client 2 processes kernels_of_one; on_host 'rank 1: .*CUDA_ERROR_NO_BINARY_FOR_GPU'
+    ;;
+  accuracy)
+    client 3 processes accuracy
+    [ "$(grep -c '^accuracy' "$work/ours.out")" = 3 ] || fail "not all types"
+    DDL_TEST_BYTES=1000000 client 2 processes measure
+    grep -q '^measured: 2 ranks' "$work/ours.out" || fail "no measurement"
+    ;;
+  same_bits)
+    export DDL_VERBOSE=1
+    for ranks in 2 3 4; do
+      for how in processes threads; do
+        DDL_GPU_STAGING_BYTES=64k bits $ranks $how "$work/gpu"; on_gpu
+        DDL_GPU_STAGING_BYTES=0 bits $ranks $how "$work/host"; on_host 'rank 0'
+        diff "$work/gpu" "$work/host" || fail "other bits on the GPU than on the host"
+      done
     done
     ;;
   same_stream)
     client 3 threads same_stream
     grep -q 'is on a stream that another rank of this process uses' "$work/ours.err" || fail "another reason"
     ;;
-  aborted)
-    client 3 processes aborted; silent
-    client 3 threads aborted; silent
-    ;;
-  leaves)
-    client 3 processes leaves; silent
-    client 3 threads leaves; silent
+  aborted | leaves)
+    quietly() { client 3 "$1" "$case_name"; silent; }
+    both_ways quietly processes
+    both_ways quietly threads
     ;;
   two_hosts)
     export DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp

@@ -180,6 +180,33 @@ void dead_peer(struct here* here) {
   await_failure(here);
 }
 
+/* It goes when all have made the call, and its stream has not come to it. */
+void dead_amid(struct here* here) {
+  static struct obstacle obstacle;
+  device_pointer a = some_floats(100000);
+  if (here->rank == here->size - 1) put_obstacle(&obstacle, here->stream);
+  expect("ncclAllReduce", sum(here, a, a, 100000, ncclFloat32, ncclSum), ncclSuccess);
+  if (here->rank == here->size - 1) {
+    sleep(2);
+    _exit(0);
+  }
+  await_failure(here);
+}
+
+/* A sum, and one of inputs that are multiplied first: of one element, which is all that travels for either.
+ */
+void mismatch_of_scales(struct here* here) {
+  float number = 2;
+  ncclRedOp_t doubled;
+  expect("create",
+         ncclRedOpCreatePreMulSum(&doubled, &number, ncclFloat32, ncclScalarHostImmediate, here->comm),
+         ncclSuccess);
+  device_pointer a = some_floats(1);
+  expect("ncclAllReduce", sum(here, a, a, 1, ncclFloat32, here->rank == 0 ? (int)doubled : ncclSum),
+         ncclSuccess);
+  await_failure(here);
+}
+
 static void mismatched(struct here* here, size_t of_rank_0, size_t of_others) {
   size_t n = here->rank == 0 ? of_rank_0 : of_others;
   device_pointer a = some_floats(n);

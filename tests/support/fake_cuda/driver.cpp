@@ -32,7 +32,17 @@ constexpr ErrorText kErrors[] = {
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
+    {kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kAlreadyRegistered, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
+    {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
@@ -79,7 +89,8 @@ Result cuDeviceGetName(char* name, int length, Device device) {
 Result cuDeviceGetAttribute(int* value, int attribute, Device device) {
   RETURN_IF_FAILED(check_device(device));
   bool without = std::getenv("FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS") != nullptr;
-  *value = attribute == kAttributeStreamMemoryOperations && !without;
+  *value =
+      attribute == kAttributeMultiprocessors ? 2 : attribute == kAttributeStreamMemoryOperations && !without;
   return kSuccess;
 }
 

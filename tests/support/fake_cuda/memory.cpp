@@ -69,7 +69,7 @@ static_assert(sizeof(Ticket) <= sizeof(IpcHandle));
 
 Area::~Area() {
   if (begin && file >= 0) ::munmap(reinterpret_cast<void*>(begin), mapped_bytes);
-  if (inside) ::munmap(inside, mapped_bytes);
+  if (inside && !registered) ::munmap(inside, mapped_bytes);
   if (file >= 0) ::close(file);
 }
 
@@ -101,12 +101,37 @@ void* allocate_pinned(std::size_t bytes) {
 }
 
 bool free_device(DevicePointer pointer) {
-  return take_out(pointer, [](const Area& area) { return area.file >= 0; }) != nullptr;
+  return take_out(pointer, [](const Area& area) { return area.file >= 0 && !area.imported; }) != nullptr;
+}
+
+bool close_device(DevicePointer pointer) {
+  return take_out(pointer, [](const Area& area) { return area.imported; }) != nullptr;
+}
+
+// Whole pages, as the real one pins them; an overlap with another registration is refused.
+bool register_pinned(void* pointer, std::size_t bytes) {
+  auto begin = reinterpret_cast<DevicePointer>(pointer) / kPage * kPage;
+  auto end = (reinterpret_cast<DevicePointer>(pointer) + bytes + kPage - 1) / kPage * kPage;
+  std::lock_guard lock(areas().mutex);
+  for (const auto& [at, area] : areas().by_begin)
+    if (at < end && begin < at + area->mapped_bytes) return false;
+  auto area = std::make_shared<Area>();
+  area->registered = true;
+  area->begin = begin;
+  area->inside = reinterpret_cast<std::byte*>(begin);
+  area->bytes = area->mapped_bytes = end - begin;
+  add(area);
+  return true;
+}
+
+bool unregister_pinned(void* pointer) {
+  return take_out(reinterpret_cast<DevicePointer>(pointer),
+                  [](const Area& area) { return area.registered; }) != nullptr;
 }
 
 bool free_pinned(void* pointer) {
-  return take_out(reinterpret_cast<DevicePointer>(pointer), [](const Area& area) { return area.file < 0; }) !=
-         nullptr;
+  return take_out(reinterpret_cast<DevicePointer>(pointer),
+                  [](const Area& area) { return area.file < 0 && !area.registered; }) != nullptr;
 }
 
 bool export_device(DevicePointer pointer, IpcHandle& handle) {
@@ -122,6 +147,7 @@ bool export_device(DevicePointer pointer, IpcHandle& handle) {
 DevicePointer import_device(const IpcHandle& handle, Device device) {
   Ticket ticket;
   std::memcpy(&ticket, handle.reserved, sizeof ticket);
+  if (ticket.process == ::getpid()) return 0;  // as the real driver: not in the process that exported it
   std::string path = "/proc/" + std::to_string(ticket.process) + "/fd/" + std::to_string(ticket.file);
   int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return 0;

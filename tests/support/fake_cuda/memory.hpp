@@ -21,7 +21,8 @@ struct Area {
   std::byte* inside = nullptr;  // the same bytes, for us
   int file = -1;                // of device memory; -1: pinned
   Device device = 0;
-  bool imported = false;  // another process's
+  bool imported = false;    // another process's
+  bool registered = false;  // pinned memory that the program has made
   Area() = default;
   Area(const Area&) = delete;
   Area& operator=(const Area&) = delete;
@@ -36,8 +37,11 @@ struct Range {
 
 DevicePointer allocate_device(Device device, std::size_t bytes);  // 0: no memory
 void* allocate_pinned(std::size_t bytes);                         // null: no memory
-bool free_device(DevicePointer pointer);                          // false: not one of ours
+bool register_pinned(void* pointer, std::size_t bytes);           // false: some of it is registered
+bool unregister_pinned(void* pointer);
+bool free_device(DevicePointer pointer);  // false: not one of ours
 bool free_pinned(void* pointer);
+bool close_device(DevicePointer pointer);  // false: not imported
 bool export_device(DevicePointer pointer, IpcHandle& handle);
 DevicePointer import_device(const IpcHandle& handle, Device device);  // 0: it is gone
 

@@ -71,6 +71,18 @@ Result cuMemFreeHost(void* pointer) {
   return fake::free_pinned(pointer) ? kSuccess : kInvalidValue;
 }
 
+Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
+  RETURN_IF_FAILED(begin("cuMemHostRegister"));
+  if (!pointer || bytes == 0) return kInvalidValue;
+  return fake::register_pinned(pointer, bytes) ? kSuccess : kAlreadyRegistered;
+}
+
+Result cuMemHostUnregister(void* pointer) {
+  if (!fake::current()) return kInvalidContext;
+  fake::synchronize_all(fake::current());
+  return fake::unregister_pinned(pointer) ? kSuccess : kInvalidValue;
+}
+
 Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* host, unsigned) {
   *pointer = address(host);
   return fake::resolve(*pointer, 1, Kind::kPinned) ? kSuccess : kInvalidValue;
@@ -165,7 +177,11 @@ Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned)
   return *pointer ? kSuccess : kInvalidValue;
 }
 
-Result cuIpcCloseMemHandle(DevicePointer pointer) { return cuMemFree_v2(pointer); }
+Result cuIpcCloseMemHandle(DevicePointer pointer) {
+  if (!fake::current()) return kInvalidContext;
+  fake::synchronize_all(fake::current());
+  return fake::close_device(pointer) ? kSuccess : kInvalidValue;
+}
 
 void* fake_cuda_inside(DevicePointer pointer) {
   std::optional<Range> range = fake::resolve(pointer, 1, Kind::kDevice);

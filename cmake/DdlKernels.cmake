@@ -1,0 +1,64 @@
+# The device kernels: compiled where an nvcc is found that works here, left out elsewhere. nvcc is asked for nothing but
+# a fatbin, so neither CUDA's libraries nor a GPU are needed.
+set(DDL_NVCC_ROOT "" CACHE PATH "Where nvcc is, if neither in PATH nor /usr/local/cuda: CUDA's folder, or where pip put its packages")
+find_program(DDL_NVCC nvcc HINTS "${DDL_NVCC_ROOT}/bin" "${DDL_NVCC_ROOT}/nvidia/cu13/bin" "$ENV{CUDA_PATH}/bin"
+             PATHS /usr/local/cuda/bin "${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/bin")
+
+# The GPUs that get machine code, as far as nvcc knows them. Later ones translate the newest one's PTX.
+set(ddl_gpus 75 80 86 89 90 100 120)
+
+function(ddl_look_at_nvcc)
+  set(DDL_KERNELS_WHY "nvcc is not found" PARENT_SCOPE)
+  set(DDL_HAS_KERNELS FALSE PARENT_SCOPE)
+  if(NOT DDL_NVCC)
+    return()
+  endif()
+  # Newer compilers than it knows may still do: it needs them for little more than the preprocessor.
+  set(command "${DDL_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" -allow-unsupported-compiler -std=c++17 --fatbin --compress-mode=size)
+  execute_process(COMMAND "${DDL_NVCC}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
+  foreach(gpu ${ddl_gpus})
+    if(known MATCHES "compute_${gpu}\n")
+      list(APPEND targets -gencode "arch=compute_${gpu},code=sm_${gpu}")
+      list(APPEND names "sm_${gpu}")
+      set(newest ${gpu})
+    endif()
+  endforeach()
+  list(APPEND targets -gencode "arch=compute_${newest},code=compute_${newest}")
+  if(NOT DDL_NVCC_TRIED STREQUAL DDL_NVCC)
+    file(WRITE "${PROJECT_BINARY_DIR}/kernels/trial.cu" "#include <cuda_fp16.h>\n__global__ void nothing() {}\n")
+    execute_process(COMMAND ${command} -gencode "arch=compute_${newest},code=compute_${newest}" trial.cu -o trial.fatbin
+                    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/kernels" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed)
+      set(DDL_KERNELS_WHY "${DDL_NVCC} does not compile a trial" PARENT_SCOPE)
+      return()
+    endif()
+    set(DDL_NVCC_TRIED "${DDL_NVCC}" CACHE INTERNAL "The nvcc that has compiled a trial")
+  endif()
+  list(JOIN names " " names)
+  set(DDL_KERNELS_FOR "${names} + PTX" PARENT_SCOPE)
+  set(DDL_KERNELS_COMMAND ${command} ${targets} PARENT_SCOPE)
+  set(DDL_HAS_KERNELS TRUE PARENT_SCOPE)
+endfunction()
+if(NOT "KERNELS" IN_LIST DDL_WITHOUT)
+  ddl_look_at_nvcc()
+else()
+  set(DDL_HAS_KERNELS FALSE)
+  set(DDL_KERNELS_WHY "left out by DDL_WITHOUT")
+endif()
+
+# Embeds kernels/reduce.cu, compiled, into the object of `image_source`, a source of `target`.
+function(ddl_embed_kernels target image_source)
+  if(NOT DDL_HAS_KERNELS)
+    return()
+  endif()
+  set(source "${CMAKE_CURRENT_SOURCE_DIR}/kernels/reduce.cu")
+  set(fatbin "${PROJECT_BINARY_DIR}/kernels/reduce.fatbin")
+  add_custom_command(OUTPUT "${fatbin}"
+                     COMMAND ${DDL_KERNELS_COMMAND} "-I${PROJECT_SOURCE_DIR}" "${source}" -o "${fatbin}"
+                     DEPENDS "${source}" "${CMAKE_CURRENT_SOURCE_DIR}/kernels/arguments.hpp"
+                     COMMENT "Compiling device kernels for ${DDL_KERNELS_FOR}" VERBATIM)
+  add_custom_target(ddl_kernels DEPENDS "${fatbin}")
+  add_dependencies(${target} ddl_kernels)
+  set_source_files_properties("${image_source}" TARGET_DIRECTORY ${target} PROPERTIES OBJECT_DEPENDS "${fatbin}"
+                              COMPILE_DEFINITIONS "DDL_KERNELS_FATBIN=\"${fatbin}\"")
+endfunction()

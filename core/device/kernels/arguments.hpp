@@ -1,0 +1,18 @@
+// What the reduction kernels are called with: one value, understood alike by nvcc, by the host that launches
+// them and by the test double of the driver.
+#pragma once
+
+namespace ddl::kernels {
+
+constexpr unsigned kMostBuffers = 32;       // of either kind
+constexpr unsigned kThreadsPerBlock = 256;  // what the kernels are compiled for, at most
+
+/// out[j][i] = in[0][i] op in[1][i] op ... for all j and i < count. An out may be one of the ins.
+struct ReduceArguments {
+  unsigned long long in[kMostBuffers];   // device addresses, aligned for their elements
+  unsigned long long out[kMostBuffers];  // likewise
+  unsigned long long count;              // of elements
+  unsigned ins, outs;
+};
+
+}  // namespace ddl::kernels

@@ -1,0 +1,215 @@
+// The reduction kernels of native mode: ddl_reduce_<operation>_<type>, one for each pair, k buffers into m.
+//
+// Elements are taken in the order of the buffers, which is that of the ranks, by one thread each: the same
+// bits wherever it runs. float16 and bfloat16 are accumulated in float32 and rounded once. Of a NaN and a
+// number, and of two zeros, minimum and maximum take the second, as the kernels of core/reduce do.
+//
+// Sixteen bytes per load where all buffers lie alike to that; what is before and behind, or all, element by
+// element. No thread waits for another, so ranks may share a GPU however it divides its time.
+#include <cuda_fp16.h>
+
+#include "core/device/kernels/arguments.hpp"
+
+namespace {
+
+using ddl::kernels::ReduceArguments;
+using Index = unsigned long long;
+
+// ---- types: as stored, as computed with ----
+
+template <class T>
+struct Plain {
+  using Stored = T;
+  using Wide = T;
+  static __device__ T widen(T value) { return value; }
+  static __device__ T narrow(T value) { return value; }
+};
+
+struct Half {
+  using Stored = unsigned short;
+  using Wide = float;
+  static __device__ float widen(unsigned short bits) { return __half2float(__ushort_as_half(bits)); }
+  static __device__ unsigned short narrow(float value) { return __half_as_ushort(__float2half_rn(value)); }
+};
+
+struct Brain {
+  using Stored = unsigned short;
+  using Wide = float;
+  static __device__ float widen(unsigned short bits) {
+    return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  }
+  static __device__ unsigned short narrow(float value) {
+    unsigned bits = __float_as_uint(value);
+    bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return static_cast<unsigned short>((is_nan ? bits | 0x00400000u : bits + 0x7fffu + ((bits >> 16) & 1)) >>
+                                       16);
+  }
+};
+
+// ---- operations; integers wrap ----
+
+template <class T>
+struct Wrapping {
+  using Type = unsigned;
+};
+template <>
+struct Wrapping<long long> {
+  using Type = unsigned long long;
+};
+template <>
+struct Wrapping<unsigned long long> {
+  using Type = unsigned long long;
+};
+template <>
+struct Wrapping<float> {
+  using Type = float;
+};
+template <>
+struct Wrapping<double> {
+  using Type = double;
+};
+
+struct Sum {
+  static constexpr bool kDividesIntegers = false;
+  template <class T>
+  static __device__ T of(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+  template <class T>
+  static __device__ T finish(T value, unsigned) {
+    return value;
+  }
+};
+struct Prod : Sum {
+  template <class T>
+  static __device__ T of(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Min : Sum {
+  template <class T>
+  static __device__ T of(T a, T b) {
+    return a < b ? a : b;
+  }
+};
+struct Max : Sum {
+  template <class T>
+  static __device__ T of(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+// Integers are cut toward zero. An int8 of 200 buffers is divided as a wider number.
+struct Average : Sum {
+  static constexpr bool kDividesIntegers = true;
+  static __device__ float finish(float value, unsigned by) { return value / static_cast<float>(by); }
+  static __device__ double finish(double value, unsigned by) { return value / static_cast<double>(by); }
+  template <class T>
+  static __device__ T finish(T value, unsigned by) {
+    if (static_cast<T>(-1) > static_cast<T>(0))
+      return static_cast<T>(static_cast<unsigned long long>(value) / by);
+    return static_cast<T>(static_cast<long long>(value) / static_cast<long long>(by));
+  }
+};
+
+// ---- one element, sixteen bytes, all ----
+
+template <class Stored>
+struct alignas(16) Pack {
+  Stored value[16 / sizeof(Stored)];
+};
+
+template <class T>
+__device__ T load(Index buffer, Index i) {
+  return reinterpret_cast<const T*>(buffer)[i];
+}
+
+template <class Format, class Operation>
+__device__ void one(const ReduceArguments& a, Index i) {
+  using Stored = typename Format::Stored;
+  typename Format::Wide result = Format::widen(load<Stored>(a.in[0], i));
+  for (unsigned s = 1; s < a.ins; ++s)
+    result = Operation::of(result, Format::widen(load<Stored>(a.in[s], i)));
+  Stored stored = Format::narrow(Operation::finish(result, a.ins));
+  for (unsigned j = 0; j < a.outs; ++j) reinterpret_cast<Stored*>(a.out[j])[i] = stored;
+}
+
+// `skipped` elements lie before the first pack.
+template <class Format, class Operation>
+__device__ void pack(const ReduceArguments& a, Index skipped, Index i) {
+  using Stored = typename Format::Stored;
+  using Wide = typename Format::Wide;
+  constexpr unsigned kWidth = 16 / sizeof(Stored);
+  const Index before = skipped * sizeof(Stored);
+  Pack<Stored> loaded = load<Pack<Stored>>(a.in[0] + before, i);
+  Wide result[kWidth];
+#pragma unroll
+  for (unsigned e = 0; e < kWidth; ++e) result[e] = Format::widen(loaded.value[e]);
+#pragma unroll 2
+  for (unsigned s = 1; s < a.ins; ++s) {
+    loaded = load<Pack<Stored>>(a.in[s] + before, i);
+#pragma unroll
+    for (unsigned e = 0; e < kWidth; ++e)
+      result[e] = Operation::of(result[e], Format::widen(loaded.value[e]));
+  }
+#pragma unroll
+  for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(Operation::finish(result[e], a.ins));
+  for (unsigned j = 0; j < a.outs; ++j) reinterpret_cast<Pack<Stored>*>(a.out[j] + before)[i] = loaded;
+}
+
+// Whether sixteen bytes at a time are worth their code: a division of integers takes a hundred instructions.
+template <class Format, class Operation>
+constexpr bool kInPacks = !Operation::kDividesIntegers || static_cast<typename Format::Wide>(0.5f) != 0;
+
+// How many elements come before the first that all buffers have at a multiple of sixteen bytes; all when
+// there is none.
+template <class Stored>
+__device__ Index before_packs(const ReduceArguments& a) {
+  const Index off = a.in[0] % 16;
+  bool alike = true;
+  for (unsigned s = 1; s < a.ins; ++s) alike &= a.in[s] % 16 == off;
+  for (unsigned j = 0; j < a.outs; ++j) alike &= a.out[j] % 16 == off;
+  const Index head = (16 - off) % 16 / sizeof(Stored);
+  return alike && head < a.count ? head : a.count;
+}
+
+template <class Format, class Operation>
+__device__ void reduce(const ReduceArguments& a) {
+  using Stored = typename Format::Stored;
+  const Index me = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const Index all = static_cast<Index>(gridDim.x) * blockDim.x;
+  if constexpr (kInPacks<Format, Operation>) {
+    const Index head = before_packs<Stored>(a), width = 16 / sizeof(Stored), packs = (a.count - head) / width;
+    for (Index i = me; i < packs; i += all) pack<Format, Operation>(a, head, i);
+    for (Index i = me; i < head; i += all) one<Format, Operation>(a, i);
+    for (Index i = head + packs * width + me; i < a.count; i += all) one<Format, Operation>(a, i);
+  } else {
+    for (Index i = me; i < a.count; i += all) one<Format, Operation>(a, i);
+  }
+}
+
+}  // namespace
+
+#define DDL_KERNEL(operation, Operation, type, Format)                                     \
+  extern "C" __global__ void __launch_bounds__(ddl::kernels::kThreadsPerBlock)             \
+      ddl_reduce_##operation##_##type(const __grid_constant__ ReduceArguments arguments) { \
+    reduce<Format, Operation>(arguments);                                                  \
+  }
+#define DDL_OPERATIONS(type, Format)   \
+  DDL_KERNEL(sum, Sum, type, Format)   \
+  DDL_KERNEL(prod, Prod, type, Format) \
+  DDL_KERNEL(min, Min, type, Format)   \
+  DDL_KERNEL(max, Max, type, Format)   \
+  DDL_KERNEL(average, Average, type, Format)
+
+DDL_OPERATIONS(int8, Plain<signed char>)
+DDL_OPERATIONS(uint8, Plain<unsigned char>)
+DDL_OPERATIONS(int32, Plain<int>)
+DDL_OPERATIONS(uint32, Plain<unsigned>)
+DDL_OPERATIONS(int64, Plain<long long>)
+DDL_OPERATIONS(uint64, Plain<unsigned long long>)
+DDL_OPERATIONS(float16, Half)
+DDL_OPERATIONS(bfloat16, Brain)
+DDL_OPERATIONS(float32, Plain<float>)
+DDL_OPERATIONS(float64, Plain<double>)

@@ -1,0 +1,49 @@
+// What a rank shows the others of its host for calls that the device does: staging of ours on the GPU,
+// exported by CUDA IPC, and a page of flags in shared memory, pinned.
+//
+// Both are kept for good and used again: CUDA may let a free, an unmapping or an unpinning wait for
+// everything the device has to do, and so for collectives that wait for whoever asks. What other processes
+// show is opened once, and likewise kept. Thread safety: all.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/device/device_calls.hpp"
+#include "core/transport/region.hpp"
+
+namespace ddl::gpu_window {
+
+/// For the other ranks; travels as it is.
+struct Card {
+  std::uint64_t of_process = 0;  // the same number in one process, and nowhere else
+  pid_t process = 0;
+  int flags_file = -1, device = -1;
+  std::uint64_t nonce = 0;
+  cuda::IpcHandle handle{};
+  DeviceWindow inside{};  // for ranks of the same process
+};
+
+struct Own {
+  DeviceWindow window;
+  Bytes bytes = 0;
+  cuda::Context context = nullptr;
+  std::shared_ptr<Region> flags;
+  Card card;
+};
+
+/// Staging of that many bytes, or one given back before: to be given back or abandoned. Throws Error.
+Own take(const cuda::Driver& driver, cuda::Context context, Bytes bytes);
+/// Nobody uses it any more, here or elsewhere.
+void give_back(Own own);
+
+/// Others may still reach into it: it stays as it is, for good.
+void abandon(Own own);
+
+/// Another rank's, as this context sees it. Throws Error.
+DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const Card& card);
+
+}  // namespace ddl::gpu_window

@@ -1,0 +1,144 @@
+// The loading and launching of our kernels, on the test double: its host twins against the reductions of
+// core/reduce.
+#include "core/device/reduce_kernels.hpp"
+
+#include <cstring>
+#include <random>
+
+#include "core/device/kernels_image.hpp"
+#include "core/native/scaling.hpp"
+#include "core/reduce/reduce.hpp"
+#include "tests/core/device/fake_device.hpp"
+
+namespace ddl {
+namespace {
+
+using Values = std::vector<std::byte>;
+
+constexpr DType kServed[] = {DType::int8,   DType::uint8,   DType::int32,    DType::uint32,  DType::int64,
+                             DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+class ReduceKernelsTest : public test::FakeDevice {
+ protected:
+  void SetUp() override {
+    if (kernels_image().empty()) GTEST_SKIP() << "this build has no device kernels";
+    ASSERT_NE(kernels(), nullptr) << ReduceKernels::of(cuda_, context_).why;
+  }
+  const ReduceKernels* kernels() { return ReduceKernels::of(cuda_, context_).kernels; }
+
+  // Every bit pattern, but for NaNs, whose payload is nobody's business, and infinities, whose sums are NaNs.
+  Values any_values(DType type, Elements count) {
+    Values bytes(count * size_of(type));
+    for (Elements i = 0; i < count; ++i) {
+      std::byte* at = bytes.data() + i * size_of(type);
+      do {
+        std::uint64_t bits = random_();
+        std::memcpy(at, &bits, size_of(type));
+      } while (is_special(type, at));
+    }
+    return bytes;
+  }
+  static bool is_special(DType type, const std::byte* at) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, at, size_of(type));
+    if (type == DType::float16) return (bits & 0x7c00) == 0x7c00;
+    if (type == DType::bfloat16) return (bits & 0x7f80) == 0x7f80;
+    if (type == DType::float32) return (bits & 0x7f800000) == 0x7f800000;
+    if (type == DType::float64) return (bits >> 52 & 0x7ff) == 0x7ff;
+    return false;
+  }
+
+  static Values expected(DType type, DeviceOp op, const std::vector<Values>& ins, Elements count) {
+    Values out(count * size_of(type));
+    std::vector<const void*> sources;
+    for (const Values& in : ins) sources.push_back(in.data());
+    if (op != DeviceOp::average) {
+      reduce(type, static_cast<Op>(op), out.data(), sources, count);
+      return out;
+    }
+    std::vector<std::vector<float>> wide(ins.size(), std::vector<float>(count));
+    std::vector<float> sum(count);
+    if (is_half(type))
+      for (std::size_t s = 0; s < ins.size(); ++s) {
+        widen(type, wide[s].data(), ins[s].data(), count);
+        sources[s] = wide[s].data();
+      }
+    DType as = is_half(type) ? DType::float32 : type;
+    void* to = is_half(type) ? static_cast<void*>(sum.data()) : out.data();
+    reduce(as, Op::sum, to, sources, count);
+    divide(as, to, count, static_cast<Rank>(ins.size()));
+    if (is_half(type)) narrow(type, out.data(), sum.data(), count);
+    return out;
+  }
+
+  std::mt19937_64 random_{17};
+};
+
+static_assert(static_cast<int>(DeviceOp::sum) == static_cast<int>(Op::sum) &&
+              static_cast<int>(DeviceOp::prod) == static_cast<int>(Op::prod) &&
+              static_cast<int>(DeviceOp::min) == static_cast<int>(Op::min) &&
+              static_cast<int>(DeviceOp::max) == static_cast<int>(Op::max));
+
+TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
+  constexpr Elements kCount = 1003;
+  cuda::Stream on = stream();
+  for (DType type : kServed)
+    for (int op = 0; op < kDeviceOps; ++op)
+      for (std::size_t ranks : {1, 3}) {
+        auto what = static_cast<DeviceOp>(op);
+        ASSERT_TRUE(kernels()->has(type, what));
+        std::vector<Values> ins;
+        std::vector<cuda::DevicePointer> from;
+        for (std::size_t r = 0; r < ranks; ++r)
+          from.push_back(buffer(ins.emplace_back(any_values(type, kCount))));
+        // Into two buffers, one of them an input.
+        std::vector<cuda::DevicePointer> to = {buffer(kCount * size_of(type)), from.back()};
+        ok(kernels()->launch(type, what, from, to, kCount, on));
+        ok(cuda_.stream_synchronize(on));
+        Values right = expected(type, what, ins, kCount);
+        for (cuda::DevicePointer out : to) {
+          Values got = values<std::byte>(out, right.size());
+          for (Elements at = 0; at < right.size(); at += size_of(type))
+            ASSERT_TRUE(is_special(type, &right[at]) || std::memcmp(&got[at], &right[at], size_of(type)) == 0)
+                << name_of(what) << " of " << ranks << " " << name_of(type) << " at " << at / size_of(type);
+        }
+      }
+}
+
+TEST_F(ReduceKernelsTest, IntegersOfSixteenBitsAreLeftToTheHost) {
+  EXPECT_FALSE(kernels()->has(DType::int16, DeviceOp::sum));
+  EXPECT_FALSE(kernels()->has(DType::uint16, DeviceOp::max));
+}
+
+TEST_F(ReduceKernelsTest, TheKernelsOfAContextAreLoadedOnce) {
+  unsigned long before = calls_of("cuModuleLoadData");
+  EXPECT_EQ(kernels(), kernels());
+  EXPECT_EQ(calls_of("cuModuleLoadData"), before);
+}
+
+TEST_F(ReduceKernelsTest, ADriverThatRefusesThemIsAValueWithReasonAndCure) {
+  cuda::Context other = nullptr;
+  ok(cuda_.primary_retain(&other, 1));
+  fail("cuModuleLoadData", 1, cuda::kUnsupportedPtxVersion);
+  const ReduceKernels::Loaded& loaded = ReduceKernels::of(cuda_, other);
+  EXPECT_EQ(loaded.kernels, nullptr);
+  EXPECT_EQ(
+      loaded.why,
+      "the CUDA driver does not load our kernels: CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the provided PTX was "
+      "compiled with an unsupported toolchain. (collectives on one GPU are reduced on the host); install a "
+      "newer driver, or build with an nvcc that knows both this GPU and driver");
+}
+
+TEST_F(ReduceKernelsTest, WhatAKernelWouldFaultOnIsRefused) {
+  cuda::Stream on = stream();
+  std::vector<cuda::DevicePointer> at = {buffer(4000)}, past = {at[0] + 4}, odd = {at[0] + 2}, none;
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, past, at, 1000, on), cuda::kIllegalAddress);
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, odd, 10, on), cuda::kMisalignedAddress);
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, none, at, 10, on), cuda::kInvalidValue);
+  std::vector<cuda::DevicePointer> many(kernels::kMostBuffers + 1, at[0]);
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, many, at, 10, on), cuda::kInvalidValue);
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 0, on), cuda::kSuccess);
+}
+
+}  // namespace
+}  // namespace ddl
