@@ -129,7 +129,8 @@ void one_rank(int rank) {
   if (is("bits")) return bits(&here);
   if (is("accuracy")) return accuracy(&here);
   if (is("measure")) return measure(&here);
-  if (is("aborted") || is("companion_aborted")) return aborted(&here);
+  if (is("aborted")) return aborted(&here, ncclSuccess);
+  if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);
   if (is("companion_split_fails")) return on_companions(&here);
   if (is("apart")) return apart(&here);

@@ -40,7 +40,7 @@ ncclComm_t when_ready(ncclResult_t result, ncclComm_t* comm);
 void splits(struct here* here);
 /* Both destroy the communicator. */
 void destroyed(struct here* here);
-void aborted(struct here* here);
+void aborted(struct here* here, ncclResult_t or);
 /* The other rank ends, or calls something else. */
 void dead_peer(struct here* here);
 void dead_amid(struct here* here);
