@@ -49,7 +49,7 @@ class ReduceKernels {
     return functions_[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
   }
 
-  const cuda::Driver& driver_;
+  const cuda::Driver driver_;  // a copy: kernels are kept for as long as the process lives
   std::array<std::array<cuda::Function, kDeviceOps>, kDTypes> functions_{};
   unsigned most_blocks_ = 1;
 };
