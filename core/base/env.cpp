@@ -105,16 +105,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-void check_range(std::string_view name, Bytes value, Bytes least, Bytes most, std::string_view allowed) {
+// `name` is in the table.
+void check_range(std::string_view name, Bytes value, Bytes least, Bytes most) {
   if (value >= least && value <= most) return;
+  auto row = std::find_if(env_table().begin(), env_table().end(),
+                          [&](const EnvRow& one) { return one.name == name; });
   throw UsageError(fmt::format("{}={} is out of range", name, value), "the engine could not work with it",
-                   fmt::format("allowed: {}", allowed));
-}
-
-std::string_view allowed_for(std::string_view name) {
-  auto table = env_table();
-  return std::find_if(table.begin(), table.end(), [&](const EnvRow& row) { return row.name == name; })
-      ->allowed;
+                   fmt::format("allowed: {}", row->allowed));
 }
 
 std::vector<std::string> known_names() {
@@ -170,12 +167,10 @@ Env parse_env(const std::vector<std::string>& entries) {
           fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
                       nearest(name, known_names())));
   }
-  check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30, allowed_for("DDL_STAGING_BYTES"));
-  if (env.segment_bytes != 0)
-    check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20, allowed_for("DDL_SEGMENT_BYTES"));
+  check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
+  if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
   if (env.gpu_staging_bytes != 0)
-    check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30,
-                allowed_for("DDL_GPU_STAGING_BYTES"));
+    check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30);
   return env;
 }
 

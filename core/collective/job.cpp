@@ -70,7 +70,9 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   card.options = env_.options;
   card.deterministic = env_.deterministic;
   if (bootstrap_->rank() == 0) {
-    card.tuning = read_cache_file(env_.tune_cache).text;
+    CacheText cache = read_cache_file(env_.tune_cache);
+    card.tuning = std::move(cache.text);
+    cache_trouble_ = std::move(cache.trouble);
     card.cpu_model = cpu_model();
   }
   card.trouble = env_.enable ? trouble : "DDL_ENABLE=0";
@@ -167,7 +169,7 @@ void Job::set_up_tuning(const std::vector<Card>& cards) {
   memory_ = std::make_unique<TuneMemory>(machine_name({cards[0].cpus.size(), cards[0].cpu_model},
                                                       census_.host_of_rank, cards[0].wire,
                                                       rails_in_words(census_)));
-  std::string trouble = rank() == 0 ? read_cache_file(env_.tune_cache).trouble : "";
+  std::string trouble = cache_trouble_;
   if (trouble.empty() && !census_.tuning.empty()) trouble = memory_->read(census_.tuning);
   if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
 }

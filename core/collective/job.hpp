@@ -107,6 +107,7 @@ class Job {
   std::unique_ptr<Engine> engine_;
   Census census_;
   TuneSettings tune_;
+  std::string cache_trouble_;  // why rank 0 cannot read the tuning cache
   std::unique_ptr<TuneMemory> memory_;
   Counters counters_;
   std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/partition.hpp"
 
 namespace ddl {
 
@@ -14,8 +15,7 @@ struct DeviceCalls::Chunk {
 
   // The piece that one rank reduces.
   std::pair<Bytes, Bytes> slice(std::size_t rank, std::size_t ranks) const {
-    Bytes most = (bytes + ranks - 1) / ranks;
-    most = (most + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
+    Bytes most = round_up(divide_up(bytes, ranks), kSliceUnit);
     Bytes begin = std::min(bytes, rank * most);
     return {begin, std::min(bytes - begin, most)};
   }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "core/base/error.hpp"
+#include "core/base/partition.hpp"
 #include "core/device/kernels_image.hpp"
 
 namespace ddl {
@@ -82,8 +83,8 @@ cuda::Result ReduceKernels::launch(DType type, DeviceOp op, std::span<const cuda
   arguments.ins = static_cast<unsigned>(ins.size());
   arguments.outs = static_cast<unsigned>(outs.size());
   constexpr Elements kBlockBytes = 16 * kernels::kThreadsPerBlock;  // one load of each thread
-  auto blocks = static_cast<unsigned>(
-      std::min<Elements>(most_blocks_, (count * size_of(type) + kBlockBytes - 1) / kBlockBytes));
+  auto blocks =
+      static_cast<unsigned>(std::min<Elements>(most_blocks_, divide_up(count * size_of(type), kBlockBytes)));
   void* parameters[] = {&arguments};
   return driver_.launch(function(type, op), blocks, 1, 1, kernels::kThreadsPerBlock, 1, 1, 0, stream,
                         parameters, nullptr);

@@ -14,6 +14,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/base/partition.hpp"
 #include "core/base/signals.hpp"
 #include "core/device/flag.hpp"
 #include "core/device/pinned_pool.hpp"
@@ -28,8 +29,6 @@ constexpr Bytes kLeastPiece = Bytes{256} << 10;
 
 // How soon the worker looks again after what is under way elsewhere: nobody waits for that.
 constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
-
-constexpr Bytes round_up(Bytes bytes, Bytes unit) { return (bytes + unit - 1) / unit * unit; }
 
 // The part of a host function that raises a flag or waits for one.
 struct FlagStep {
@@ -221,7 +220,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
 
 // The same on all ranks: from what they have in common alone.
 Bytes StagedCalls::State::piece_bytes(Bytes block_bytes, std::uint32_t blocks) const {
-  Bytes overlapped = round_up((block_bytes + slots.size() - 1) / slots.size(), kPieceUnit);
+  Bytes overlapped = round_up(divide_up(block_bytes, slots.size()), kPieceUnit);
   Bytes most = area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see area_bytes
   return std::min(most, std::max(overlapped, kLeastPiece));
 }
