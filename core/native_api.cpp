@@ -98,6 +98,7 @@ ddl_companion companion_of(const ddl::Meeting& meeting) {
   const ddl::MeetingOutcome& outcome = meeting.outcome();
   if (!outcome.grid || outcome.grid->dimensions() > DDL_COMPANION_DIMENSIONS) return companion;
   companion.segment_bytes = outcome.segment;
+  companion.tunes = outcome.tunes;
   for (const ddl::CompanionDimension& d : ddl::companion_layout(*outcome.grid, meeting.rank()))
     companion.dimension[companion.dimensions++] = {d.extent, d.first, d.place};
   return companion;
@@ -124,14 +125,26 @@ ddl_native_result share(ddl_meeting* meeting, void* original_id, ddl_problem* pr
   });
 }
 
-ddl_native_result give_verdict(ddl_meeting* meeting, int32_t is_ready, ddl_problem* problem) {
-  return guarded(DDL_NATIVE_SYSTEM, problem,
-                 [&] { return meeting->meeting.give_verdict(is_ready != 0), DDL_NATIVE_OK; });
+ddl_native_result tell_all(ddl_meeting* meeting, const void* bytes, uint64_t size, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    meeting->meeting.tell({static_cast<const std::byte*>(bytes), size});
+    return DDL_NATIVE_OK;
+  });
 }
 
-ddl_native_result hear_verdicts(ddl_meeting* meeting, int32_t* all_ready, ddl_problem* problem) {
-  return guarded(DDL_NATIVE_SYSTEM, problem,
-                 [&] { return *all_ready = meeting->meeting.hear_verdicts(), DDL_NATIVE_OK; });
+ddl_native_result hear_all(ddl_meeting* meeting, int32_t wait, void* all, uint64_t size_of_each,
+                           int32_t* heard, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    std::optional<ddl::Rendezvous::Blobs> blobs = meeting->meeting.hear(wait != 0);
+    *heard = blobs.has_value();
+    if (!blobs) return DDL_NATIVE_OK;
+    auto* to = static_cast<std::byte*>(all);
+    for (const std::vector<std::byte>& blob : *blobs) {
+      if (blob.size() != size_of_each) throw ddl::Error("a rank says something else than the others");
+      to = std::copy(blob.begin(), blob.end(), to);
+    }
+    return DDL_NATIVE_OK;
+  });
 }
 
 void leave(ddl_meeting* meeting) { delete meeting; }
@@ -214,10 +227,10 @@ void destroy(ddl_native* native) {
 }  // namespace
 
 extern "C" const ddl_native_api ddl_native_functions;
-const ddl_native_api ddl_native_functions = {usable,        current_context, context_of_device,
-                                             use_context,   device_of,       allocate,
-                                             release,       make_id,         is_id,
-                                             meet,          share,           give_verdict,
-                                             hear_verdicts, leave,           open,
-                                             split,         place,           submit,
-                                             state,         abort_native,    destroy};
+const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
+                                             use_context, device_of,       allocate,
+                                             release,     make_id,         is_id,
+                                             meet,        share,           tell_all,
+                                             hear_all,    leave,           open,
+                                             split,       place,           submit,
+                                             state,       abort_native,    destroy};

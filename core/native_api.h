@@ -61,6 +61,7 @@ typedef struct ddl_companion {
     int32_t extent, first, place;
   } dimension[DDL_COMPANION_DIMENSIONS];
   uint64_t segment_bytes; /* see ddl::CompanionCut::with_segment */
+  int32_t tunes;          /* the plans are used where they prove faster, else always */
 } ddl_companion;
 
 /* What all ranks of a meeting conclude alike. */
@@ -101,10 +102,11 @@ typedef struct ddl_native_api {
   ddl_native_result (*meet)(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem);
   /* Rank 0's id of the original comes to all. */
   ddl_native_result (*share)(ddl_meeting* meeting, void* original_id, ddl_problem* problem);
-  /* Where there is a companion: whether this rank has all its communicators, which does not wait; then
-   * whether all have. */
-  ddl_native_result (*give_verdict)(ddl_meeting* meeting, int32_t is_ready, ddl_problem* problem);
-  ddl_native_result (*hear_verdicts)(ddl_meeting* meeting, int32_t* all_ready, ddl_problem* problem);
+  /* Where there is a companion, rounds of all ranks: each tells as many bytes, which does not wait; then each
+   * hears everybody's, by rank, in `all`. *heard: 0 when some have not spoken yet, unless it is to wait. */
+  ddl_native_result (*tell)(ddl_meeting* meeting, const void* bytes, uint64_t size, ddl_problem* problem);
+  ddl_native_result (*hear)(ddl_meeting* meeting, int32_t wait, void* all, uint64_t size_of_each, int32_t* heard,
+                            ddl_problem* problem);
   /* Ends the meeting of an original's communicator. */
   void (*leave)(ddl_meeting* meeting);
   /* Ends the meeting: this rank's end of the communicator. */

@@ -120,8 +120,15 @@ void Rendezvous::give(std::span<const std::byte> blob) {
   send(pack_frame(Kind::blob, blob), limit_s_ + kSlack_s);  // what is wrong is heard in receive
 }
 
-Rendezvous::Blobs Rendezvous::receive() {
-  FrameReader::State state = hear(limit_s_ + kSlack_s);
+Rendezvous::Blobs Rendezvous::receive() { return take_answer(hear(limit_s_ + kSlack_s)); }
+
+std::optional<Rendezvous::Blobs> Rendezvous::receive_what_is_here() {
+  FrameReader::State state = reader_.read(socket_.get());
+  if (state == FrameReader::State::waiting) return std::nullopt;
+  return take_answer(state);
+}
+
+Rendezvous::Blobs Rendezvous::take_answer(FrameReader::State state) {
   if (state != FrameReader::State::complete) fail_silent(state);
   Frame answer = reader_.take();
   std::optional<Blobs> blobs = unpack_all(answer, size_);

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ class Rendezvous {
   /// The same in two steps: give does not wait for the others. One receive per give.
   void give(std::span<const std::byte> blob);
   Blobs receive();
+  /// The same without waiting: nothing as long as they are not here.
+  std::optional<Blobs> receive_what_is_here();
 
   /// Between rounds: why nobody can meet here any more, a rank or the server being gone; "" as long as all is
   /// well. Never waits.
@@ -51,6 +54,7 @@ class Rendezvous {
   void join(double timeout_s);
   bool send(rendezvous::Packed frame, double limit_s);
   rendezvous::FrameReader::State hear(double limit_s);
+  Blobs take_answer(rendezvous::FrameReader::State state);
   [[noreturn]] void fail_unreachable(double timeout_s) const;
   [[noreturn]] void fail_silent(rendezvous::FrameReader::State state);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/base/log.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/native/device.hpp"
@@ -15,9 +13,10 @@ namespace {
 std::string in_words(const MeetingOutcome& outcome) {
   if (!outcome.why_ours.empty()) return "ours, because " + outcome.why_ours;
   if (!outcome.why_flat.empty()) return "NCCL's, and left to it: " + outcome.why_flat;
-  return fmt::format("NCCL's, with smaller ones beside it for all-reduces of {} bytes and more, {}",
+  return fmt::format("NCCL's, with smaller ones beside it for all-reduces of {} bytes and more, {}{}",
                      CompanionCut::with_segment(outcome.segment).least,
-                     name_of(companion_layout(*outcome.grid, 0)));
+                     name_of(companion_layout(*outcome.grid, 0)),
+                     outcome.tunes ? ", where that is faster" : "");
 }
 
 }  // namespace
@@ -33,6 +32,7 @@ Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary o
                    .device = native::identity_of(context),
                    .host = text_of(host_identity()),
                    .options = env_.options,
+                   .deterministic = env_.deterministic,
                    .fake_hosts = env_.fake_hosts,
                    .segment = env_.segment_bytes};
   outcome_ = conclude(seat_->exchange(pack(mine)));
@@ -50,15 +50,8 @@ std::unique_ptr<NativeCommunicator> Meeting::open() {
   return std::make_unique<NativeCommunicator>(std::move(seat_), group_, context_, env_);
 }
 
-void Meeting::give_verdict(bool is_ready) {
-  const std::byte verdict{is_ready};
-  seat_->give({&verdict, 1});
-}
-
-bool Meeting::hear_verdicts() {
-  Rendezvous::Blobs all = seat_->receive();
-  return std::all_of(all.begin(), all.end(),
-                     [](const auto& verdict) { return verdict.size() == 1 && verdict[0] != std::byte{0}; });
+std::optional<Rendezvous::Blobs> Meeting::hear(bool wait) {
+  return wait ? seat_->receive() : seat_->receive_what_is_here();
 }
 
 }  // namespace ddl

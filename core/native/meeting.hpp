@@ -3,7 +3,7 @@
 // and whether the original's gets smaller ones beside it, for plans.
 //
 // The rule a user can break: after the constructor either open(), or share() and, where there are plans,
-// give_verdict() and hear_verdicts(); all ranks alike. Thread safety: one thread at a time.
+// rounds of tell() and hear(); all ranks alike. Thread safety: one thread at a time.
 #pragma once
 
 #include <memory>
@@ -34,9 +34,10 @@ class Meeting {
   /// Everybody gets what rank 0 brings.
   std::vector<std::byte> share(std::span<const std::byte> of_rank_0);
   std::unique_ptr<NativeCommunicator> open();
-  /// Whether this rank has all it needs for the plans; does not wait. Then what all have said.
-  void give_verdict(bool is_ready);
-  bool hear_verdicts();
+  /// A round: what this rank has to say, which does not wait; then what all have said, by rank. Nothing when
+  /// some have not, unless it is to wait.
+  void tell(std::span<const std::byte> what) { seat_->give(what); }
+  std::optional<Rendezvous::Blobs> hear(bool wait);
 
  private:
   std::shared_ptr<Rendezvous> seat_;

@@ -67,9 +67,14 @@ DdlOptions options_of(const std::vector<MeetingCard>& cards, std::string& troubl
 // reason.
 void plan(const std::vector<MeetingCard>& cards, MeetingOutcome& outcome) {
   DdlOptions options = options_of(cards, outcome.trouble);
-  if (options.mode != Mode::blue) {
+  if (options.mode != Mode::blue && options.mode != Mode::pick) {
     outcome.why_flat =
-        fmt::format("plans come with -mode b, the mode is {}", static_cast<char>(options.mode));
+        fmt::format("plans come with the modes p and b, the mode is {}", static_cast<char>(options.mode));
+    return;
+  }
+  outcome.tunes = options.mode == Mode::pick;
+  if (outcome.tunes && cards[0].deterministic) {
+    outcome.why_flat = "with DDL_DETERMINISTIC=1 nothing is measured, and plans come with -mode b";
     return;
   }
   for (std::size_t rank = 0; rank < cards.size() && outcome.why_flat.empty(); ++rank)
@@ -94,6 +99,7 @@ std::vector<std::byte> pack(const MeetingCard& card) {
                                                     {"device", binary(card.device)},
                                                     {"host", binary(card.host)},
                                                     {"options", binary(card.options)},
+                                                    {"deterministic", card.deterministic},
                                                     {"fake_hosts", card.fake_hosts},
                                                     {"segment", card.segment}});
   const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
@@ -109,8 +115,9 @@ std::optional<MeetingCard> unpack_meeting_card(const std::vector<std::byte>& byt
   };
   try {
     if (!j.is_object() || j.at("version") != kWireVersion) return std::nullopt;
-    return MeetingCard{kWireVersion, j.at("has_original"), j.at("can_split"),  text("device"),
-                       text("host"), text("options"),      j.at("fake_hosts"), j.at("segment")};
+    return MeetingCard{kWireVersion,          j.at("has_original"), j.at("can_split"),
+                       text("device"),        text("host"),         text("options"),
+                       j.at("deterministic"), j.at("fake_hosts"),   j.at("segment")};
   } catch (const json::exception&) {
     return std::nullopt;
   }

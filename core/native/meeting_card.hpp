@@ -23,6 +23,7 @@ struct MeetingCard {
   std::string device;        // see native::identity_of
   std::string host;          // see host_identity()
   std::string options = {};  // DDL_OPTIONS; of this and what follows rank 0's count
+  bool deterministic = false;
   std::vector<int> fake_hosts = {};
   Bytes segment = 0;
 };
@@ -37,6 +38,7 @@ struct MeetingOutcome {
   std::string trouble;   // with what rank 0 asks for; said once
   std::optional<Grid> grid = {};
   Bytes segment = 0;
+  bool tunes = false;  // the plans are used where they prove faster, else always
 };
 
 /// cards[r] is rank r's, at least one. Throws Error when a rank speaks another language.

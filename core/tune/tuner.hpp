@@ -41,6 +41,8 @@ class Tuner {
 
   /// How to make the next blocking call of this class.
   Try next(Fingerprint call);
+  /// How many of the current tries are made.
+  std::size_t done() const { return done_; }
   /// How long the last call took here.
   void record(Nanoseconds time);
   /// All of a phase are measured: the ranks now reduce times() by maximum, then each calls agreed().

@@ -1,5 +1,7 @@
 #include "interpose/nccl/companion.hpp"
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/base/clock.hpp"
@@ -18,6 +20,29 @@ const cuda::Driver& driver() {
 }
 
 cuda::Stream as_driver_stream(cudaStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
+
+// One byte of device memory for each context: nobody looks at it, and it is never freed, which would wait for
+// all streams.
+cuda::DevicePointer nothing_in(cuda::Context context) {
+  static std::mutex mutex;
+  static std::map<cuda::Context, cuda::DevicePointer> known;
+  std::lock_guard lock(mutex);
+  auto [found, is_new] = known.try_emplace(context, 0);
+  cuda::CurrentContext current(driver(), context);
+  if (is_new && driver().allocate(&found->second, 1) != cuda::kSuccess) known.erase(found);
+  return known.count(context) ? known[context] : 0;
+}
+
+// Keeps its Clocked alive until the stream has come there.
+struct TimeNote {
+  std::shared_ptr<Clocked> clock;
+  std::atomic<Nanoseconds> Clocked::*what;
+};
+
+void note_time_now(void* data) {
+  std::unique_ptr<TimeNote> note(static_cast<TimeNote*>(data));
+  (*note->clock).*note->what = now();
+}
 
 // What follows a step on another stream: everything but the last all-gather.
 bool is_waited_for(const CompanionStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
@@ -39,6 +64,7 @@ Companion::Companion(ncclComm_t whole, const ddl_companion& plans, void* context
       parts_(layout_.size(), nullptr) {}
 
 Companion::~Companion() {
+  tuner_.reset();
   cuda::CurrentContext current(driver(), context_);
   for (cuda::Stream stream : streams_) driver().stream_destroy(stream);
   for (cuda::Event event : events_) driver().event_destroy(event);
@@ -82,6 +108,10 @@ bool Companion::make_streams() {
   return all;
 }
 
+void Companion::tune(MeetingSeat seat, int ranks) {
+  tuner_ = std::make_unique<CompanionTuner>(std::move(seat), ranks);
+}
+
 bool Companion::is_ready() const {
   return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == layout_.size();
 }
@@ -100,6 +130,16 @@ bool Companion::is_capturing(cudaStream_t stream) const {
          status != cuda::kCaptureNone;
 }
 
+Planned Companion::choose(const Call& call, CompanionPlan plan) {
+  Planned how{call, std::move(plan)};
+  if (!tuner_) return how;
+  CompanionTuner::Way way = tuner_->next(call, call.count * bytes_of_type(call.type));
+  if (!way.by_plan) how.plan = {{}, {0, call.count}};
+  how.why = way.why;
+  how.clock = std::move(way.clock);
+  return how;
+}
+
 cuda::Event Companion::event_of(std::size_t step) {
   while (events_.size() <= step) {
     cuda::Event event = nullptr;
@@ -109,10 +149,29 @@ cuda::Event Companion::event_of(std::size_t step) {
   return events_[step];
 }
 
-ncclResult_t Companion::begin(const Call& call) {
-  if (ncclResult_t known = trouble_; known != ncclSuccess) return known;
+// What a try takes counts from the last arrival.
+ncclResult_t Companion::meet(const Planned& one) {
+  if (!one.clock) return ncclSuccess;
+  auto nothing = reinterpret_cast<void*>(nothing_in(context_));
+  return nothing ? original::ncclAllReduce(nothing, nothing, 1, ncclInt8, ncclSum, whole_, one.call.stream)
+                 : check(cuda::kOutOfMemory, "a byte of device memory");
+}
+
+ncclResult_t Companion::note_time(const Planned& one, std::atomic<Nanoseconds> Clocked::*what) {
+  if (!one.clock) return ncclSuccess;
+  auto note = std::make_unique<TimeNote>(TimeNote{one.clock, what});
   cuda::CurrentContext current(driver(), context_);
-  ncclResult_t result = check(driver().event_record(begin_, as_driver_stream(call.stream)), "begin");
+  ncclResult_t result = check(
+      driver().launch_host_function(as_driver_stream(one.call.stream), note_time_now, note.get()), "time");
+  if (result == ncclSuccess) note.release();
+  return result;
+}
+
+ncclResult_t Companion::begin(const Planned& one) {
+  if (ncclResult_t known = trouble_; known != ncclSuccess) return known;
+  if (one.plan.steps.empty()) return ncclSuccess;
+  cuda::CurrentContext current(driver(), context_);
+  ncclResult_t result = check(driver().event_record(begin_, as_driver_stream(one.call.stream)), "begin");
   for (std::size_t d = 0; result == ncclSuccess && d < streams_.size(); ++d)
     result = check(driver().stream_wait_event(streams_[d], begin_, 0), "begin");
   return result;
@@ -167,11 +226,12 @@ ncclResult_t Companion::done(const CompanionPlan& plan, std::size_t index) {
 }
 
 // The stream of dimension 0 has the last step of every segment.
-ncclResult_t Companion::end(const Call& call) {
+ncclResult_t Companion::end(const Planned& one) {
+  if (one.plan.steps.empty()) return ncclSuccess;
   cuda::CurrentContext current(driver(), context_);
   ncclResult_t result = check(driver().event_record(end_, streams_[0]), "end");
   if (result != ncclSuccess) return result;
-  return check(driver().stream_wait_event(as_driver_stream(call.stream), end_, 0), "end");
+  return check(driver().stream_wait_event(as_driver_stream(one.call.stream), end_, 0), "end");
 }
 
 ncclResult_t Companion::state() const {
@@ -225,9 +285,12 @@ ncclResult_t in_one_group(const std::vector<Planned>& calls, Each each) {
 ncclResult_t enqueue(const std::vector<Planned>& calls) {
   std::size_t most = 0;
   ncclResult_t result = ncclSuccess;
+  if (std::any_of(calls.begin(), calls.end(), [](const Planned& one) { return one.clock != nullptr; }))
+    result = in_one_group(calls, [](const Planned& one) { return one.companion->meet(one); });
   for (const Planned& one : calls) {
     most = std::max(most, one.plan.steps.size());
-    if (result == ncclSuccess) result = one.companion->begin(one.call);
+    if (result == ncclSuccess) result = one.companion->start(one);
+    if (result == ncclSuccess) result = one.companion->begin(one);
   }
   if (result == ncclSuccess)
     result = in_one_group(calls, [](const Planned& one) { return one.companion->tail(one.call, one.plan); });
@@ -238,8 +301,10 @@ ncclResult_t enqueue(const std::vector<Planned>& calls) {
     for (const Planned& one : calls)
       if (result == ncclSuccess && i < one.plan.steps.size()) result = one.companion->done(one.plan, i);
   }
-  for (const Planned& one : calls)
-    if (result == ncclSuccess) result = one.companion->end(one.call);
+  for (const Planned& one : calls) {
+    if (result == ncclSuccess) result = one.companion->end(one);
+    if (result == ncclSuccess) result = one.companion->stop(one);
+  }
   return result;
 }
 
@@ -251,7 +316,9 @@ ncclResult_t perform_planned(const std::vector<Planned>& calls) {
   ncclResult_t result = enqueue(calls);
   if (!went_well(result)) return result;
   const Nanoseconds each = (now() - began) / static_cast<Nanoseconds>(calls.size());
-  for (const Planned& one : calls) count_planned(one.call, name_of(one.companion->layout()), each);
+  for (const Planned& one : calls)
+    one.plan.steps.empty() ? count(one.call, one.why, each)
+                           : count_planned(one.call, name_of(one.companion->layout()), each);
   return result;
 }
 

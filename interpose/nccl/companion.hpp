@@ -6,6 +6,8 @@
 // enqueue the same steps in the same order, and the kernels of the smaller communicators are capped
 // (capped_config), so that those of all dimensions fit on a GPU side by side.
 //
+// Where plans are to prove faster, some calls are tried with and without (companion_tuner.hpp).
+//
 // Thread safety: one thread at a time, as NCCL demands; state() and release() from any.
 // Ownership: the streams and events; the smaller communicators are ended by who releases them.
 #pragma once
@@ -20,9 +22,20 @@
 #include "core/device/cuda_driver.hpp"
 #include "core/native_api.h"
 #include "core/plan/companion_plan.hpp"
-#include "interpose/nccl/call.hpp"
+#include "interpose/nccl/companion_tuner.hpp"
 
 namespace ddl::nccl {
+
+class Companion;
+
+/// A call and how it is done. Without steps the plan is one call of the original's: the tail.
+struct Planned {
+  Call call;
+  CompanionPlan plan;
+  const char* why = nullptr;            // as a whole
+  std::shared_ptr<Clocked> clock = {};  // a try
+  std::shared_ptr<Companion> companion = {};
+};
 
 class Companion {
  public:
@@ -36,18 +49,25 @@ class Companion {
   void note(ncclResult_t result);
   bool make_streams();
   bool is_ready() const;
+  /// From now on plans are used where they prove faster, else always.
+  void tune(MeetingSeat seat, int ranks);
 
   const CompanionLayout& layout() const { return layout_; }
   /// Without steps where the call is too small.
   CompanionPlan plan(const Call& call) const;
   bool is_capturing(cudaStream_t stream) const;
+  /// For the next call that has a plan: that, or none. Not whose companion it is.
+  Planned choose(const Call& call, CompanionPlan plan);
 
-  /// One call: begin, tail, each step and then its done, end.
-  ncclResult_t begin(const Call& call);
+  /// One call: meet and start, where it is a try; begin, tail, each step and then its done, end; stop.
+  ncclResult_t meet(const Planned& one);
+  ncclResult_t start(const Planned& one) { return note_time(one, &Clocked::began); }
+  ncclResult_t begin(const Planned& one);
   ncclResult_t tail(const Call& call, const CompanionPlan& plan) const;
   ncclResult_t step(const Call& call, const CompanionPlan& plan, std::size_t index);
   ncclResult_t done(const CompanionPlan& plan, std::size_t index);
-  ncclResult_t end(const Call& call);
+  ncclResult_t end(const Planned& one);
+  ncclResult_t stop(const Planned& one) { return note_time(one, &Clocked::ended); }
 
   /// The first trouble here or in one of the smaller communicators.
   ncclResult_t state() const;
@@ -57,6 +77,7 @@ class Companion {
 
  private:
   ncclResult_t check(cuda::Result result, const char* what);
+  ncclResult_t note_time(const Planned& one, std::atomic<Nanoseconds> Clocked::*what);
   ncclResult_t issue_step(const Call& call, const CompanionStep& step) const;
   cuda::Event event_of(std::size_t step);
   ncclComm_t part(std::size_t dimension) const;
@@ -69,15 +90,9 @@ class Companion {
   std::deque<cuda::Event> events_;     // of steps; made when first needed
   cuda::Event begin_ = nullptr, end_ = nullptr;
   std::atomic<ncclResult_t> trouble_{ncclSuccess};
+  std::unique_ptr<CompanionTuner> tuner_;
   mutable std::mutex mutex_;       // of what follows
   std::vector<ncclComm_t> parts_;  // by dimension; null when they are gone
-};
-
-/// A call and how it is done.
-struct Planned {
-  Call call;
-  std::shared_ptr<Companion> companion;
-  CompanionPlan plan;
 };
 
 /// Enqueues the calls, which are on different communicators, and counts them. Several: side by side, because

@@ -71,9 +71,11 @@ void split_all(const std::vector<Engagement>& engagements, const Made& made) {
 
 bool all_are_ready(const Engagement& engagement, const Companion& here) {
   ddl_problem problem;
-  int32_t all = 0;
-  ddl_native_result heard = engine()->hear_verdicts(engagement.meeting.get(), &all, &problem);
-  if (heard == DDL_NATIVE_OK && all) return true;
+  int32_t whatever = 0;
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(engagement.size));
+  ddl_native_result heard =
+      engine()->hear(engagement.meeting.get(), 1, all.data(), sizeof(all[0]), &whatever, &problem);
+  if (heard == DDL_NATIVE_OK && std::find(all.begin(), all.end(), 0) == all.end()) return true;
   if (!here.is_ready())
     say(engagement, std::string("no smaller communicators: ") + original::ncclGetErrorString(here.state()) +
                         ": " + original::ncclGetLastError(*engagement.at));
@@ -84,7 +86,7 @@ bool all_are_ready(const Engagement& engagement, const Companion& here) {
   return false;
 }
 
-void make_companions(const std::vector<Engagement>& engagements) {
+void make_companions(std::vector<Engagement> engagements) {
   Made made;
   for (const Engagement& one : engagements)
     made.push_back(std::make_shared<Companion>(*one.at, one.plans, one.context));
@@ -92,10 +94,12 @@ void make_companions(const std::vector<Engagement>& engagements) {
   for (std::size_t i = 0; i < made.size(); ++i) {
     ddl_problem problem;
     made[i]->make_streams();
-    engine()->give_verdict(engagements[i].meeting.get(), made[i]->is_ready(), &problem);
+    const std::uint8_t verdict = made[i]->is_ready();
+    engine()->tell(engagements[i].meeting.get(), &verdict, sizeof(verdict), &problem);
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (all_are_ready(engagements[i], *made[i])) {
+      if (engagements[i].plans.tunes) made[i]->tune(std::move(engagements[i].meeting), engagements[i].size);
       insert(*engagements[i].at, made[i]);
       continue;
     }
@@ -120,12 +124,10 @@ CompanionPlan plan_of(const Call& call, const Companion& companion) {
 
 }  // namespace
 
-void LeaveMeeting::operator()(ddl_meeting* meeting) const { engine()->leave(meeting); }
-
 void engage(std::vector<Engagement> engagements) noexcept {
   std::erase_if(engagements, [](const Engagement& one) { return !*one.at; });
   if (engagements.empty()) return;
-  guarded([&] { return make_companions(engagements), ncclSuccess; });
+  guarded([&] { return make_companions(std::move(engagements)), ncclSuccess; });
 }
 
 bool has_companion(ncclComm_t comm) { return find(comm) != nullptr; }
@@ -142,8 +144,11 @@ Route route(const std::vector<Call>& calls) {
       to.flat.push_back({call, "several calls in a group"});
     } else if (CompanionPlan plan = plan_of(call, *companion); (why = why_flat(call, *companion, plan))) {
       to.flat.push_back({call, why});
+    } else if (Planned how = companion->choose(call, std::move(plan)); how.clock || !how.plan.steps.empty()) {
+      how.companion = std::move(companion);
+      to.planned.push_back(std::move(how));
     } else {
-      to.planned.push_back({call, std::move(companion), std::move(plan)});
+      to.flat.push_back({call, how.why});
     }
   }
   return to;

@@ -16,11 +16,6 @@
 
 namespace ddl::nccl {
 
-struct LeaveMeeting {
-  void operator()(ddl_meeting* meeting) const;
-};
-using MeetingSeat = std::unique_ptr<ddl_meeting, LeaveMeeting>;
-
 /// A communicator that the original has made, or will have when this thread's group has ended, and whose
 /// ranks still meet because it is to have a companion.
 struct Engagement {
@@ -45,8 +40,8 @@ struct Route {
     Call call;
     const char* why;
   };
-  std::vector<Planned> planned;
-  std::vector<Flat> flat;  // by the original, in this order
+  std::vector<Planned> planned;  // and what is tried as a whole
+  std::vector<Flat> flat;        // by the original, in this order
 };
 Route route(const std::vector<Call>& calls);
 

@@ -101,11 +101,13 @@ json started_report(const Report& r) {
 }
 
 json with_counts(json text, const Report& r) {
-  json& collectives = text["collectives"];
-  for (std::size_t i = collectives.size(); i-- > 0;)  // those of an earlier writing
-    if (collectives[i].value("name", "").rfind("nccl", 0) == 0) collectives.erase(i);
   json counted = r.counters.to_json();
-  for (const json& one : counted["collectives"]) collectives.push_back(one);
+  for (auto [list, key] : {std::pair("collectives", "name"), {"algorithms", "collective"}}) {
+    json& all = text[list];
+    for (std::size_t i = all.size(); i-- > 0;)  // those of an earlier writing
+      if (all[i].value(key, "").rfind("nccl", 0) == 0) all.erase(i);
+    for (const json& one : counted[list]) all.push_back(one);
+  }
   text["nccl"] = {{"version", version()},
                   {"library", path_of_original()},
                   {"communicators", comm_facts().created},

@@ -59,17 +59,29 @@ TEST(Meeting, TheCommunicatorIsOursWhereNcclWouldRefuse) {
   EXPECT_EQ(outcome_of(cards).why_ours, "rank 2 has no NCCL library");
 }
 
-TEST(Meeting, PlansComeWithModeBAndWhereEveryRankCanSplit) {
+TEST(Meeting, PlansComeWithTheModesPAndBAndWhereEveryRankCanSplit) {
   auto cards = four_ranks_on_two_hosts();
   MeetingOutcome outcome = outcome_of(cards);
   ASSERT_TRUE(outcome.grid);
   EXPECT_EQ(outcome.why_flat, "");
   EXPECT_EQ(outcome.grid->fanout(0), 2);
+  EXPECT_FALSE(outcome.tunes);
+  cards[0].options = "";
+  EXPECT_TRUE(outcome_of(cards).grid && outcome_of(cards).tunes);
   cards[2].can_split = false;
   EXPECT_EQ(outcome_of(cards).why_flat, "rank 2 has a nonblocking communicator, or an NCCL before 2.18");
-  cards[0].options = "";
-  EXPECT_EQ(outcome_of(cards).why_flat, "plans come with -mode b, the mode is p");
+  cards[0].options = "-mode n";
+  EXPECT_EQ(outcome_of(cards).why_flat, "plans come with the modes p and b, the mode is n");
   EXPECT_FALSE(outcome_of(cards).grid);
+}
+
+TEST(Meeting, WhatIsDeterministicIsNotMeasured) {
+  auto cards = four_ranks_on_two_hosts();
+  cards[0].deterministic = true;
+  EXPECT_TRUE(outcome_of(cards).grid) << "mode b measures nothing";
+  cards[0].options = "";
+  EXPECT_EQ(outcome_of(cards).why_flat,
+            "with DDL_DETERMINISTIC=1 nothing is measured, and plans come with -mode b");
 }
 
 TEST(Meeting, OfOptionsAndHostsThatAreToldRankZerosCount) {
@@ -85,7 +97,7 @@ TEST(Meeting, OfOptionsAndHostsThatAreToldRankZerosCount) {
   EXPECT_TRUE(outcome_of(cards).grid);
   cards[0].options = "-mode x";
   EXPECT_NE(outcome_of(cards).trouble, "");
-  EXPECT_NE(outcome_of(cards).why_flat, "");
+  EXPECT_TRUE(outcome_of(cards).tunes) << "the default";
 }
 
 }  // namespace ddl

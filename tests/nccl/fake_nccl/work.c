@@ -1,6 +1,8 @@
 /* What a unit of work does: collectives chunk by chunk through the shared area, messages through mailboxes.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/nccl/fake_nccl/fake.h"
 
@@ -119,7 +121,13 @@ static void takes(const struct call* call, ncclComm_t comm, int turn, const stru
     memcpy(out + (size_t)r * piece->share, area->chunk[r], piece->bytes);
 }
 
+static void be_slow(int ranks, size_t bytes) {
+  const char* slow = getenv("FAKE_NCCL_SLOW");
+  if (slow && atoi(slow) == ranks && bytes >= 4096) usleep(25000);
+}
+
 static ncclResult_t collective(ncclComm_t comm, const struct call* call) {
+  be_slow(comm->size, call->count * fake_type_bytes(call->type));
   struct piece piece = {call->count * fake_type_bytes(call->type), 0, 0};
   int turns =
       call->verb == REDUCE_SCATTER || call->verb == ALL_TO_ALL || call->verb == SCATTER ? comm->size : 1;

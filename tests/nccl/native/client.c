@@ -132,6 +132,7 @@ void one_rank(int rank) {
   if (is("aborted")) return aborted(&here, ncclSuccess);
   if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);
+  if (is("companion_tuned")) return tuned(&here);
   if (is("companion_split_fails")) return on_companions(&here);
   if (is("apart")) return apart(&here);
   if (is("leaves")) return; /* as programs do that end without a word */

@@ -95,6 +95,24 @@ static void ended(struct here* here) {
   expect_sum(here, a, "a sum before the end");
 }
 
+/* The same call again and again, until it is known how it goes best, and some more; a few in other places on
+ * the way, and a wait now and then, as in a training loop. */
+void tuned(struct here* here) {
+  enum { kCalls = 160, kAtOnce = 4 };
+  device_pointer a[kAtOnce];
+  double* in = values(here->rank, kCount);
+  for (int i = 0; i < kAtOnce; ++i) a[i] = mine(here);
+  for (int i = 0; i < kCalls; i += kAtOnce) {
+    for (int k = 0; k < kAtOnce; ++k) {
+      to_device(a[k], in, kCount * sizeof *in);
+      sum(here, a[k]);
+    }
+    for (int k = 0; k < kAtOnce; ++k) expect_sum(here, a[k], "a sum while ways are tried");
+  }
+  free(in);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
 void on_companions(struct here* here) {
   numbers(here);
   many_of_each_type(here);

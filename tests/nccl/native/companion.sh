@@ -17,6 +17,21 @@ ranks() {
 }
 # What double and report counted, for plans of these extents (none: flat).
 counted() { "$here/companion_check.py" "$work/trace" "$report" "$work/ours.out" "$@" || fail "wrong counts: $*"; }
+# How most calls of companion_tuned went.
+decided() {
+  python3 - "$report" "$1" <<'END' || fail "most calls do not go as they should: $1"
+import collections, json, sys
+report = json.load(open(sys.argv[1]))
+calls = collections.Counter()
+for one in report["collectives"]:
+    calls.update({route["reason"]: route["calls"] for route in one["original"] if one["name"] == "ncclAllReduce"})
+for one in report["algorithms"]:
+    calls[one["plan"]] += one["calls"]
+print(dict(calls))
+assert calls["measured"] >= 6 and calls["2x2 on NCCL"] >= 6, "both ways were tried"
+assert calls[sys.argv[2]] > sum(calls.values()) / 2
+END
+}
 says() { grep -q "$1" "$work/ours.err" || fail "it does not say: $1"; }
 silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
 export DDL_OPTIONS="-mode b" DDL_SEGMENT_BYTES=64k
@@ -36,9 +51,20 @@ case $case_name in
     DDL_VERBOSE=1 ranks 4 2,2 processes companion
     says "a communicator of 4 ranks: NCCL's, with smaller ones beside it for all-reduces of 65536 bytes and more, 2x2"
     ;;
+  tuned)
+    export DDL_OPTIONS=""
+    for how in processes threads group; do
+      FAKE_NCCL_SLOW=4 ranks 4 2,2 $how companion_tuned; silent; decided "2x2 on NCCL"
+      FAKE_NCCL_SLOW=2 ranks 4 2,2 $how companion_tuned; silent; decided "faster without a plan"
+    done
+    ;;
   default)
-    DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion; counted
-    says "NCCL's, and left to it: plans come with -mode b, the mode is p"
+    DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion
+    says "a communicator of 4 ranks: NCCL's, with smaller ones beside it for all-reduces of 65536 bytes and more, 2x2, where"
+    DDL_DETERMINISTIC=1 DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion; counted
+    says "NCCL's, and left to it: with DDL_DETERMINISTIC=1 nothing is measured, and plans come with -mode b"
+    DDL_OPTIONS="-mode n" DDL_VERBOSE=1 ranks 4 2,2 processes companion; counted
+    says "NCCL's, and left to it: plans come with the modes p and b, the mode is n"
     ;;
   unequal_hosts)
     DDL_VERBOSE=1 ranks 3 2,1 processes companion; counted

@@ -24,6 +24,7 @@ void streams(struct here* here);
 void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
+void tuned(struct here* here);
 /* bits.c: prints what came out, for two runs to be compared */
 void bits(struct here* here);
 /* measure.c; both destroy the communicator */

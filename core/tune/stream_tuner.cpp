@@ -1,0 +1,37 @@
+#include "core/tune/stream_tuner.hpp"
+
+#include <algorithm>
+
+namespace ddl {
+
+StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
+  ++calls_;
+  Class& its = classes_[size_class];
+  if (its.agreed && calls_ >= its.at) {
+    std::copy(its.agreed->begin(), its.agreed->end(), its.tuner.times().begin());
+    its.tuner.agreed();
+    its.agreed.reset();
+    its.waits = false;
+  }
+  if (its.waits) return {};
+  const Try how = its.tuner.next(call);
+  if (how.what == Try::What::best) return {its.tuner.best() != 0, its.tuner.settled()};
+  const std::size_t place = its.tuner.done();
+  its.tuner.record(0);  // times come with decide()
+  its.waits = its.tuner.must_agree();
+  return {how.index != 0, false, place};
+}
+
+std::optional<std::size_t> StreamTuner::time_of(std::size_t attempt) {
+  const std::size_t way = attempt / (1 + kRounds), round = attempt % (1 + kRounds);
+  if (round == 0) return std::nullopt;
+  return way * kRounds + round - 1;
+}
+
+void StreamTuner::decide(Bytes size_class, const Times& times, std::uint64_t at) {
+  Class& its = classes_.at(size_class);
+  its.agreed = times;
+  its.at = at;
+}
+
+}  // namespace ddl

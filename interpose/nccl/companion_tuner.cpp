@@ -1,0 +1,131 @@
+#include "interpose/nccl/companion_tuner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <limits>
+
+#include "core/base/log.hpp"
+#include "core/base/signals.hpp"
+#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/report.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+constexpr std::uint64_t kNowhere = std::numeric_limits<std::uint64_t>::max();
+// So many calls may be made while the ranks agree from which on the decision holds.
+constexpr std::uint64_t kAhead = 32;
+constexpr auto kLookEvery = std::chrono::milliseconds(1);
+
+// Equal for equal calls, in time if not in content.
+Fingerprint fingerprint_of(const Call& call) {
+  const std::uint64_t x =
+      (call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(call.op)) *
+      0x9e3779b97f4a7c15ull;
+  return static_cast<Fingerprint>(x ^ (x >> 32));
+}
+
+}  // namespace
+
+void LeaveMeeting::operator()(ddl_meeting* meeting) const { engine()->leave(meeting); }
+
+CompanionTuner::CompanionTuner(MeetingSeat seat, int ranks)
+    : seat_(std::move(seat)), ranks_(static_cast<std::size_t>(ranks)), held_at_(kNowhere) {
+  SignalsBlocked blocked;
+  worker_ = std::thread([this] { work_off(); });
+}
+
+CompanionTuner::~CompanionTuner() {
+  closing_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  worker_.join();
+}
+
+// ---- the program's side ----
+
+CompanionTuner::Way CompanionTuner::next(const Call& call, Bytes bytes) {
+  const Bytes size_class = std::bit_ceil(bytes);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return tuner_.calls() < held_at_; });
+  const StreamTuner::Way way = tuner_.next(size_class, fingerprint_of(call));
+  if (!way.attempt) return {way.by_plan, way.settled ? "faster without a plan" : "not measured"};
+  Tries& tries = tries_[size_class];
+  tries.resize(*way.attempt);
+  tries.push_back(std::make_shared<Clocked>());
+  std::shared_ptr<Clocked> clock = tries.back();
+  if (tuner_.must_agree(size_class)) {
+    jobs_.push_back({size_class, std::move(tries)});
+    tries_.erase(size_class);
+    changed_.notify_all();
+  }
+  return {way.by_plan, "measured", std::move(clock)};
+}
+
+// ---- the worker's side ----
+
+void CompanionTuner::work_off() {
+  for (bool goes_on = true; goes_on;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closing_ || !jobs_.empty(); });
+    if (closing_) return;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    goes_on = agree_on(job);
+  }
+}
+
+// False when the ranks do not agree any more. The program is held between the two rounds at most.
+bool CompanionTuner::agree_on(const Job& job) {
+  if (!await(job.tries)) return false;
+  Times times{}, number{};
+  for (std::size_t i = 0; i < job.tries.size(); ++i)
+    if (std::optional<std::size_t> at = StreamTuner::time_of(i))
+      times[*at] = job.tries[i]->ended - job.tries[i]->began;
+  if (!maximum_of_all(times)) return false;
+  std::unique_lock lock(mutex_);
+  held_at_ = tuner_.calls() + kAhead;
+  number[0] = static_cast<std::int64_t>(held_at_ + 1);
+  lock.unlock();
+  const bool agreed = maximum_of_all(number);
+  lock.lock();
+  held_at_ = kNowhere;
+  if (agreed) tuner_.decide(job.size_class, times, static_cast<std::uint64_t>(number[0]));
+  changed_.notify_all();
+  return agreed;
+}
+
+// Until all are over. The streams may be behind hours of other work.
+bool CompanionTuner::await(const Tries& tries) {
+  return std::all_of(tries.begin(), tries.end(), [this](const auto& one) {
+    while (one->ended == 0 && !closing_) std::this_thread::sleep_for(kLookEvery);
+    return !closing_;
+  });
+}
+
+bool CompanionTuner::maximum_of_all(Times& mine) {
+  ddl_problem problem;
+  std::vector<Times> all(ranks_);
+  int32_t heard = 0;
+  ddl_native_result result = engine()->tell(seat_.get(), mine.data(), sizeof(mine), &problem);
+  while (result == DDL_NATIVE_OK) {
+    result = engine()->hear(seat_.get(), 0, all.data(), sizeof(mine), &heard, &problem);
+    if (heard) break;
+    if (closing_) return false;
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  if (result != DDL_NATIVE_OK) {
+    if (!closing_ && environment().verbose > 0)
+      log_info(std::string("plans are measured no more: ") + problem.text);
+    return false;
+  }
+  for (const Times& times : all)
+    for (std::size_t i = 0; i < times.size(); ++i) mine[i] = std::max(mine[i], times[i]);
+  return true;
+}
+
+}  // namespace ddl::nccl

@@ -1,0 +1,75 @@
+// CompanionTuner: whether a communicator's plans are worth it, measured on the program's own calls. A try is
+// clocked by host functions on the caller's stream; a thread waits until the last is over, agrees on the
+// times with the other ranks, and then on the call from which on the decision holds. Meanwhile the program
+// goes on; it is held only when it makes many calls within the milliseconds of the second agreement.
+//
+// Where a rank cannot be heard any more nothing is decided: the calls of that class stay whole.
+// Thread safety: next() by one thread at a time. Ownership: the seat and the thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/native_api.h"
+#include "core/tune/stream_tuner.hpp"
+#include "interpose/nccl/call.hpp"
+
+namespace ddl::nccl {
+
+struct LeaveMeeting {
+  void operator()(ddl_meeting* meeting) const;
+};
+using MeetingSeat = std::unique_ptr<ddl_meeting, LeaveMeeting>;
+
+/// When a try began and ended on its stream; 0: not yet.
+struct Clocked {
+  std::atomic<Nanoseconds> began{0}, ended{0};
+};
+
+class CompanionTuner {
+ public:
+  CompanionTuner(MeetingSeat seat, int ranks);
+  ~CompanionTuner();
+  CompanionTuner(const CompanionTuner&) = delete;
+  CompanionTuner& operator=(const CompanionTuner&) = delete;
+
+  struct Way {
+    bool by_plan = false;
+    const char* why = nullptr;            // as a whole
+    std::shared_ptr<Clocked> clock = {};  // a try: to be clocked, once all ranks have met
+  };
+  /// How to make the next all-reduce that has a plan.
+  Way next(const Call& call, Bytes bytes);
+
+ private:
+  using Times = StreamTuner::Times;
+  using Tries = std::vector<std::shared_ptr<Clocked>>;
+  struct Job {
+    Bytes size_class;
+    Tries tries;
+  };
+  void work_off();
+  bool agree_on(const Job& job);
+  bool await(const Tries& tries);
+  bool maximum_of_all(Times& mine);
+
+  const MeetingSeat seat_;
+  const std::size_t ranks_;
+  std::atomic<bool> closing_{false};
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  StreamTuner tuner_;
+  std::map<Bytes, Tries> tries_;
+  std::deque<Job> jobs_;
+  std::uint64_t held_at_;  // no calls behind that one
+  std::thread worker_;
+};
+
+}  // namespace ddl::nccl
