@@ -4,8 +4,7 @@ set(DDL_NVCC_ROOT "" CACHE PATH "Where nvcc is, if neither in PATH nor /usr/loca
 find_program(DDL_NVCC nvcc HINTS "${DDL_NVCC_ROOT}/bin" "${DDL_NVCC_ROOT}/nvidia/cu13/bin" "$ENV{CUDA_PATH}/bin"
              PATHS /usr/local/cuda/bin "${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/bin")
 
-# The GPUs that get machine code, as far as nvcc knows them. Later ones translate the newest one's PTX.
-set(ddl_gpus 75 80 86 89 90 100 120)
+set(DDL_GPUS "75;80;86;89;90;100;120" CACHE STRING "The GPUs that get machine code, as far as nvcc knows them; later ones translate the newest one's PTX")
 
 function(ddl_look_at_nvcc)
   set(DDL_KERNELS_WHY "nvcc is not found" PARENT_SCOPE)
@@ -16,7 +15,7 @@ function(ddl_look_at_nvcc)
   # Newer compilers than it knows may still do: it needs them for little more than the preprocessor.
   set(command "${DDL_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" -allow-unsupported-compiler -std=c++17 --fatbin --compress-mode=size)
   execute_process(COMMAND "${DDL_NVCC}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
-  foreach(gpu ${ddl_gpus})
+  foreach(gpu ${DDL_GPUS})
     if(known MATCHES "compute_${gpu}\n")
       list(APPEND targets -gencode "arch=compute_${gpu},code=sm_${gpu}")
       list(APPEND names "sm_${gpu}")
