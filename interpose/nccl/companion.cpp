@@ -1,8 +1,8 @@
 #include "interpose/nccl/companion.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string>
+#include <system_error>
 
 #include "core/base/clock.hpp"
 #include "interpose/nccl/companion_config.hpp"
@@ -20,18 +20,6 @@ const cuda::Driver& driver() {
 }
 
 cuda::Stream as_driver_stream(cudaStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
-
-// One byte of device memory for each context: nobody looks at it, and it is never freed, which would wait for
-// all streams.
-cuda::DevicePointer nothing_in(cuda::Context context) {
-  static std::mutex mutex;
-  static std::map<cuda::Context, cuda::DevicePointer> known;
-  std::lock_guard lock(mutex);
-  auto [found, is_new] = known.try_emplace(context, 0);
-  cuda::CurrentContext current(driver(), context);
-  if (is_new && driver().allocate(&found->second, 1) != cuda::kSuccess) known.erase(found);
-  return known.count(context) ? known[context] : 0;
-}
 
 // Keeps its Clocked alive until the stream has come there.
 struct TimeNote {
@@ -61,6 +49,7 @@ Companion::Companion(ncclComm_t whole, const ddl_companion& plans, void* context
       layout_(layout_of(plans)),
       cut_(CompanionCut::with_segment(plans.segment_bytes)),
       context_(static_cast<cuda::Context>(context)),
+      tunes_(plans.tunes != 0),
       parts_(layout_.size(), nullptr) {}
 
 Companion::~Companion() {
@@ -105,15 +94,22 @@ bool Companion::make_streams() {
     all = driver().stream_create(&stream, cuda::kStreamNonBlocking) == cuda::kSuccess;
     if (all) streams_.push_back(stream);
   }
-  return all;
+  if (!all || !tunes_) return all;
+  try {
+    tuner_ = std::make_unique<CompanionTuner>();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return driver().allocate(&nothing_, 1) == cuda::kSuccess;
 }
 
 void Companion::tune(MeetingSeat seat, int ranks) {
-  tuner_ = std::make_unique<CompanionTuner>(std::move(seat), ranks);
+  if (tuner_) tuner_->sit(std::move(seat), ranks);
 }
 
 bool Companion::is_ready() const {
-  return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == layout_.size();
+  return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == layout_.size() &&
+         (nothing_ || !tunes_);
 }
 
 // ---- doing ----
@@ -134,6 +130,7 @@ Planned Companion::choose(const Call& call, CompanionPlan plan) {
   Planned how{call, std::move(plan)};
   if (!tuner_) return how;
   CompanionTuner::Way way = tuner_->next(call, call.count * bytes_of_type(call.type));
+  if (tuner_->is_ended()) return how;  // the steps will say so
   if (!way.by_plan) how.plan = {{}, {0, call.count}};
   how.why = way.why;
   how.clock = std::move(way.clock);
@@ -150,11 +147,10 @@ cuda::Event Companion::event_of(std::size_t step) {
 }
 
 // What a try takes counts from the last arrival.
-ncclResult_t Companion::meet(const Planned& one) {
-  if (!one.clock) return ncclSuccess;
-  auto nothing = reinterpret_cast<void*>(nothing_in(context_));
-  return nothing ? original::ncclAllReduce(nothing, nothing, 1, ncclInt8, ncclSum, whole_, one.call.stream)
-                 : check(cuda::kOutOfMemory, "a byte of device memory");
+ncclResult_t Companion::meet(const Planned& one) const {
+  if (!one.clock || trouble_ != ncclSuccess) return trouble_;
+  auto nothing = reinterpret_cast<void*>(nothing_);
+  return original::ncclAllReduce(nothing, nothing, 1, ncclInt8, ncclSum, whole_, one.call.stream);
 }
 
 ncclResult_t Companion::note_time(const Planned& one, std::atomic<Nanoseconds> Clocked::*what) {
@@ -260,6 +256,7 @@ std::vector<ncclComm_t> Companion::parts() const {
 
 std::vector<ncclComm_t> Companion::release() {
   note(ncclInvalidUsage);
+  if (tuner_) tuner_->end();
   std::vector<ncclComm_t> there = parts();
   std::lock_guard lock(mutex_);
   parts_.assign(parts_.size(), nullptr);

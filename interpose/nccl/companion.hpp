@@ -49,7 +49,7 @@ class Companion {
   void note(ncclResult_t result);
   bool make_streams();
   bool is_ready() const;
-  /// From now on plans are used where they prove faster, else always.
+  /// Where it was asked for: from now on plans are used where they prove faster, else always.
   void tune(MeetingSeat seat, int ranks);
 
   const CompanionLayout& layout() const { return layout_; }
@@ -60,7 +60,7 @@ class Companion {
   Planned choose(const Call& call, CompanionPlan plan);
 
   /// One call: meet and start, where it is a try; begin, tail, each step and then its done, end; stop.
-  ncclResult_t meet(const Planned& one);
+  ncclResult_t meet(const Planned& one) const;
   ncclResult_t start(const Planned& one) { return note_time(one, &Clocked::began); }
   ncclResult_t begin(const Planned& one);
   ncclResult_t tail(const Call& call, const CompanionPlan& plan) const;
@@ -90,6 +90,10 @@ class Companion {
   std::deque<cuda::Event> events_;     // of steps; made when first needed
   cuda::Event begin_ = nullptr, end_ = nullptr;
   std::atomic<ncclResult_t> trouble_{ncclSuccess};
+  const bool tunes_;
+  // A byte that nobody looks at: a sum of it is how ranks meet. Never freed, because that waits for the whole
+  // device, and so for a communicator that the program is about to abort as well.
+  cuda::DevicePointer nothing_ = 0;
   std::unique_ptr<CompanionTuner> tuner_;
   mutable std::mutex mutex_;       // of what follows
   std::vector<ncclComm_t> parts_;  // by dimension; null when they are gone

@@ -30,19 +30,26 @@ Fingerprint fingerprint_of(const Call& call) {
 
 void LeaveMeeting::operator()(ddl_meeting* meeting) const { engine()->leave(meeting); }
 
-CompanionTuner::CompanionTuner(MeetingSeat seat, int ranks)
-    : seat_(std::move(seat)), ranks_(static_cast<std::size_t>(ranks)), held_at_(kNowhere) {
+CompanionTuner::CompanionTuner() : held_at_(kNowhere) {
   SignalsBlocked blocked;
   worker_ = std::thread([this] { work_off(); });
 }
 
 CompanionTuner::~CompanionTuner() {
-  closing_ = true;
-  {
-    std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  }
+  end();
   worker_.join();
+}
+
+void CompanionTuner::sit(MeetingSeat seat, int ranks) {
+  std::lock_guard lock(mutex_);
+  seat_ = std::move(seat);
+  ranks_ = static_cast<std::size_t>(ranks);
+}
+
+void CompanionTuner::end() {
+  std::lock_guard lock(mutex_);
+  closing_ = true;
+  changed_.notify_all();
 }
 
 // ---- the program's side ----
@@ -50,7 +57,7 @@ CompanionTuner::~CompanionTuner() {
 CompanionTuner::Way CompanionTuner::next(const Call& call, Bytes bytes) {
   const Bytes size_class = std::bit_ceil(bytes);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return tuner_.calls() < held_at_; });
+  changed_.wait(lock, [this] { return closing_ || tuner_.calls() < held_at_; });
   const StreamTuner::Way way = tuner_.next(size_class, fingerprint_of(call));
   if (!way.attempt) return {way.by_plan, way.settled ? "faster without a plan" : "not measured"};
   Tries& tries = tries_[size_class];
@@ -77,6 +84,7 @@ void CompanionTuner::work_off() {
     lock.unlock();
     goes_on = agree_on(job);
   }
+  seat_.reset();  // nothing is agreed on any more
 }
 
 // False when the ranks do not agree any more. The program is held between the two rounds at most.

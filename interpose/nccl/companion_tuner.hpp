@@ -3,8 +3,9 @@
 // times with the other ranks, and then on the call from which on the decision holds. Meanwhile the program
 // goes on; it is held only when it makes many calls within the milliseconds of the second agreement.
 //
-// Where a rank cannot be heard any more nothing is decided: the calls of that class stay whole.
-// Thread safety: next() by one thread at a time. Ownership: the seat and the thread.
+// Where a rank cannot be heard any more nothing is decided: the calls of that class stay whole. All ranks
+// hear of that alike, unless one's connection breaks under the very last answer. Thread safety: next() by one
+// thread at a time, end() by any. Ownership: the seat and the thread.
 #pragma once
 
 #include <atomic>
@@ -34,10 +35,17 @@ struct Clocked {
 
 class CompanionTuner {
  public:
-  CompanionTuner(MeetingSeat seat, int ranks);
+  /// Throws std::system_error where no thread can be had.
+  CompanionTuner();
   ~CompanionTuner();
   CompanionTuner(const CompanionTuner&) = delete;
   CompanionTuner& operator=(const CompanionTuner&) = delete;
+
+  /// Before the first call.
+  void sit(MeetingSeat seat, int ranks);
+  /// No more calls: one that is held is not held any more, and nothing may be done for it.
+  void end();
+  bool is_ended() const { return closing_; }
 
   struct Way {
     bool by_plan = false;
@@ -59,8 +67,8 @@ class CompanionTuner {
   bool await(const Tries& tries);
   bool maximum_of_all(Times& mine);
 
-  const MeetingSeat seat_;
-  const std::size_t ranks_;
+  MeetingSeat seat_;  // this and the next the worker's, once there is a job
+  std::size_t ranks_ = 0;
   std::atomic<bool> closing_{false};
 
   std::mutex mutex_;  // of what follows

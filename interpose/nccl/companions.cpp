@@ -99,7 +99,7 @@ void make_companions(std::vector<Engagement> engagements) {
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (all_are_ready(engagements[i], *made[i])) {
-      if (engagements[i].plans.tunes) made[i]->tune(std::move(engagements[i].meeting), engagements[i].size);
+      made[i]->tune(std::move(engagements[i].meeting), engagements[i].size);
       insert(*engagements[i].at, made[i]);
       continue;
     }
@@ -107,13 +107,17 @@ void make_companions(std::vector<Engagement> engagements) {
   }
 }
 
-bool moves_data(const Call& call) { return call.verb != Verb::destroy_op; }
+// What all ranks of a communicator have in a unit, if one has it.
+bool is_by_all(const Call& call) {
+  return call.verb != Verb::destroy_op && call.verb != Verb::send && call.verb != Verb::recv;
+}
 
 // Why a call that has a communicator's unit for itself has no plan; null: it has.
 const char* why_flat(const Call& call, const Companion& companion, const CompanionPlan& plan) {
   if (call.verb != Verb::all_reduce) return "no plan for this collective";
   if (call.op < ncclSum || call.op > ncclMin) return "operation";
   if (plan.steps.empty()) return "small, or of eight-bit floats";
+  if (!call.in || !call.out) return "a null pointer";
   return companion.is_capturing(call.stream) ? "captured into a graph" : nullptr;
 }
 
@@ -135,10 +139,10 @@ bool has_companion(ncclComm_t comm) { return find(comm) != nullptr; }
 Route route(const std::vector<Call>& calls) {
   Route to;
   for (const Call& call : calls) {
-    auto is_in_unit = [&](const Call& other) { return other.comm == call.comm && moves_data(other); };
+    auto is_in_unit = [&](const Call& other) { return other.comm == call.comm && is_by_all(other); };
     std::shared_ptr<Companion> companion = find(call.comm);
     const char* why = nullptr;
-    if (!companion || !moves_data(call)) {
+    if (!companion || call.verb == Verb::destroy_op) {
       to.flat.push_back({call, nullptr});
     } else if (std::count_if(calls.begin(), calls.end(), is_in_unit) > 1) {
       to.flat.push_back({call, "several calls in a group"});

@@ -2,8 +2,8 @@
 // of the program's calls on them. The program sees the original's handle and nothing else.
 //
 // A unit is a call outside any group, or all calls of one group on one communicator: it goes by a plan when
-// it is a single all-reduce that has one. All ranks have the same calls of a communicator in a unit, and none
-// of what else is in a group counts; so all ranks decide alike.
+// its only collective is an all-reduce that has one. All ranks have the same collectives of a communicator in
+// a unit, and none of what else is in a group counts, messages neither; so all ranks decide alike.
 //
 // Thread safety: all; what concerns one communicator by one thread at a time, as NCCL demands.
 #pragma once

@@ -60,6 +60,20 @@ static void two_in_a_group(struct here* here) {
   expect_sum(here, b, "the second sum of a group");
 }
 
+/* Messages are between two: the other ranks have the sum alone in their group. */
+static void beside_a_message(struct here* here) {
+  device_pointer a = mine(here), b = mine(here);
+  double number = 0;
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  sum(here, a);
+  if (here->rank == 0) CALL(ncclSend, 8, (void*)b, 1, ncclFloat64, 1, here->comm, here->stream);
+  if (here->rank == 1) CALL(ncclRecv, 8, (void*)b, 1, ncclFloat64, 0, here->comm, here->stream);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  expect_sum(here, a, "a sum beside a message");
+  to_host(&number, b, sizeof number);
+  if (here->rank == 1) check(number == value(0, 0), "a message beside a sum");
+}
+
 /* What is captured is not done; what comes after is. */
 static void captured(struct here* here) {
   device_pointer a = mine(here);
@@ -121,6 +135,7 @@ void on_companions(struct here* here) {
   collectives(here);
   lone_in_a_group(here);
   two_in_a_group(here);
+  beside_a_message(here);
   captured(here);
   many_at_once(here);
   ended(here);

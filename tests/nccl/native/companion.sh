@@ -46,7 +46,11 @@ case $case_name in
     DDL_OPTIONS="-mode b:2x2x2" ranks 8 4,4 processes companion; silent
     counted 2 2 2
     ;;
-  aborted) for how in processes threads; do ranks 4 2,2 $how companion_aborted; silent; done ;;
+  aborted)
+    for options in "-mode b" ""; do
+      for how in processes threads; do DDL_OPTIONS=$options ranks 4 2,2 $how companion_aborted; silent; done
+    done
+    ;;
   says)
     DDL_VERBOSE=1 ranks 4 2,2 processes companion
     says "a communicator of 4 ranks: NCCL's, with smaller ones beside it for all-reduces of 65536 bytes and more, 2x2"
