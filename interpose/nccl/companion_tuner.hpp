@@ -4,8 +4,9 @@
 // goes on; it is held only when it makes many calls within the milliseconds of the second agreement.
 //
 // Where a rank cannot be heard any more nothing is decided: the calls of that class stay whole. All ranks
-// hear of that alike, unless one's connection breaks under the very last answer. Thread safety: next() by one
-// thread at a time, end() by any. Ownership: the seat and the thread.
+// hear of that alike, unless one's connection breaks under the very last answer.
+//
+// Thread safety: next() by one thread at a time, end() by any. Ownership: the seat and the thread.
 #pragma once
 
 #include <atomic>
