@@ -1,7 +1,7 @@
 /* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` and
  * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one
- * group); with the last two the ranks are threads after that. WHAT: cases, or one of those that end the
- * communicator another way. */
+ * group); with these two the ranks are threads after that; one_thread: only of companion_tuned. WHAT: cases,
+ * or one of those that end the communicator another way. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +158,17 @@ static void all(int in_group) {
   }
 }
 
+static void one_thread(void) {
+  struct here here[kMostRanks];
+  all(1);
+  for (int r = 0; r < size; ++r) {
+    use_device(device_of(r));
+    here[r] = here_of(made_before[r]);
+  }
+  tuned_by_one_thread(here, size);
+  print_tally();
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   size = atoi(argv[1]);
@@ -165,6 +176,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (strcmp(argv[2], "processes") == 0) return processes(size);
+  if (strcmp(argv[2], "one_thread") == 0) return one_thread(), wrong ? 1 : 0;
   if (strcmp(argv[2], "threads") != 0) all(strcmp(argv[2], "group") == 0);
   if (!wrong) threads(size);
   return wrong ? 1 : 0;

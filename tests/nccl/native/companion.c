@@ -127,6 +127,29 @@ void tuned(struct here* here) {
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
 }
 
+/* The same where one thread has all ranks, each on its device: their calls are one group. */
+void tuned_by_one_thread(struct here* all, int n) {
+  enum { kCalls = 160 };
+  device_pointer a[16];
+  double* in[16];
+  for (int r = 0; r < n; ++r) {
+    use_device(r);
+    in[r] = values(r, kCount);
+    a[r] = mine(all + r);
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    for (int r = 0; r < n; ++r) to_device(a[r], in[r], kCount * sizeof *in[r]);
+    expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < n; ++r) sum(all + r, a[r]);
+    expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+    for (int r = 0; r < n; ++r) expect_sum(all + r, a[r], "one thread's sum while ways are tried");
+  }
+  for (int r = 0; r < n; ++r) {
+    free(in[r]);
+    expect("ncclCommDestroy", ncclCommDestroy(all[r].comm), ncclSuccess);
+  }
+}
+
 void on_companions(struct here* here) {
   numbers(here);
   many_of_each_type(here);

@@ -57,7 +57,7 @@ case $case_name in
     ;;
   tuned)
     export DDL_OPTIONS=""
-    for how in processes threads group; do
+    for how in processes threads group one_thread; do
       FAKE_NCCL_SLOW=4 ranks 4 2,2 $how companion_tuned; silent; decided "2x2 on NCCL"
       FAKE_NCCL_SLOW=2 ranks 4 2,2 $how companion_tuned; silent; decided "faster without a plan"
     done

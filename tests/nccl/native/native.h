@@ -25,6 +25,7 @@ void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
 void tuned(struct here* here);
+void tuned_by_one_thread(struct here* all, int n);
 /* bits.c: prints what came out, for two runs to be compared */
 void bits(struct here* here);
 /* measure.c; both destroy the communicator */
