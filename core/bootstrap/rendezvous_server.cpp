@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,15 @@ constexpr double kSilence_s = 10;            // a stranger may take until it has
 constexpr double kFarewell_s = 2;            // for answers under way at the end
 constexpr int kLook_ms = 500;                // at the clock, for strangers
 constexpr int kRest_ms = 50;                 // when there are no descriptors for another connection
+
+// Connections last as long as their communicators, and this is the program's process: it shall find as many
+// descriptors free as are taken. NCCL raises this limit, too, where its ranks first meet.
+void keep_descriptors_free(int newest) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(newest) < limit.rlim_cur / 2) return;
+  limit.rlim_cur = std::min(limit.rlim_max, 2 * limit.rlim_cur);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 Handle try_to_listen(int family, std::uint16_t& port) {
   Handle listener(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -198,6 +208,7 @@ void RendezvousServer::Service::accept_all() {
       is_full_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
       return;
     }
+    keep_descriptors_free(socket.get());
     tune_socket(socket.get());
     guests_.emplace_back().socket = std::move(socket);
     listen_to(guests_.back());  // most have said hello already

@@ -1,6 +1,8 @@
 #include "core/bootstrap/rendezvous.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +47,28 @@ std::string error_of(const std::function<void()>& body) {
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
+
+// In a process of its own, whose limit is lowered. The ranks stay, so that their connections do.
+TEST(Rendezvous, TheProgramFindsAsManyDescriptorsFreeAsTheRanksTake) {
+  constexpr Rank kRanks = 100;  // each has both its ends here
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 64;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    RendezvousServer server({kLong_s, kLong_s});
+    std::vector<std::unique_ptr<Rendezvous>> seats;
+    for (Rank rank = 0; rank < kRanks; ++rank)
+      seats.push_back(std::make_unique<Rendezvous>(server.id(), rank, kRanks, kLong_s));
+    int opened = 0;
+    while (opened < kRanks && ::open("/dev/null", O_RDONLY) >= 0) ++opened;
+    ::_exit(opened == kRanks ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
 
 TEST(Rendezvous, EveryRankGetsEverybodysBlobInEveryRound) {
   for (Rank size : {1, 2, 3, 7, 64}) {
