@@ -24,8 +24,8 @@ class StreamTuner {
   struct Way {
     bool by_plan = false;
     bool settled = false;
-    std::optional<std::size_t> attempt =
-        {};  // this try's place among the class's tries; those behind it are void
+    // A try: its place among those of the class; what was behind that is void.
+    std::optional<std::size_t> attempt = {};
   };
   /// How to make the next call, of a class of that many bytes (any name for it).
   Way next(Bytes size_class, Fingerprint call);

@@ -1,12 +1,12 @@
 #include "interpose/nccl/companion_tuner.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <limits>
 
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
+#include "core/plan/choice.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
@@ -55,18 +55,18 @@ void CompanionTuner::end() {
 // ---- the program's side ----
 
 CompanionTuner::Way CompanionTuner::next(const Call& call, Bytes bytes) {
-  const Bytes size_class = std::bit_ceil(bytes);
+  const Bytes of_class = size_class(bytes);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closing_ || tuner_.calls() < held_at_; });
-  const StreamTuner::Way way = tuner_.next(size_class, fingerprint_of(call));
+  const StreamTuner::Way way = tuner_.next(of_class, fingerprint_of(call));
   if (!way.attempt) return {way.by_plan, way.settled ? "faster without a plan" : "not measured"};
-  Tries& tries = tries_[size_class];
+  Tries& tries = tries_[of_class];
   tries.resize(*way.attempt);
   tries.push_back(std::make_shared<Clocked>());
   std::shared_ptr<Clocked> clock = tries.back();
-  if (tuner_.must_agree(size_class)) {
-    jobs_.push_back({size_class, std::move(tries)});
-    tries_.erase(size_class);
+  if (tuner_.must_agree(of_class)) {
+    jobs_.push_back({of_class, std::move(tries)});
+    tries_.erase(of_class);
     changed_.notify_all();
   }
   return {way.by_plan, "measured", std::move(clock)};

@@ -127,8 +127,8 @@ static void be_slow(int ranks, size_t bytes) {
 }
 
 static ncclResult_t collective(ncclComm_t comm, const struct call* call) {
-  be_slow(comm->size, call->count * fake_type_bytes(call->type));
   struct piece piece = {call->count * fake_type_bytes(call->type), 0, 0};
+  be_slow(comm->size, piece.share);
   int turns =
       call->verb == REDUCE_SCATTER || call->verb == ALL_TO_ALL || call->verb == SCATTER ? comm->size : 1;
   for (; piece.offset < piece.share; piece.offset += piece.bytes) {
