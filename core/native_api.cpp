@@ -98,7 +98,7 @@ ddl_companion companion_of(const ddl::Meeting& meeting) {
   const ddl::MeetingOutcome& outcome = meeting.outcome();
   if (!outcome.grid || outcome.grid->dimensions() > DDL_COMPANION_DIMENSIONS) return companion;
   companion.segment_bytes = outcome.segment;
-  companion.tunes = outcome.tunes;
+  for (ddl::CompanionWay way : outcome.ways) companion.way[companion.ways++] = static_cast<int32_t>(way);
   for (const ddl::CompanionDimension& d : ddl::companion_layout(*outcome.grid, meeting.rank()))
     companion.dimension[companion.dimensions++] = {d.extent, d.first, d.place};
   return companion;
@@ -106,7 +106,7 @@ ddl_companion companion_of(const ddl::Meeting& meeting) {
 
 ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
-    ddl::OriginalLibrary original = {seat->has_original != 0, seat->can_split != 0};
+    ddl::OriginalLibrary original = {seat->has_original != 0, seat->can_split != 0, seat->by_sockets != 0};
     auto id = ddl::RendezvousId::from(bytes_of(seat->id));
     if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
     *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original,
@@ -148,6 +148,17 @@ ddl_native_result hear_all(ddl_meeting* meeting, int32_t wait, void* all, uint64
 }
 
 void leave(ddl_meeting* meeting) { delete meeting; }
+
+ddl_native_result open_rails(const void* id, int32_t place, int32_t extent, void* context,
+                             ddl_native** native, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    auto ours = ddl::RendezvousId::from(bytes_of(id));
+    if (!ours) throw ddl::Error("a rank has no meeting place for the rails between hosts");
+    *native = new ddl_native{
+        ddl::open_apart(*ours, place, extent, static_cast<ddl::cuda::Context>(context), environment())};
+    return DDL_NATIVE_OK;
+  });
+}
 
 ddl_native_result open(ddl_meeting* ends, ddl_native** native, ddl_problem* problem) {
   std::unique_ptr<ddl_meeting> meeting(ends);
@@ -227,10 +238,7 @@ void destroy(ddl_native* native) {
 }  // namespace
 
 extern "C" const ddl_native_api ddl_native_functions;
-const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
-                                             use_context, device_of,       allocate,
-                                             release,     make_id,         is_id,
-                                             meet,        share,           tell_all,
-                                             hear_all,    leave,           open,
-                                             split,       place,           submit,
-                                             state,       abort_native,    destroy};
+const ddl_native_api ddl_native_functions = {
+    usable, current_context, context_of_device, use_context, device_of, allocate,   release, make_id, is_id,
+    meet,   share,           tell_all,          hear_all,    leave,     open_rails, open,    split,   place,
+    submit, state,           abort_native,      destroy};

@@ -19,7 +19,8 @@ enum {
   DDL_NATIVE_ID_BYTES = 128,
   DDL_NATIVE_TEXT_BYTES = 512,
   DDL_NATIVE_SCALAR_BYTES = 8,
-  DDL_COMPANION_DIMENSIONS = 8 /* at most; a grid of more is left to the original */
+  DDL_COMPANION_DIMENSIONS = 8, /* at most; a grid of more is left to the original */
+  DDL_COMPANION_WAYS = 3
 };
 
 typedef struct ddl_meeting ddl_meeting;
@@ -50,6 +51,7 @@ typedef struct ddl_seat {
   int32_t rank, size;
   int32_t has_original; /* this process has an NCCL of its own */
   int32_t can_split;    /* whose communicator will be blocking, and can be split */
+  int32_t by_sockets;   /* it has nothing better between hosts */
   void* context;        /* the CUDA context of this rank's device */
 } ddl_seat;
 
@@ -61,7 +63,8 @@ typedef struct ddl_companion {
     int32_t extent, first, place;
   } dimension[DDL_COMPANION_DIMENSIONS];
   uint64_t segment_bytes; /* see ddl::CompanionCut::with_segment */
-  int32_t tunes;          /* the plans are used where they prove faster, else always */
+  int32_t ways;
+  int32_t way[DDL_COMPANION_WAYS]; /* ddl::CompanionWay; several: the one that proves fastest */
 } ddl_companion;
 
 /* What all ranks of a meeting conclude alike. */
@@ -105,10 +108,14 @@ typedef struct ddl_native_api {
   /* Where there is a companion, rounds of all ranks: each tells as many bytes, which does not wait; then each
    * hears everybody's, by rank, in `all`. *heard: 0 when some have not spoken yet, unless it is to wait. */
   ddl_native_result (*tell)(ddl_meeting* meeting, const void* bytes, uint64_t size, ddl_problem* problem);
-  ddl_native_result (*hear)(ddl_meeting* meeting, int32_t wait, void* all, uint64_t size_of_each, int32_t* heard,
-                            ddl_problem* problem);
+  ddl_native_result (*hear)(ddl_meeting* meeting, int32_t wait, void* all, uint64_t size_of_each,
+                            int32_t* heard, ddl_problem* problem);
   /* Ends the meeting of an original's communicator. */
   void (*leave)(ddl_meeting* meeting);
+  /* A communicator of this rank's group in the last dimension of a companion, all on hosts of their own. They
+   * have its id from one of them, by a round; place and extent are theirs there. Waits for them. */
+  ddl_native_result (*open_rails)(const void* id, int32_t place, int32_t extent, void* context,
+                                  ddl_native** native, ddl_problem* problem);
   /* Ends the meeting: this rank's end of the communicator. */
   ddl_native_result (*open)(ddl_meeting* meeting, ddl_native** native, ddl_problem* problem);
 

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/log.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/native/device.hpp"
-#include "core/plan/companion_plan.hpp"
 
 namespace ddl {
 namespace {
@@ -13,10 +14,15 @@ namespace {
 std::string in_words(const MeetingOutcome& outcome) {
   if (!outcome.why_ours.empty()) return "ours, because " + outcome.why_ours;
   if (!outcome.why_flat.empty()) return "NCCL's, and left to it: " + outcome.why_flat;
-  return fmt::format("NCCL's, with smaller ones beside it for all-reduces of {} bytes and more, {}{}",
-                     CompanionCut::with_segment(outcome.segment).least,
-                     name_of(companion_layout(*outcome.grid, 0)),
-                     outcome.tunes ? ", where that is faster" : "");
+  auto has = [&](CompanionWay way) {
+    return std::find(outcome.ways.begin(), outcome.ways.end(), way) != outcome.ways.end();
+  };
+  return fmt::format(
+      "NCCL's, with {} beside it for all-reduces of {} bytes and more, {}{}{}",
+      has(CompanionWay::nccl) ? "smaller ones" : "rails of ours",
+      CompanionCut::with_segment(outcome.segment).least, name_of(companion_layout(*outcome.grid, 0)),
+      has(CompanionWay::nccl) && has(CompanionWay::rails) ? ", the last of NCCL's or our rails" : "",
+      has(CompanionWay::whole) ? ", where that is faster" : "");
 }
 
 }  // namespace
@@ -29,6 +35,7 @@ Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary o
       env_(std::move(env)) {
   MeetingCard mine{.has_original = original.is_there,
                    .can_split = original.can_split,
+                   .by_sockets = original.by_sockets,
                    .device = native::identity_of(context),
                    .host = text_of(host_identity()),
                    .options = env_.options,
@@ -52,6 +59,13 @@ std::unique_ptr<NativeCommunicator> Meeting::open() {
 
 std::optional<Rendezvous::Blobs> Meeting::hear(bool wait) {
   return wait ? seat_->receive() : seat_->receive_what_is_here();
+}
+
+std::unique_ptr<NativeCommunicator> open_apart(const RendezvousId& id, Rank rank, Rank size,
+                                               cuda::Context context, Env env) {
+  auto seat = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
+  if (!env.fake_hosts.empty()) env.fake_hosts.assign(static_cast<std::size_t>(size), 1);
+  return std::make_unique<NativeCommunicator>(std::move(seat), id.token, context, std::move(env));
 }
 
 }  // namespace ddl

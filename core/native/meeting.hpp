@@ -19,7 +19,8 @@ namespace ddl {
 /// What a rank's process has of the original.
 struct OriginalLibrary {
   bool is_there = false;
-  bool can_split = false;  // the communicator that is going to be
+  bool can_split = false;   // the communicator that is going to be
+  bool by_sockets = false;  // it has nothing better between hosts
 };
 
 class Meeting {
@@ -46,5 +47,10 @@ class Meeting {
   Env env_;
   MeetingOutcome outcome_;
 };
+
+/// A communicator of ranks that know each other to be on hosts of their own, without a meeting. Waits for all
+/// of them; throws Error when they do not come.
+std::unique_ptr<NativeCommunicator> open_apart(const RendezvousId& id, Rank rank, Rank size,
+                                               cuda::Context context, Env env);
 
 }  // namespace ddl

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/base/error.hpp"
-#include "core/plan/companion_plan.hpp"
 #include "core/tune/ddl_options.hpp"
 
 namespace ddl {
@@ -63,6 +63,16 @@ DdlOptions options_of(const std::vector<MeetingCard>& cards, std::string& troubl
   }
 }
 
+// The first is taken where nothing is measured, and until something is.
+std::vector<CompanionWay> ways_of(const Grid& grid, bool whole, bool rails) {
+  std::vector<CompanionWay> ways;
+  const bool inside = why_no_companion(grid, false).empty();
+  if (whole || !inside) ways.push_back(CompanionWay::whole);
+  if (inside) ways.push_back(CompanionWay::nccl);
+  if (rails) ways.push_back(CompanionWay::rails);
+  return ways;
+}
+
 // Whether all-reduces have a plan here. The mode comes first: who did not ask for plans needs no other
 // reason.
 void plan(const std::vector<MeetingCard>& cards, MeetingOutcome& outcome) {
@@ -72,8 +82,8 @@ void plan(const std::vector<MeetingCard>& cards, MeetingOutcome& outcome) {
         fmt::format("plans come with the modes p and b, the mode is {}", static_cast<char>(options.mode));
     return;
   }
-  outcome.tunes = options.mode == Mode::pick;
-  if (outcome.tunes && cards[0].deterministic) {
+  const bool picks = options.mode == Mode::pick, measures = !cards[0].deterministic;
+  if (picks && !measures) {
     outcome.why_flat = "with DDL_DETERMINISTIC=1 nothing is measured, and plans come with -mode b";
     return;
   }
@@ -82,9 +92,14 @@ void plan(const std::vector<MeetingCard>& cards, MeetingOutcome& outcome) {
       outcome.why_flat = fmt::format("rank {} has a nonblocking communicator, or an NCCL before 2.18", rank);
   if (!outcome.why_flat.empty()) return;
   Grid grid = grid_of(options, hosts_of(cards));
-  outcome.why_flat = why_no_companion(grid);
+  auto by_sockets = [](const MeetingCard& card) { return card.by_sockets; };
+  const bool rails =
+      measures && rails_can_be_last(grid) && std::all_of(cards.begin(), cards.end(), by_sockets);
+  outcome.why_flat = why_no_companion(grid, rails);
   outcome.segment = cards[0].segment;
-  if (outcome.why_flat.empty()) outcome.grid = std::move(grid);
+  if (!outcome.why_flat.empty()) return;
+  outcome.ways = ways_of(grid, picks, rails);
+  outcome.grid = std::move(grid);
 }
 
 }  // namespace
@@ -96,6 +111,7 @@ std::vector<std::byte> pack(const MeetingCard& card) {
   std::vector<std::uint8_t> packed = json::to_cbor({{"version", card.version},
                                                     {"has_original", card.has_original},
                                                     {"can_split", card.can_split},
+                                                    {"by_sockets", card.by_sockets},
                                                     {"device", binary(card.device)},
                                                     {"host", binary(card.host)},
                                                     {"options", binary(card.options)},
@@ -115,9 +131,9 @@ std::optional<MeetingCard> unpack_meeting_card(const std::vector<std::byte>& byt
   };
   try {
     if (!j.is_object() || j.at("version") != kWireVersion) return std::nullopt;
-    return MeetingCard{kWireVersion,          j.at("has_original"), j.at("can_split"),
-                       text("device"),        text("host"),         text("options"),
-                       j.at("deterministic"), j.at("fake_hosts"),   j.at("segment")};
+    return MeetingCard{kWireVersion,       j.at("has_original"), j.at("can_split"), j.at("by_sockets"),
+                       text("device"),     text("host"),         text("options"),   j.at("deterministic"),
+                       j.at("fake_hosts"), j.at("segment")};
   } catch (const json::exception&) {
     return std::nullopt;
   }

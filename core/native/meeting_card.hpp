@@ -12,7 +12,7 @@
 
 #include "core/base/types.hpp"
 #include "core/bootstrap/card.hpp"
-#include "core/plan/grid.hpp"
+#include "core/plan/companion_plan.hpp"
 
 namespace ddl {
 
@@ -20,6 +20,7 @@ struct MeetingCard {
   int version = kWireVersion;
   bool has_original = false;
   bool can_split = false;    // the original's communicator will be blocking, and can be split
+  bool by_sockets = false;   // the original has nothing better between hosts
   std::string device;        // see native::identity_of
   std::string host;          // see host_identity()
   std::string options = {};  // DDL_OPTIONS; of this and what follows rank 0's count
@@ -38,7 +39,7 @@ struct MeetingOutcome {
   std::string trouble;   // with what rank 0 asks for; said once
   std::optional<Grid> grid = {};
   Bytes segment = 0;
-  bool tunes = false;  // the plans are used where they prove faster, else always
+  std::vector<CompanionWay> ways = {};  // of the plans; several: the one that proves fastest
 };
 
 /// cards[r] is rank r's, at least one. Throws Error when a rank speaks another language.

@@ -41,11 +41,24 @@ CompanionStep step_of(const CompanionLayout& layout, Range segment, std::size_t 
   return step;
 }
 
-// As many elements as every rank of all dimensions but the last can have an aligned share of.
+// In the last dimension a rank has one of so many shares of a segment.
+std::uint64_t shares_in(const CompanionLayout& layout) {
+  std::uint64_t shares = 1;
+  for (std::size_t d = 0; d + 1 < layout.size(); ++d) shares *= static_cast<std::uint64_t>(layout[d].extent);
+  return shares;
+}
+
+// As many elements as all of them can have an aligned share of; of nothing shared any number.
 Elements unit_of(const CompanionLayout& layout, Bytes element_bytes) {
-  Elements unit = kAligned / element_bytes;
-  for (std::size_t d = 0; d + 1 < layout.size(); ++d) unit *= static_cast<Elements>(layout[d].extent);
-  return unit;
+  return layout.size() == 1 ? 1 : kAligned / element_bytes * shares_in(layout);
+}
+
+// The rails overlap copies with the wire within a call, which must be long enough for that; NCCL needs no
+// more than that the next segment is there in time.
+std::uint64_t segments_of(const CompanionLayout& layout, CompanionWay way, Bytes bytes,
+                          const CompanionCut& cut) {
+  const Bytes segment = way == CompanionWay::rails ? cut.segment * shares_in(layout) : cut.segment;
+  return std::min(divide_up(bytes, segment), cut.most_segments);
 }
 
 }  // namespace
@@ -58,15 +71,26 @@ CompanionCut CompanionCut::with_segment(Bytes segment) {
   return cut;
 }
 
-std::string why_no_companion(const Grid& grid) {
+bool rails_can_be_last(const Grid& grid) {
+  for (int d = grid.dimensions(); d-- > 0;) {
+    const Dimension& last = grid.dimension(d);
+    if (last.extent > 1) return last.fabric == Fabric::wire && !last.mixed;
+  }
+  return false;
+}
+
+std::string why_no_companion(const Grid& grid, bool by_rails) {
   int joining = 0;
+  bool mixed = false;
   for (int d = 0; d < grid.dimensions(); ++d) {
     const Dimension& dimension = grid.dimension(d);
     joining += dimension.extent > 1;
+    mixed |= dimension.mixed;
     if (dimension.smallest != 0 && dimension.smallest != dimension.extent)
       return fmt::format("groups of {} to {} ranks in one dimension", dimension.smallest, dimension.extent);
   }
-  if (joining >= 2) return {};
+  if (joining >= 2 || (joining == 1 && by_rails)) return {};
+  if (mixed) return "one dimension joins all ranks";
   return grid.spans_hosts() ? "every host has one rank" : "all ranks are on one host";
 }
 
@@ -83,15 +107,19 @@ CompanionLayout companion_layout(const Grid& grid, Rank rank) {
   return layout;
 }
 
+bool is_worth_a_plan(const CompanionLayout& layout, Elements count, Bytes element_bytes,
+                     const CompanionCut& cut) {
+  return count >= unit_of(layout, element_bytes) && count * element_bytes >= cut.least;
+}
+
 // Slot t holds stage s of segment t - s: what comes first in a slot feeds the network.
-CompanionPlan companion_plan(const CompanionLayout& layout, Elements count, Bytes element_bytes,
-                             const CompanionCut& cut) {
+CompanionPlan companion_plan(const CompanionLayout& layout, CompanionWay way, Elements count,
+                             Bytes element_bytes, const CompanionCut& cut) {
   CompanionPlan plan;
   plan.tail = {0, count};
+  if (way == CompanionWay::whole || !is_worth_a_plan(layout, count, element_bytes, cut)) return plan;
   const Elements unit = unit_of(layout, element_bytes), units = count / unit;
-  if (layout.size() < 2 || units == 0 || count * element_bytes < cut.least) return plan;
-  std::uint64_t segments = divide_up(count * element_bytes, cut.segment);
-  segments = std::min({segments, cut.most_segments, units});
+  const std::uint64_t segments = std::min(segments_of(layout, way, count * element_bytes, cut), units);
   const Stages stages{layout.size()};
   std::vector<std::size_t> last(segments);  // step of each segment
   for (std::uint64_t slot = 0; slot < segments + stages.count() - 1; ++slot)
@@ -99,9 +127,11 @@ CompanionPlan companion_plan(const CompanionLayout& layout, Elements count, Byte
       const std::uint64_t k = slot - stage;
       if (k >= segments) continue;
       Range in_units = part_of({0, units}, k, segments);
-      plan.steps.push_back(step_of(layout, {in_units.first * unit, in_units.count * unit}, stage));
-      if (stage > 0) plan.steps.back().after = last[k];
-      last[k] = plan.steps.size() - 1;
+      CompanionStep step = step_of(layout, {in_units.first * unit, in_units.count * unit}, stage);
+      step.on_rails = way == CompanionWay::rails && step.verb == Verb::all_reduce;
+      if (stage > 0) step.after = last[k];
+      last[k] = plan.steps.size();
+      plan.steps.push_back(step);
     }
   plan.tail = {units * unit, count - units * unit};
   return plan;
@@ -112,6 +142,12 @@ std::string name_of(const CompanionLayout& layout) {
   for (const CompanionDimension& dimension : layout)
     name += fmt::format("{}{}", name.empty() ? "" : "x", dimension.extent);
   return name;
+}
+
+std::string name_of(const CompanionLayout& layout, CompanionWay way) {
+  constexpr const char* kOn[] = {"NCCL, as it was called", "NCCL", "NCCL and rails"};
+  const bool alone = way == CompanionWay::rails && layout.size() == 1;
+  return fmt::format("{} on {}", name_of(layout), alone ? "rails" : kOn[static_cast<std::size_t>(way)]);
 }
 
 }  // namespace ddl

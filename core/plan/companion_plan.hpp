@@ -1,6 +1,7 @@
-// CompanionPlan: an all-reduce of device memory as a list of calls on smaller NCCL communicators, one of each
+// CompanionPlan: an all-reduce of device memory as a list of calls on smaller communicators, one of each
 // rank's group per dimension: reduce-scatter in dimension 0, 1, ..., all-reduce in the last, all-gather back.
-// Everything happens in the program's output buffer; there is no scratch memory.
+// They are NCCL's; the last one may be the engine's, staged by the host over its rails. Everything happens in
+// the program's output buffer; there is no scratch memory on the device.
 //
 // Each dimension has a stream of its own, and the buffer is cut into segments, so that while one segment is
 // between the hosts the next is inside them. (Streams that each took a share of the buffer through all
@@ -32,14 +33,20 @@ struct CompanionDimension {
 };
 using CompanionLayout = std::vector<CompanionDimension>;
 
+/// How an all-reduce is done: by NCCL as it was called, by steps that are all NCCL's, or with the engine's
+/// rails in the last dimension.
+enum class CompanionWay : std::uint8_t { whole, nccl, rails };
+
+/// Whether the rails can be the last dimension that joins anything: no two ranks of a group share a host.
+bool rails_can_be_last(const Grid& grid);
 /// Why the ranks of that grid are left to NCCL as a whole; "" when a plan makes sense.
-std::string why_no_companion(const Grid& grid);
+std::string why_no_companion(const Grid& grid, bool by_rails);
 /// Of a grid that has a plan; dimensions that join nothing are left out.
 CompanionLayout companion_layout(const Grid& grid, Rank rank);
 
 struct CompanionCut {
-  Bytes segment = Bytes{4} << 20;
-  Bytes least = Bytes{1} << 20;  // of a call; below it a flat all-reduce has less latency
+  Bytes segment = Bytes{4} << 20;  // of the buffer; on rails: of what a rank has in the last dimension
+  Bytes least = Bytes{1} << 20;    // of a call; below it a flat all-reduce has less latency
   std::uint64_t most_segments = 32;
 
   /// `segment`: 0 leaves the choice to us.
@@ -50,9 +57,10 @@ struct CompanionStep {
   enum class Verb : std::uint8_t { reduce_scatter, all_reduce, all_gather };
   Verb verb = Verb::all_reduce;
   std::size_t dimension = 0;
-  Range whole;                       // what the group works on together, in elements of the buffer
-  Range mine;                        // this rank's share of it; of an all-reduce all of it
-  bool reads_input = false;          // else the output buffer
+  Range whole;               // what the group works on together, in elements of the buffer
+  Range mine;                // this rank's share of it; of an all-reduce all of it
+  bool reads_input = false;  // else the output buffer
+  bool on_rails = false;
   std::optional<std::size_t> after;  // a step on another stream that must be finished
 };
 
@@ -61,11 +69,16 @@ struct CompanionPlan {
   Range tail;
 };
 
-/// Without steps where the call is too small.
-CompanionPlan companion_plan(const CompanionLayout& layout, Elements count, Bytes element_bytes,
-                             const CompanionCut& cut);
+/// Whether a call is large enough for the ways that have steps.
+bool is_worth_a_plan(const CompanionLayout& layout, Elements count, Bytes element_bytes,
+                     const CompanionCut& cut);
+/// Without steps where it is not, and for CompanionWay::whole.
+CompanionPlan companion_plan(const CompanionLayout& layout, CompanionWay way, Elements count,
+                             Bytes element_bytes, const CompanionCut& cut);
 
 /// "2x4", dimension 0 first.
 std::string name_of(const CompanionLayout& layout);
+/// "2x4 on NCCL and rails"
+std::string name_of(const CompanionLayout& layout, CompanionWay way);
 
 }  // namespace ddl

@@ -6,7 +6,8 @@ namespace ddl {
 
 StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
   ++calls_;
-  Class& its = classes_[size_class];
+  const TunerPlan plan = {static_cast<int>(ways_), static_cast<int>(kRounds), false};
+  Class& its = classes_.try_emplace(size_class, Class{Tuner(plan)}).first->second;
   if (its.agreed && calls_ >= its.at) {
     std::copy(its.agreed->begin(), its.agreed->end(), its.tuner.times().begin());
     its.tuner.agreed();
@@ -15,11 +16,11 @@ StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
   }
   if (its.waits) return {};
   const Try how = its.tuner.next(call);
-  if (how.what == Try::What::best) return {its.tuner.best() != 0, its.tuner.settled()};
+  if (how.what == Try::What::best) return {static_cast<std::size_t>(its.tuner.best()), its.tuner.settled()};
   const std::size_t place = its.tuner.done();
   its.tuner.record(0);  // times come with decide()
   its.waits = its.tuner.must_agree();
-  return {how.index != 0, false, place};
+  return {static_cast<std::size_t>(how.index), false, place};
 }
 
 std::optional<std::size_t> StreamTuner::time_of(std::size_t attempt) {

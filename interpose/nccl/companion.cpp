@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "interpose/nccl/companion_config.hpp"
@@ -35,6 +36,12 @@ void note_time_now(void* data) {
 // What follows a step on another stream: everything but the last all-gather.
 bool is_waited_for(const CompanionStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
 
+std::vector<CompanionWay> ways_of(const ddl_companion& plans) {
+  std::vector<CompanionWay> ways;
+  for (int i = 0; i < plans.ways; ++i) ways.push_back(static_cast<CompanionWay>(plans.way[i]));
+  return ways;
+}
+
 CompanionLayout layout_of(const ddl_companion& plans) {
   CompanionLayout layout;
   for (int d = 0; d < plans.dimensions; ++d)
@@ -49,11 +56,13 @@ Companion::Companion(ncclComm_t whole, const ddl_companion& plans, void* context
       layout_(layout_of(plans)),
       cut_(CompanionCut::with_segment(plans.segment_bytes)),
       context_(static_cast<cuda::Context>(context)),
-      tunes_(plans.tunes != 0),
-      parts_(layout_.size(), nullptr) {}
+      ways_(ways_of(plans)),
+      parts_(parts_wanted(), nullptr) {}
 
+// The rails before the streams that their calls are on.
 Companion::~Companion() {
   tuner_.reset();
+  if (rails_) engine()->destroy(rails_);
   cuda::CurrentContext current(driver(), context_);
   for (cuda::Stream stream : streams_) driver().stream_destroy(stream);
   for (cuda::Event event : events_) driver().event_destroy(event);
@@ -73,6 +82,10 @@ void Companion::note(ncclResult_t result) {
   if (result != ncclSuccess) trouble_.compare_exchange_strong(none, result);
 }
 
+bool Companion::has(CompanionWay way) const {
+  return std::find(ways_.begin(), ways_.end(), way) != ways_.end();
+}
+
 // ---- making ----
 
 ncclResult_t Companion::split(std::size_t dimension, std::span<const std::byte> program_config) {
@@ -84,7 +97,7 @@ ncclResult_t Companion::split(std::size_t dimension, std::span<const std::byte> 
   return result;
 }
 
-bool Companion::make_streams() {
+void Companion::make_streams() {
   cuda::CurrentContext current(driver(), context_);
   bool all = current.result() == cuda::kSuccess &&
              driver().event_create(&begin_, cuda::kEventNoTiming) == cuda::kSuccess &&
@@ -94,28 +107,40 @@ bool Companion::make_streams() {
     all = driver().stream_create(&stream, cuda::kStreamNonBlocking) == cuda::kSuccess;
     if (all) streams_.push_back(stream);
   }
-  if (!all || !tunes_) return all;
+  if (!all || ways_.size() < 2) return;
   try {
     tuner_ = std::make_unique<CompanionTuner>();
   } catch (const std::system_error&) {
-    return false;
+    return;
   }
-  return driver().allocate(&nothing_, 1) == cuda::kSuccess;
-}
-
-void Companion::tune(MeetingSeat seat, int ranks) {
-  if (tuner_) tuner_->sit(std::move(seat), ranks);
+  driver().allocate(&nothing_, 1);
 }
 
 bool Companion::is_ready() const {
-  return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == layout_.size() &&
-         (nothing_ || !tunes_);
+  return trouble_ == ncclSuccess && streams_.size() == layout_.size() && parts().size() == parts_wanted() &&
+         (nothing_ || ways_.size() < 2);
+}
+
+bool Companion::open_rails(const ncclUniqueId& id, ddl_problem* problem) {
+  return engine()->open_rails(&id, last().place, last().extent, context_, &rails_, problem) == DDL_NATIVE_OK;
+}
+
+void Companion::keep_rails(bool all_have_them) {
+  if (all_have_them) return;
+  std::erase(ways_, CompanionWay::rails);
+  if (rails_) engine()->destroy(std::exchange(rails_, nullptr));
+}
+
+bool Companion::tune(MeetingSeat seat, int ranks) {
+  if (ways_.size() < 2) tuner_.reset();
+  if (tuner_) tuner_->sit(std::move(seat), ranks, ways_.size());
+  return ways_ != std::vector{CompanionWay::whole};
 }
 
 // ---- doing ----
 
-CompanionPlan Companion::plan(const Call& call) const {
-  return companion_plan(layout_, call.count, bytes_of_type(call.type), cut_);
+bool Companion::is_large_enough(const Call& call) const {
+  return is_worth_a_plan(layout_, call.count, bytes_of_type(call.type), cut_);
 }
 
 // What the driver cannot tell, because another stream is being captured, is left alone as well.
@@ -126,14 +151,16 @@ bool Companion::is_capturing(cudaStream_t stream) const {
          status != cuda::kCaptureNone;
 }
 
-Planned Companion::choose(const Call& call, CompanionPlan plan) {
-  Planned how{call, std::move(plan)};
-  if (!tuner_) return how;
-  CompanionTuner::Way way = tuner_->next(call, call.count * bytes_of_type(call.type));
-  if (tuner_->is_ended()) return how;  // the steps will say so
-  if (!way.by_plan) how.plan = {{}, {0, call.count}};
-  how.why = way.why;
-  how.clock = std::move(way.clock);
+Planned Companion::choose(const Call& call) {
+  Planned how{call, ways_[0]};
+  const Bytes element = bytes_of_type(call.type);
+  if (tuner_) {
+    CompanionTuner::Way way = tuner_->next(call, call.count * element);
+    how.way = ways_[way.index];
+    how.why = way.clock ? "measured" : way.settled ? "faster without a plan" : "not measured";
+    if (!tuner_->is_ended()) how.clock = std::move(way.clock);  // else the steps will say so
+  }
+  how.plan = companion_plan(layout_, how.way, call.count, element, cut_);
   return how;
 }
 
@@ -182,7 +209,18 @@ ncclResult_t Companion::tail(const Call& call, const CompanionPlan& plan) const 
                                  call.op, whole_, call.stream);
 }
 
-ncclResult_t Companion::issue_step(const Call& call, const CompanionStep& step) const {
+ncclResult_t Companion::issue_on_rails(const Call& call, const CompanionStep& step) {
+  const Bytes offset = step.whole.first * bytes_of_type(call.type);
+  Call one = call;
+  one.in = static_cast<const std::byte*>(step.reads_input ? call.in : call.out) + offset;
+  one.out = static_cast<std::byte*>(call.out) + offset;
+  one.count = step.whole.count;
+  one.stream = reinterpret_cast<cudaStream_t>(streams_[step.dimension]);
+  return submit_to(rails_, one);
+}
+
+ncclResult_t Companion::issue_step(const Call& call, const CompanionStep& step) {
+  if (step.on_rails) return issue_on_rails(call, step);
   const Bytes size = bytes_of_type(call.type);
   auto* out = static_cast<std::byte*>(call.out);
   const auto* in = step.reads_input ? static_cast<const std::byte*>(call.in) : out;
@@ -230,8 +268,15 @@ ncclResult_t Companion::end(const Planned& one) {
   return check(driver().stream_wait_event(as_driver_stream(one.call.stream), end_, 0), "end");
 }
 
+void Companion::abort() {
+  note(ncclInvalidUsage);
+  if (rails_) engine()->abort(rails_);
+}
+
 ncclResult_t Companion::state() const {
+  ddl_problem said;
   ncclResult_t first = trouble_;
+  if (first == ncclSuccess && rails_) first = result_of(engine()->state(rails_, &said));
   std::lock_guard lock(mutex_);  // so that nobody ends them meanwhile
   for (ncclComm_t part : parts_) {
     ncclResult_t of_part = ncclSuccess;
@@ -315,7 +360,7 @@ ncclResult_t perform_planned(const std::vector<Planned>& calls) {
   const Nanoseconds each = (now() - began) / static_cast<Nanoseconds>(calls.size());
   for (const Planned& one : calls)
     one.plan.steps.empty() ? count(one.call, one.why, each)
-                           : count_planned(one.call, name_of(one.companion->layout()), each);
+                           : count_planned(one.call, name_of(one.companion->layout(), one.way), each);
   return result;
 }
 

@@ -1,15 +1,16 @@
-// Companion: what stands beside one communicator of NCCL's whose large all-reduces go by a plan: for each
-// dimension a smaller communicator of NCCL's and a stream. See core/plan/companion_plan.hpp.
+// Companion: what stands beside one communicator of NCCL's whose large all-reduces go by plans: for each
+// dimension a smaller communicator of NCCL's and a stream, and for the last one, where NCCL has sockets only,
+// a communicator of ours besides, which goes over our rails. See core/plan/companion_plan.hpp.
 //
 // Order: the streams wait for what the caller's has so far, and the caller's for the last step; calls return
 // at once. A kernel that waits for its peers must not keep the one they wait for from starting: so all ranks
 // enqueue the same steps in the same order, and the kernels of the smaller communicators are capped
 // (capped_config), so that those of all dimensions fit on a GPU side by side.
 //
-// Where plans are to prove faster, some calls are tried with and without (companion_tuner.hpp).
+// Where there are several ways, some calls are tried each way (companion_tuner.hpp).
 //
-// Thread safety: one thread at a time, as NCCL demands; state() and release() from any.
-// Ownership: the streams and events; the smaller communicators are ended by who releases them.
+// Thread safety: one thread at a time, as NCCL demands; state(), abort() and release() from any.
+// Ownership: the streams, events and rails; the smaller communicators are ended by who releases them.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ class Companion;
 /// A call and how it is done. Without steps the plan is one call of the original's: the tail.
 struct Planned {
   Call call;
-  CompanionPlan plan;
+  CompanionWay way = CompanionWay::whole;
+  CompanionPlan plan = {};
   const char* why = nullptr;            // as a whole
   std::shared_ptr<Clocked> clock = {};  // a try
   std::shared_ptr<Companion> companion = {};
@@ -47,17 +49,25 @@ class Companion {
   /// What the original said while the communicators were made; is_ready() when all went well.
   ncclResult_t split(std::size_t dimension, std::span<const std::byte> program_config);
   void note(ncclResult_t result);
-  bool make_streams();
+  void make_streams();
   bool is_ready() const;
-  /// Where it was asked for: from now on plans are used where they prove faster, else always.
-  void tune(MeetingSeat seat, int ranks);
+  /// The last dimension on our rails, whose ranks are to meet at that id; every rank takes part, and waits.
+  bool may_have_rails() const { return has(CompanionWay::rails); }
+  bool open_rails(const ncclUniqueId& id, ddl_problem* problem);
+  /// All ranks have them: else this one goes on without.
+  void keep_rails(bool all_have_them);
+  /// From now on the fastest way is looked for, where there are several. False: only the original is left.
+  bool tune(MeetingSeat seat, int ranks);
 
   const CompanionLayout& layout() const { return layout_; }
-  /// Without steps where the call is too small.
-  CompanionPlan plan(const Call& call) const;
+  /// Which of our groups in the last dimension this is; its first rank's number.
+  const CompanionDimension& last() const { return layout_.back(); }
+  /// How many smaller communicators of NCCL's it needs, one for each dimension.
+  std::size_t parts_wanted() const { return layout_.size() > 1 ? layout_.size() : 0; }
+  bool is_large_enough(const Call& call) const;
   bool is_capturing(cudaStream_t stream) const;
-  /// For the next call that has a plan: that, or none. Not whose companion it is.
-  Planned choose(const Call& call, CompanionPlan plan);
+  /// For the next call that is large enough. Not whose companion it is.
+  Planned choose(const Call& call);
 
   /// One call: meet and start, where it is a try; begin, tail, each step and then its done, end; stop.
   ncclResult_t meet(const Planned& one) const;
@@ -69,8 +79,10 @@ class Companion {
   ncclResult_t end(const Planned& one);
   ncclResult_t stop(const Planned& one) { return note_time(one, &Clocked::ended); }
 
-  /// The first trouble here or in one of the smaller communicators.
+  /// The first trouble here, on our rails or in one of the smaller communicators.
   ncclResult_t state() const;
+  /// Lets the streams go on from our rails.
+  void abort();
   /// The smaller communicators, which the caller ends, or means to; with release() they are gone from here.
   std::vector<ncclComm_t> parts() const;
   std::vector<ncclComm_t> release();
@@ -78,7 +90,9 @@ class Companion {
  private:
   ncclResult_t check(cuda::Result result, const char* what);
   ncclResult_t note_time(const Planned& one, std::atomic<Nanoseconds> Clocked::*what);
-  ncclResult_t issue_step(const Call& call, const CompanionStep& step) const;
+  bool has(CompanionWay way) const;
+  ncclResult_t issue_step(const Call& call, const CompanionStep& step);
+  ncclResult_t issue_on_rails(const Call& call, const CompanionStep& step);
   cuda::Event event_of(std::size_t step);
   ncclComm_t part(std::size_t dimension) const;
 
@@ -90,7 +104,8 @@ class Companion {
   std::deque<cuda::Event> events_;     // of steps; made when first needed
   cuda::Event begin_ = nullptr, end_ = nullptr;
   std::atomic<ncclResult_t> trouble_{ncclSuccess};
-  const bool tunes_;
+  std::vector<CompanionWay> ways_;  // the first: where nothing is known
+  ddl_native* rails_ = nullptr;
   // A byte that nobody looks at: a sum of it is how ranks meet. Never freed, because that waits for the whole
   // device, and so for a communicator that the program is about to abort as well.
   cuda::DevicePointer nothing_ = 0;

@@ -40,10 +40,11 @@ CompanionTuner::~CompanionTuner() {
   worker_.join();
 }
 
-void CompanionTuner::sit(MeetingSeat seat, int ranks) {
+void CompanionTuner::sit(MeetingSeat seat, int ranks, std::size_t ways) {
   std::lock_guard lock(mutex_);
   seat_ = std::move(seat);
   ranks_ = static_cast<std::size_t>(ranks);
+  tuner_ = StreamTuner(ways);
 }
 
 void CompanionTuner::end() {
@@ -59,7 +60,7 @@ CompanionTuner::Way CompanionTuner::next(const Call& call, Bytes bytes) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closing_ || tuner_.calls() < held_at_; });
   const StreamTuner::Way way = tuner_.next(of_class, fingerprint_of(call));
-  if (!way.attempt) return {way.by_plan, way.settled ? "faster without a plan" : "not measured"};
+  if (!way.attempt) return {way.index, way.settled};
   Tries& tries = tries_[of_class];
   tries.resize(*way.attempt);
   tries.push_back(std::make_shared<Clocked>());
@@ -69,7 +70,7 @@ CompanionTuner::Way CompanionTuner::next(const Call& call, Bytes bytes) {
     tries_.erase(of_class);
     changed_.notify_all();
   }
-  return {way.by_plan, "measured", std::move(clock)};
+  return {way.index, false, std::move(clock)};
 }
 
 // ---- the worker's side ----
@@ -90,7 +91,7 @@ void CompanionTuner::work_off() {
 // False when the ranks do not agree any more. The program is held between the two rounds at most.
 bool CompanionTuner::agree_on(const Job& job) {
   if (!await(job.tries)) return false;
-  Times times{}, number{};
+  Times times(tuner_.times()), number(1);
   for (std::size_t i = 0; i < job.tries.size(); ++i)
     if (std::optional<std::size_t> at = StreamTuner::time_of(i))
       times[*at] = job.tries[i]->ended - job.tries[i]->began;
@@ -117,22 +118,23 @@ bool CompanionTuner::await(const Tries& tries) {
 
 bool CompanionTuner::maximum_of_all(Times& mine) {
   ddl_problem problem;
-  std::vector<Times> all(ranks_);
+  const std::size_t size = mine.size() * sizeof(mine[0]);
+  Times all(mine.size() * ranks_);
   int32_t heard = 0;
-  ddl_native_result result = engine()->tell(seat_.get(), mine.data(), sizeof(mine), &problem);
+  ddl_native_result result = engine()->tell(seat_.get(), mine.data(), size, &problem);
   while (result == DDL_NATIVE_OK) {
-    result = engine()->hear(seat_.get(), 0, all.data(), sizeof(mine), &heard, &problem);
+    result = engine()->hear(seat_.get(), 0, all.data(), size, &heard, &problem);
     if (heard) break;
     if (closing_) return false;
     std::this_thread::sleep_for(kLookEvery);
   }
   if (result != DDL_NATIVE_OK) {
     if (!closing_ && environment().verbose > 0)
-      log_info(std::string("plans are measured no more: ") + problem.text);
+      log_info(std::string("ways are measured no more: ") + problem.text);
     return false;
   }
-  for (const Times& times : all)
-    for (std::size_t i = 0; i < times.size(); ++i) mine[i] = std::max(mine[i], times[i]);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    mine[i % mine.size()] = std::max(mine[i % mine.size()], all[i]);
   return true;
 }
 

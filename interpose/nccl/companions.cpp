@@ -1,11 +1,14 @@
 #include "interpose/nccl/companions.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <shared_mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 
 #include "core/base/log.hpp"
+#include "core/base/signals.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
@@ -56,30 +59,78 @@ void say(const Engagement& engagement, const std::string& what) {
 
 using Made = std::vector<std::shared_ptr<Companion>>;
 
+// What a rank has got of its companion, for all to hear.
+enum Got : std::uint8_t { kReady = 1, kRails = 2 };
+
 // Every rank takes part in all of it, whatever went wrong before: the others would wait.
 void split_all(const std::vector<Engagement>& engagements, const Made& made) {
   std::size_t most = 0;
-  for (const auto& companion : made) most = std::max(most, companion->layout().size());
+  for (const auto& companion : made) most = std::max(most, companion->parts_wanted());
   for (std::size_t d = 0; d < most; ++d) {
     original::ncclGroupStart();
     for (std::size_t i = 0; i < made.size(); ++i)
-      if (d < made[i]->layout().size()) made[i]->split(d, engagements[i].config);
+      if (d < made[i]->parts_wanted()) made[i]->split(d, engagements[i].config);
     ncclResult_t result = original::ncclGroupEnd();
     for (const auto& companion : made) companion->note(result);
   }
 }
 
-bool all_are_ready(const Engagement& engagement, const Companion& here) {
-  ddl_problem problem;
+// A round of the ranks of one communicator: what each had to say; nothing when one cannot be heard.
+template <class Said>
+std::optional<std::vector<Said>> hear_all(const Engagement& engagement, ddl_problem& problem) {
   int32_t whatever = 0;
-  std::vector<std::uint8_t> all(static_cast<std::size_t>(engagement.size));
-  ddl_native_result heard =
-      engine()->hear(engagement.meeting.get(), 1, all.data(), sizeof(all[0]), &whatever, &problem);
-  if (heard == DDL_NATIVE_OK && std::find(all.begin(), all.end(), 0) == all.end()) return true;
+  std::vector<Said> all(static_cast<std::size_t>(engagement.size));
+  if (engine()->hear(engagement.meeting.get(), 1, all.data(), sizeof(Said), &whatever, &problem) !=
+      DDL_NATIVE_OK)
+    return std::nullopt;
+  return all;
+}
+
+// The first of each group says where its rails meet. In threads, because the ranks wait for each other.
+std::vector<std::string> open_rails(const std::vector<Engagement>& engagements, const Made& made) {
+  std::vector<std::string> trouble(made.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    ddl_problem unsaid;
+    ncclUniqueId id{};
+    if (made[i]->may_have_rails() && made[i]->last().place == 0) engine()->make_id(&id, &unsaid);
+    if (made[i]->may_have_rails()) engine()->tell(engagements[i].meeting.get(), &id, sizeof(id), &unsaid);
+  }
+  SignalsBlocked blocked;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    ddl_problem problem;
+    if (!made[i]->may_have_rails()) continue;
+    auto ids = hear_all<ncclUniqueId>(engagements[i], problem);
+    if (!ids) {
+      trouble[i] = problem.text;
+      continue;
+    }
+    threads.emplace_back([&companion = *made[i], &why = trouble[i],
+                          id = (*ids)[static_cast<std::size_t>(made[i]->last().first)]] {
+      ddl_problem of_rails;
+      if (!companion.open_rails(id, &of_rails)) why = of_rails.text;
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();
+  return trouble;
+}
+
+// Whether all ranks have what it takes. Rails are dropped where one has none.
+bool all_are_ready(const Engagement& engagement, Companion& here, const std::string& no_rails) {
+  ddl_problem problem;
+  auto all = hear_all<std::uint8_t>(engagement, problem);
+  auto all_have = [&all](Got what) {
+    return all && std::all_of(all->begin(), all->end(), [what](std::uint8_t got) { return got & what; });
+  };
+  if (here.may_have_rails() && !all_have(kRails)) {
+    if (!no_rails.empty()) say(engagement, "no rails of ours between the hosts: " + no_rails);
+    here.keep_rails(false);
+  }
+  if (all_have(kReady)) return true;
   if (!here.is_ready())
     say(engagement, std::string("no smaller communicators: ") + original::ncclGetErrorString(here.state()) +
                         ": " + original::ncclGetLastError(*engagement.at));
-  else if (heard != DDL_NATIVE_OK)
+  else if (!all)
     say(engagement, std::string("the communicator is left to NCCL: ") + problem.text);
   else if (engagement.rank == 0)
     say(engagement, "the communicator is left to NCCL: a rank has not got its smaller ones");
@@ -91,15 +142,17 @@ void make_companions(std::vector<Engagement> engagements) {
   for (const Engagement& one : engagements)
     made.push_back(std::make_shared<Companion>(*one.at, one.plans, one.context));
   split_all(engagements, made);
+  std::vector<std::string> no_rails = open_rails(engagements, made);
   for (std::size_t i = 0; i < made.size(); ++i) {
     ddl_problem problem;
     made[i]->make_streams();
-    const std::uint8_t verdict = made[i]->is_ready();
-    engine()->tell(engagements[i].meeting.get(), &verdict, sizeof(verdict), &problem);
+    const auto got =
+        static_cast<std::uint8_t>((made[i]->is_ready() ? kReady : 0) | (no_rails[i].empty() ? kRails : 0));
+    engine()->tell(engagements[i].meeting.get(), &got, sizeof(got), &problem);
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (all_are_ready(engagements[i], *made[i])) {
-      made[i]->tune(std::move(engagements[i].meeting), engagements[i].size);
+    if (all_are_ready(engagements[i], *made[i], no_rails[i]) &&
+        made[i]->tune(std::move(engagements[i].meeting), engagements[i].size)) {
       insert(*engagements[i].at, made[i]);
       continue;
     }
@@ -112,18 +165,14 @@ bool is_by_all(const Call& call) {
   return call.verb != Verb::destroy_op && call.verb != Verb::send && call.verb != Verb::recv;
 }
 
-// Why a call that has a communicator's unit for itself has no plan; null: it has.
-const char* why_flat(const Call& call, const Companion& companion, const CompanionPlan& plan) {
+// Why a call that has a communicator's unit for itself goes as it is; null: it has plans.
+const char* why_flat(const Call& call, const Companion& companion) {
+  const bool is_known = call.type >= ncclInt8 && call.type <= ncclBfloat16;
   if (call.verb != Verb::all_reduce) return "no plan for this collective";
   if (call.op < ncclSum || call.op > ncclMin) return "operation";
-  if (plan.steps.empty()) return "small, or of eight-bit floats";
+  if (!is_known || !companion.is_large_enough(call)) return "small, or of eight-bit floats";
   if (!call.in || !call.out) return "a null pointer";
   return companion.is_capturing(call.stream) ? "captured into a graph" : nullptr;
-}
-
-CompanionPlan plan_of(const Call& call, const Companion& companion) {
-  const bool is_known = call.type >= ncclInt8 && call.type <= ncclBfloat16;
-  return call.verb == Verb::all_reduce && is_known ? companion.plan(call) : CompanionPlan{};
 }
 
 }  // namespace
@@ -141,14 +190,13 @@ Route route(const std::vector<Call>& calls) {
   for (const Call& call : calls) {
     auto is_in_unit = [&](const Call& other) { return other.comm == call.comm && is_by_all(other); };
     std::shared_ptr<Companion> companion = find(call.comm);
-    const char* why = nullptr;
     if (!companion || call.verb == Verb::destroy_op) {
       to.flat.push_back({call, nullptr});
     } else if (std::count_if(calls.begin(), calls.end(), is_in_unit) > 1) {
       to.flat.push_back({call, "several calls in a group"});
-    } else if (CompanionPlan plan = plan_of(call, *companion); (why = why_flat(call, *companion, plan))) {
+    } else if (const char* why = why_flat(call, *companion)) {
       to.flat.push_back({call, why});
-    } else if (Planned how = companion->choose(call, std::move(plan)); how.clock || !how.plan.steps.empty()) {
+    } else if (Planned how = companion->choose(call); how.clock || !how.plan.steps.empty()) {
       how.companion = std::move(companion);
       to.planned.push_back(std::move(how));
     } else {
@@ -156,6 +204,14 @@ Route route(const std::vector<Call>& calls) {
     }
   }
   return to;
+}
+
+void abandon_companions() noexcept {
+  guarded([] {
+    std::shared_lock lock(table().mutex);
+    for (const auto& [comm, companion] : table().companions) companion->abort();
+    return ncclSuccess;
+  });
 }
 
 // ---- hooks ----
@@ -171,6 +227,7 @@ ncclResult_t destroy_with_companion(ncclComm_t comm) {
 ncclResult_t abort_with_companion(ncclComm_t comm) {
   std::shared_ptr<Companion> companion = take(comm);
   if (!companion) return original::ncclCommAbort(comm);
+  companion->abort();
   original::ncclGroupStart();
   for (ncclComm_t part : companion->release()) original::ncclCommAbort(part);
   ncclResult_t result = original::ncclCommAbort(comm), of_group = original::ncclGroupEnd();
@@ -184,8 +241,10 @@ ncclResult_t finalize_with_companion(ncclComm_t comm) {
 }
 
 ncclResult_t revoke_with_companion(ncclComm_t comm, int flags) {
-  if (std::shared_ptr<Companion> companion = find(comm))
+  if (std::shared_ptr<Companion> companion = find(comm)) {
+    companion->abort();
     for (ncclComm_t part : companion->parts()) original::ncclCommRevoke(part, flags);
+  }
   return original::ncclCommRevoke(comm, flags);
 }
 

@@ -45,6 +45,9 @@ struct Route {
 };
 Route route(const std::vector<Call>& calls);
 
+/// When the process ends: nobody waits for what is left.
+void abandon_companions() noexcept;
+
 /// What the program's hooks do, with the smaller communicators too.
 ncclResult_t destroy_with_companion(ncclComm_t comm);
 ncclResult_t abort_with_companion(ncclComm_t comm);

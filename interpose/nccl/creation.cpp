@@ -12,6 +12,7 @@
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
+#include "interpose/nccl/network.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -65,6 +66,7 @@ Met meet(const Creation& c) {
                    c.ranks,
                    next().ncclCommInitRank != nullptr,
                    next().ncclCommSplit && is_blocking(c.config),
+                   takes_sockets(),
                    c.context};
   ddl_met found{};
   Met met;

@@ -39,6 +39,8 @@ ncclResult_t result_of(ddl_native_result result);
 
 /// Submits a call on one of ours.
 ncclResult_t perform_native(const Call& call);
+/// A sum, product, minimum or maximum on one that no handle of the program's stands for; its trouble is said.
+ncclResult_t submit_to(ddl_native* native, const Call& call);
 /// For functions that ours do not have.
 ncclResult_t not_native(ncclComm_t comm, const char* name);
 

@@ -39,8 +39,23 @@ std::optional<DType> type_of(ncclDataType_t type, Kind kind) {
   return is_byte && !computes(kind) ? std::optional(DType::uint8) : std::nullopt;
 }
 
+// Of NCCL's own; an average is a sum that is divided.
+constexpr Op kOpOf[] = {Op::sum, Op::prod, Op::max, Op::min, Op::sum};
+
+ddl_native_call in_our_words(const Call& call, Kind kind, DType type) {
+  ddl_native_call to{};
+  to.kind = static_cast<int32_t>(kind);
+  to.in = call.in;
+  to.out = call.out;
+  to.count = call.count;
+  to.type = static_cast<int32_t>(type);
+  to.root = call.peer;
+  to.stream = call.stream;
+  to.name = name_of(call.verb);
+  return to;
+}
+
 Wrong translate_op(NativeComm& native, const Call& call, ddl_native_call& to) {
-  constexpr Op kOpOf[] = {Op::sum, Op::prod, Op::max, Op::min, Op::sum};
   to.op = static_cast<int32_t>(Op::sum);
   to.scale = call.op == ncclAvg ? DDL_NATIVE_AVERAGE : DDL_NATIVE_UNSCALED;
   if (call.op >= 0 && call.op <= ncclAvg) {
@@ -67,14 +82,7 @@ Wrong translate(NativeComm& native, const Call& call, ddl_native_call& to) {
                                                   std::to_string(call.type) + ") that the engine lacks",
                                               "the engine itself serves this communicator, without NCCL",
                                               "convert the data, or give every rank a GPU of its own")};
-  to.kind = static_cast<int32_t>(kind);
-  to.in = call.in;
-  to.out = call.out;
-  to.count = call.count;
-  to.type = static_cast<int32_t>(*type);
-  to.root = call.peer;
-  to.stream = call.stream;
-  to.name = name_of(call.verb);
+  to = in_our_words(call, kind, *type);
   return computes(kind) ? translate_op(native, call, to) : Wrong{};
 }
 
@@ -119,6 +127,17 @@ ncclResult_t perform(NativeComm& native, const Call& call) {
 ncclResult_t perform_native(const Call& call) {
   return with_native(call.comm, name_of(call.verb),
                      [&](NativeComm& native) { return perform(native, call); });
+}
+
+ncclResult_t submit_to(ddl_native* native, const Call& call) {
+  const Kind kind = kind_of(call.verb);
+  ddl_native_call one = in_our_words(call, kind, *type_of(call.type, kind));
+  one.op = static_cast<int32_t>(kOpOf[call.op]);
+  ddl_problem problem, said;
+  ncclResult_t result = result_of(engine()->submit(native, &one, &problem));
+  if (result != ncclSuccess && engine()->state(native, &said) == DDL_NATIVE_OK)
+    complain(nullptr, result, problem.text);
+  return result;
 }
 
 ncclResult_t red_op_create_pre_mul_sum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

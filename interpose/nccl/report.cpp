@@ -19,6 +19,7 @@
 #include "core/base/log.hpp"
 #include "core/trace/counters.hpp"
 #include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/native.hpp"
 
 namespace ddl::nccl {
@@ -120,6 +121,7 @@ void at_exit() {
   if (report().owner != getpid()) return;
   write_report();
   abandon_natives();
+  abandon_companions();
 }
 
 }  // namespace
@@ -162,8 +164,8 @@ void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
 
 void count_served(const Call& call, Nanoseconds time) { count_ours(call, "staged by the host", time); }
 
-void count_planned(const Call& call, const std::string& dimensions, Nanoseconds time) {
-  count_ours(call, dimensions + " on NCCL", time);
+void count_planned(const Call& call, const std::string& plan, Nanoseconds time) {
+  count_ours(call, plan, time);
 }
 
 void write_report() noexcept {

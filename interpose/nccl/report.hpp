@@ -19,8 +19,8 @@ const Env& environment();
 /// that has plans, why none of them; else null.
 void count(const Call& call, const char* why, Nanoseconds time);
 
-/// One call that went by a plan on smaller communicators of the original's, of such dimensions.
-void count_planned(const Call& call, const std::string& dimensions, Nanoseconds time);
+/// One call that went by a plan beside the original's communicator; the plan's name.
+void count_planned(const Call& call, const std::string& plan, Nanoseconds time);
 
 /// One call that the engine took, on a communicator of ours.
 void count_served(const Call& call, Nanoseconds time);

@@ -7,6 +7,9 @@
 namespace ddl {
 namespace {
 
+using Way = CompanionWay;
+using Ways = std::vector<CompanionWay>;
+
 MeetingCard card(const std::string& device, const std::string& host) {
   return {.has_original = true, .can_split = true, .device = device, .host = host, .options = "-mode b"};
 }
@@ -27,8 +30,9 @@ TEST(MeetingCard, TravelsAsItIs) {
   MeetingCard sent = card(std::string("\0\xfe", 2), "a\nb");
   sent.fake_hosts = {2, 1};
   sent.segment = 65536;
+  sent.by_sockets = true;
   MeetingCard got = unpack_meeting_card(pack(sent)).value();
-  EXPECT_TRUE(got.has_original && got.can_split);
+  EXPECT_TRUE(got.has_original && got.can_split && got.by_sockets);
   EXPECT_EQ(got.device, sent.device);
   EXPECT_EQ(got.host, sent.host);
   EXPECT_EQ(got.options, sent.options);
@@ -65,14 +69,39 @@ TEST(Meeting, PlansComeWithTheModesPAndBAndWhereEveryRankCanSplit) {
   ASSERT_TRUE(outcome.grid);
   EXPECT_EQ(outcome.why_flat, "");
   EXPECT_EQ(outcome.grid->fanout(0), 2);
-  EXPECT_FALSE(outcome.tunes);
+  EXPECT_EQ(outcome.ways, Ways{Way::nccl});
   cards[0].options = "";
-  EXPECT_TRUE(outcome_of(cards).grid && outcome_of(cards).tunes);
+  EXPECT_TRUE(outcome_of(cards).grid);
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::whole, Way::nccl}));
   cards[2].can_split = false;
   EXPECT_EQ(outcome_of(cards).why_flat, "rank 2 has a nonblocking communicator, or an NCCL before 2.18");
   cards[0].options = "-mode n";
   EXPECT_EQ(outcome_of(cards).why_flat, "plans come with the modes p and b, the mode is n");
   EXPECT_FALSE(outcome_of(cards).grid);
+}
+
+TEST(Meeting, OurRailsAreAWayWhereTheOriginalHasSocketsOnEveryRank) {
+  auto cards = four_ranks_on_two_hosts();
+  for (MeetingCard& one : cards) one.by_sockets = true;
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::nccl, Way::rails}));
+  cards[0].options = "";
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::whole, Way::nccl, Way::rails}));
+  cards[3].by_sockets = false;
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::whole, Way::nccl}));
+  cards[3].by_sockets = true;
+  cards[0].options = "-mode b:2x2";
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::nccl, Way::rails}));
+  cards[0].options = "-mode b:1x4";
+  EXPECT_EQ(outcome_of(cards).why_flat, "one dimension joins all ranks");
+}
+
+TEST(Meeting, WithARankPerHostTheRailsAreAlone) {
+  std::vector<MeetingCard> cards = {card("\xff\x01", "a"), card("\xff\x02", "b")};
+  EXPECT_EQ(outcome_of(cards).why_flat, "every host has one rank");
+  for (MeetingCard& one : cards) one.by_sockets = true;
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::whole, Way::rails}));
+  cards[0].deterministic = true;
+  EXPECT_EQ(outcome_of(cards).why_flat, "every host has one rank") << "which way would be measured";
 }
 
 TEST(Meeting, WhatIsDeterministicIsNotMeasured) {
@@ -97,7 +126,7 @@ TEST(Meeting, OfOptionsAndHostsThatAreToldRankZerosCount) {
   EXPECT_TRUE(outcome_of(cards).grid);
   cards[0].options = "-mode x";
   EXPECT_NE(outcome_of(cards).trouble, "");
-  EXPECT_TRUE(outcome_of(cards).tunes) << "the default";
+  EXPECT_EQ(outcome_of(cards).ways, (Ways{Way::whole, Way::nccl})) << "the default";
 }
 
 }  // namespace ddl

@@ -23,10 +23,10 @@ std::vector<CompanionLayout> layouts_of(const Grid& grid) {
 }
 
 std::vector<CompanionPlan> plans_for(const Grid& grid, Elements count, Bytes element_bytes = 4,
-                                     CompanionCut cut = {64, 0, 32}) {
+                                     CompanionCut cut = {64, 0, 32}, CompanionWay way = CompanionWay::nccl) {
   std::vector<CompanionPlan> plans;
   for (const CompanionLayout& layout : layouts_of(grid))
-    plans.push_back(companion_plan(layout, count, element_bytes, cut));
+    plans.push_back(companion_plan(layout, way, count, element_bytes, cut));
   return plans;
 }
 
@@ -100,29 +100,27 @@ class Cluster {
 std::vector<Grid> grids() {
   std::vector<HostIndex> mixed = {0, 1, 1, 0, 1, 0}, two = hosts_of({4, 4}), four = hosts_of({2, 2, 2, 2});
   std::vector<Rank> cube = {2, 2, 2}, long_one = {2, 2, 3};
-  return {Grid::from_hosts(hosts_of({2, 2})),
-          Grid::from_hosts(hosts_of({3, 3})),
-          Grid::from_hosts(hosts_of({4, 4})),
-          Grid::from_hosts(hosts_of({2, 2, 2})),
-          Grid::from_hosts(round_robin(3, 6)),
-          Grid::from_hosts(mixed),
-          Grid::from_dims(two, cube),
-          Grid::from_dims(four, cube),
-          Grid::from_dims(hosts_of({6, 6}), long_one)};
+  return {Grid::from_hosts(hosts_of({2, 2})),    Grid::from_hosts(hosts_of({3, 3})),
+          Grid::from_hosts(hosts_of({4, 4})),    Grid::from_hosts(hosts_of({2, 2, 2})),
+          Grid::from_hosts(round_robin(3, 6)),   Grid::from_hosts(mixed),
+          Grid::from_hosts(hosts_of({1, 1, 1})), Grid::from_dims(two, cube),
+          Grid::from_dims(four, cube),           Grid::from_dims(hosts_of({6, 6}), long_one)};
 }
 
 }  // namespace
 
 TEST(CompanionPlan, EveryElementOfEveryRankIsTheSumOfAllForAnyCount) {
-  for (const Grid& grid : grids())
-    for (Elements count = 0; count <= 1000; count += test::thinned(13)) {
-      std::vector<CompanionPlan> plans = plans_for(grid, count);
-      Cluster cluster(grid, count);
-      for (std::size_t i = 0; i < plans[0].steps.size(); ++i) ASSERT_NO_FATAL_FAILURE(cluster.run(plans, i));
-      cluster.finish(plans[0].tail);
-      for (const CompanionPlan& plan : plans) ASSERT_EQ(plan.tail, plans[0].tail);
-      ASSERT_TRUE(cluster.is_done()) << name_of(companion_layout(grid, 0)) << ", " << count << " elements";
-    }
+  for (CompanionWay way : {CompanionWay::nccl, CompanionWay::rails})
+    for (const Grid& grid : grids())
+      for (Elements count = 0; count <= 1000; count += test::thinned(13)) {
+        std::vector<CompanionPlan> plans = plans_for(grid, count, 4, {64, 0, 32}, way);
+        Cluster cluster(grid, count);
+        for (std::size_t i = 0; i < plans[0].steps.size(); ++i)
+          ASSERT_NO_FATAL_FAILURE(cluster.run(plans, i));
+        cluster.finish(plans[0].tail);
+        for (const CompanionPlan& plan : plans) ASSERT_EQ(plan.tail, plans[0].tail);
+        ASSERT_TRUE(cluster.is_done()) << name_of(companion_layout(grid, 0), way) << ", " << count;
+      }
 }
 
 // Streams go ahead of each other: what a step needs must be said by `after`, not by luck.
@@ -161,6 +159,32 @@ TEST(CompanionPlan, InsideAndAcrossTakeTurnsOnDifferentSegments) {
   EXPECT_EQ(order, "ssRsRgsRgRgg");
 }
 
+TEST(CompanionPlan, RailsHaveTheLastDimensionAndSegmentsThatAreLongThere) {
+  auto rails = [](const std::vector<HostIndex>& hosts) {
+    return plans_for(Grid::from_hosts(hosts), 4096, 4, {4096, 0, 32}, CompanionWay::rails)[0];
+  };
+  CompanionPlan inside_too = rails(hosts_of({4, 4}));  // 16 KiB: one segment, of which a rank has 4096 bytes
+  ASSERT_EQ(inside_too.steps.size(), 3u);
+  for (const CompanionStep& step : inside_too.steps)
+    EXPECT_EQ(step.on_rails, step.verb == Does::all_reduce && step.dimension == 1);
+  EXPECT_EQ(inside_too.steps[1].whole.count * 4, 4096u);
+  EXPECT_EQ(plans_for(Grid::from_hosts(hosts_of({1, 1})), 4097, 4, {4096, 0, 32}, CompanionWay::rails)[1]
+                .tail.count,
+            0u)
+      << "NCCL has no part in it";
+  CompanionPlan alone = rails(hosts_of({1, 1}));
+  ASSERT_EQ(alone.steps.size(), 4u);
+  for (const CompanionStep& step : alone.steps) EXPECT_TRUE(step.on_rails && step.reads_input);
+  EXPECT_EQ(alone.tail.count, 0u);
+}
+
+TEST(CompanionPlan, AsAWholeThereAreNoSteps) {
+  Grid grid = Grid::from_hosts(hosts_of({2, 2}));
+  CompanionPlan plan = plans_for(grid, 1000, 4, {64, 0, 32}, CompanionWay::whole)[0];
+  EXPECT_TRUE(plan.steps.empty());
+  EXPECT_EQ(plan.tail, (Range{0, 1000}));
+}
+
 TEST(CompanionPlan, TheTailIsLessThanSixteenBytesPerRankOfAHostAndOffsetsAreAligned) {
   for (Bytes element : {1, 2, 4, 8})
     for (Elements count : {100001, 262144, 1048583}) {
@@ -186,18 +210,36 @@ TEST(CompanionPlan, HugeCallsHaveLongerSegmentsInsteadOfMore) {
 }
 
 TEST(CompanionPlan, GridsWithoutAnInsideOrAnOutsideHaveAReason) {
-  auto why = [](const std::vector<HostIndex>& hosts) { return why_no_companion(Grid::from_hosts(hosts)); };
+  auto why = [](const std::vector<HostIndex>& hosts, bool by_rails = false) {
+    return why_no_companion(Grid::from_hosts(hosts), by_rails);
+  };
   EXPECT_EQ(why(hosts_of({2, 2})), "");
   EXPECT_EQ(why({0, 1, 1, 0}), "");
   EXPECT_EQ(why(hosts_of({4})), "all ranks are on one host");
   EXPECT_EQ(why(hosts_of({1, 1, 1})), "every host has one rank");
+  EXPECT_EQ(why(hosts_of({1, 1, 1}), true), "") << "the rails alone";
+  std::vector<Rank> flat = {4};
+  EXPECT_EQ(why_no_companion(Grid::from_dims(hosts_of({2, 2}), flat), false),
+            "one dimension joins all ranks");
   EXPECT_EQ(why(hosts_of({2, 1})), "groups of 1 to 2 ranks in one dimension");
+}
+
+TEST(CompanionPlan, RailsAreForGroupsWithoutTwoRanksOfAHost) {
+  std::vector<Rank> across = {2, 4}, cube = {2, 2, 2};
+  EXPECT_TRUE(rails_can_be_last(Grid::from_hosts(hosts_of({2, 2}))));
+  EXPECT_TRUE(rails_can_be_last(Grid::from_hosts(hosts_of({1, 1, 1}))));
+  EXPECT_TRUE(rails_can_be_last(Grid::from_dims(hosts_of({4, 4}), cube)));
+  EXPECT_FALSE(rails_can_be_last(Grid::from_dims(hosts_of({4, 4}), across))) << "four ranks of two hosts";
+  EXPECT_FALSE(rails_can_be_last(Grid::from_hosts(hosts_of({4}))));
 }
 
 TEST(CompanionLayout, GroupsAreNamedByTheirFirstRank) {
   Grid grid = Grid::from_hosts(round_robin(2, 6));
   EXPECT_EQ(companion_layout(grid, 3), (CompanionLayout{{3, 1, 1}, {2, 2, 1}}));
   EXPECT_EQ(name_of(companion_layout(grid, 3)), "3x2");
+  EXPECT_EQ(name_of(companion_layout(grid, 3), CompanionWay::rails), "3x2 on NCCL and rails");
+  grid = Grid::from_hosts(hosts_of({1, 1}));
+  EXPECT_EQ(name_of(companion_layout(grid, 1), CompanionWay::rails), "2 on rails");
 }
 
 }  // namespace ddl

@@ -7,8 +7,8 @@
  * is done before the call returns. Variables of one rank's process: FAKE_NCCL_DEVICE (device ordinal; else
  * libcuda's current device; else the rank), FAKE_NCCL_VERSION (what ncclGetVersion says; else 22809),
  * FAKE_NCCL_TRACE (a file that each call of each rank adds a line to), FAKE_NCCL_SPLIT_FAILS (a rank: its
- * first two splits of each communicator fail, and not the others'), FAKE_NCCL_SLOW (collectives on communicators
- * of that many ranks take 25 ms longer, from 4 KiB on).
+ * first two splits of each communicator fail, and not the others'), FAKE_NCCL_SLOW (numbers: collectives on
+ * communicators of so many ranks take 25 ms longer, from 4 KiB on).
  *
  * As libnccl does, it calls some of its public functions by name: ncclBcast ends in ncclBroadcast, and so
  * does ncclScatter of one rank, and every new communicator begins with an ncclBroadcast of its own, in

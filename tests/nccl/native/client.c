@@ -133,6 +133,9 @@ void one_rank(int rank) {
   if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);
   if (is("companion_tuned")) return tuned(&here);
+  if (is("companion_tuned_numbers")) return tuned_numbers(&here);
+  if (is("companion_tuned_and_aborted")) return tuned_and_aborted(&here);
+  if (is("companion_tuned_and_dead")) return tuned_and_dead(&here);
   if (is("companion_split_fails")) return on_companions(&here);
   if (is("apart")) return apart(&here);
   if (is("leaves")) return; /* as programs do that end without a word */

@@ -2,6 +2,7 @@
  * smaller ones. Calls of 64 KiB and more have plans where the test says so; the program cannot tell. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/nccl/native/native.h"
 
@@ -111,7 +112,7 @@ static void ended(struct here* here) {
 
 /* The same call again and again, until it is known how it goes best, and some more; a few in other places on
  * the way, and a wait now and then, as in a training loop. */
-void tuned(struct here* here) {
+static void until_tuned(struct here* here) {
   enum { kCalls = 160, kAtOnce = 4 };
   device_pointer a[kAtOnce];
   double* in = values(here->rank, kCount);
@@ -124,7 +125,43 @@ void tuned(struct here* here) {
     for (int k = 0; k < kAtOnce; ++k) expect_sum(here, a[k], "a sum while ways are tried");
   }
   free(in);
+}
+
+void tuned(struct here* here) {
+  until_tuned(here);
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
+/* All types and operations in sizes of which it is known how they go best. */
+void tuned_numbers(struct here* here) {
+  enum { kCalls = 100, kLeast = 65536, kMost = 655360 };
+  float* nothing = calloc(1, kMost);
+  device_pointer a = buffer_of(nothing, kMost);
+  free(nothing);
+  for (size_t bytes = kLeast + 64; bytes < kMost; bytes *= 2)
+    for (int i = 0; i < kCalls; ++i) {
+      CALL(ncclAllReduce, bytes, (void*)a, (void*)a, bytes / sizeof(float), ncclFloat32, ncclSum, here->comm,
+           here->stream);
+      synchronize(here->stream);
+    }
+  many_of_each_type(here);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
+/* Now a rank makes a call that the others do not. */
+void tuned_and_aborted(struct here* here) {
+  until_tuned(here);
+  if (here->rank == 0) sum(here, mine(here));
+  usleep(20000);
+  expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
+  synchronize(here->stream);
+}
+
+void tuned_and_dead(struct here* here) {
+  until_tuned(here);
+  if (here->rank == here->size - 1) _exit(0);
+  sum(here, mine(here));
+  await_failure(here, 2 * kCount);
 }
 
 /* The same where one thread has all ranks, each on its device: their calls are one group. */

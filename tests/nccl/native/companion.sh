@@ -17,24 +17,27 @@ ranks() {
 }
 # What double and report counted, for plans of these extents (none: flat).
 counted() { "$here/companion_check.py" "$work/trace" "$report" "$work/ours.out" "$@" || fail "wrong counts: $*"; }
-# How most calls of companion_tuned went.
+# How most calls of companion_tuned went, and which other ways were tried.
 decided() {
-  python3 - "$report" "$1" <<'END' || fail "most calls do not go as they should: $1"
+  python3 - "$report" "$@" <<'END' || fail "most calls do not go as they should: $1"
 import collections, json, sys
 report = json.load(open(sys.argv[1]))
+most, others = sys.argv[2], sys.argv[3:]
 calls = collections.Counter()
 for one in report["collectives"]:
     calls.update({route["reason"]: route["calls"] for route in one["original"] if one["name"] == "ncclAllReduce"})
 for one in report["algorithms"]:
     calls[one["plan"]] += one["calls"]
 print(dict(calls))
-assert calls["measured"] >= 6 and calls["2x2 on NCCL"] >= 6, "both ways were tried"
-assert calls[sys.argv[2]] > sum(calls.values()) / 2
+assert all(calls[way] >= 6 for way in others), "all ways were tried"
+assert calls[most] > sum(calls.values()) / 2
 END
 }
 says() { grep -q "$1" "$work/ours.err" || fail "it does not say: $1"; }
 silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
 export DDL_OPTIONS="-mode b" DDL_SEGMENT_BYTES=64k
+# As if NCCL had something better than sockets between hosts: our rails are no way then.
+export NCCL_NET=IB
 
 case $case_name in
   2x2) ranks 4 2,2 processes companion; silent; counted 2 2 ;;
@@ -58,9 +61,48 @@ case $case_name in
   tuned)
     export DDL_OPTIONS=""
     for how in processes threads group one_thread; do
-      FAKE_NCCL_SLOW=4 ranks 4 2,2 $how companion_tuned; silent; decided "2x2 on NCCL"
-      FAKE_NCCL_SLOW=2 ranks 4 2,2 $how companion_tuned; silent; decided "faster without a plan"
+      FAKE_NCCL_SLOW=4 ranks 4 2,2 $how companion_tuned; silent; decided "2x2 on NCCL" measured
+      FAKE_NCCL_SLOW=2 ranks 4 2,2 $how companion_tuned; silent; decided "faster without a plan" measured "2x2 on NCCL"
     done
+    ;;
+  rails)
+    # The last dimension's communicators of NCCL's are slow, and the whole is.
+    export NCCL_NET=Socket
+    for how in processes threads group one_thread; do
+      FAKE_NCCL_SLOW=3,6 ranks 6 2,2,2 $how companion_tuned; silent
+      decided "2x3 on NCCL and rails" "2x3 on NCCL"
+      DDL_OPTIONS="" FAKE_NCCL_SLOW=3,6 ranks 6 2,2,2 $how companion_tuned; silent
+      decided "2x3 on NCCL and rails" "2x3 on NCCL" measured
+      DDL_OPTIONS="" FAKE_NCCL_SLOW=2 ranks 2 1,1 $how companion_tuned; silent; decided "2 on rails" measured
+    done
+    ;;
+  rails_numbers)
+    export NCCL_NET=Socket
+    ranks 4 2,2 processes companion; silent
+    ranks 3 1,1,1 threads companion; silent
+    FAKE_NCCL_SLOW=3 ranks 6 2,2,2 processes companion_tuned_numbers; silent; decided "2x3 on NCCL and rails"
+    FAKE_NCCL_SLOW=2 ranks 2 1,1 threads companion_tuned_numbers; silent; decided "2 on rails"
+    ;;
+  rails_aborted)
+    export NCCL_NET=Socket
+    for how in processes threads; do
+      ranks 4 2,2 $how companion_aborted; silent
+      ranks 2 1,1 $how companion_aborted; silent
+      FAKE_NCCL_SLOW=2 ranks 2 1,1 $how companion_tuned_and_aborted; silent; decided "2 on rails"
+    done
+    ;;
+  rails_dead)
+    export NCCL_NET=Socket
+    FAKE_NCCL_SLOW=2 ranks 2 1,1 processes companion_tuned_and_dead
+    says "ddl: error: .*rank 0 of 2: ncclAllReduce failed: "
+    ;;
+  rails_fail)
+    # They are left out on all ranks alike, and the plan on NCCL's communicators stays.
+    export NCCL_NET=Socket
+    DDL_RAILS=nosuch DDL_VERBOSE=1 ranks 4 2,2 processes companion; counted 2 2
+    says "2x2, the last of NCCL's or our rails"
+    says "no rails of ours between the hosts: .*nosuch"
+    DDL_RAILS=nosuch ranks 2 1,1 processes companion; silent; counted
     ;;
   default)
     DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion

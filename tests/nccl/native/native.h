@@ -25,6 +25,9 @@ void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
 void tuned(struct here* here);
+void tuned_numbers(struct here* here);
+void tuned_and_aborted(struct here* here);
+void tuned_and_dead(struct here* here);
 void tuned_by_one_thread(struct here* all, int n);
 /* bits.c: prints what came out, for two runs to be compared */
 void bits(struct here* here);
@@ -45,6 +48,7 @@ void destroyed(struct here* here);
 void aborted(struct here* here, ncclResult_t or);
 /* The other rank ends, or calls something else. */
 void dead_peer(struct here* here);
+void await_failure(struct here* here, size_t count); /* also in a later call, of floats */
 void dead_amid(struct here* here);
 void mismatch_of_scales(struct here* here);
 void mismatch(struct here* here);

@@ -153,13 +153,13 @@ void aborted(struct here* here, ncclResult_t or) {
   synchronize(here->stream);
 }
 
-static void await_failure(struct here* here) {
+void await_failure(struct here* here, size_t count) {
   ncclResult_t state = ncclSuccess;
   synchronize(here->stream); /* it goes on */
   expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
   expect("the state", state, ncclRemoteError);
   printf("last: %s\n", ncclGetLastError(here->comm));
-  expect("the next call", sum(here, some_floats(1), some_floats(1), 1, ncclFloat32, ncclSum),
+  expect("the next call", sum(here, some_floats(count), some_floats(count), count, ncclFloat32, ncclSum),
          ncclRemoteError);
   expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
 }
@@ -179,7 +179,7 @@ void dead_peer(struct here* here) {
   device_pointer a = some_floats(1000);
   if (here->rank == here->size - 1) _exit(0);
   expect("ncclAllReduce", sum(here, a, a, 1000, ncclFloat32, ncclSum), ncclSuccess);
-  await_failure(here);
+  await_failure(here, 1);
 }
 
 /* It goes when all have made the call, and its stream has not come to it. */
@@ -192,7 +192,7 @@ void dead_amid(struct here* here) {
     sleep(2);
     _exit(0);
   }
-  await_failure(here);
+  await_failure(here, 1);
 }
 
 /* A sum, and one of inputs that are multiplied first: of one element, which is all that travels for either.
@@ -206,14 +206,14 @@ void mismatch_of_scales(struct here* here) {
   device_pointer a = some_floats(1);
   expect("ncclAllReduce", sum(here, a, a, 1, ncclFloat32, here->rank == 0 ? (int)doubled : ncclSum),
          ncclSuccess);
-  await_failure(here);
+  await_failure(here, 1);
 }
 
 static void mismatched(struct here* here, size_t of_rank_0, size_t of_others) {
   size_t n = here->rank == 0 ? of_rank_0 : of_others;
   device_pointer a = some_floats(n);
   expect("ncclAllReduce", sum(here, a, a, n, ncclFloat32, ncclSum), ncclSuccess);
-  await_failure(here);
+  await_failure(here, 1);
 }
 
 void mismatch_of_a_message(struct here* here) {
@@ -223,7 +223,7 @@ void mismatch_of_a_message(struct here* here) {
     expect("ncclSend", ncclSend((void*)a, n, ncclFloat32, 1, here->comm, here->stream), ncclSuccess);
   else
     expect("ncclRecv", ncclRecv((void*)a, n, ncclFloat32, 0, here->comm, here->stream), ncclSuccess);
-  await_failure(here);
+  await_failure(here, 1);
 }
 
 void mismatch(struct here* here) { mismatched(here, 1000, 1001); }
