@@ -40,6 +40,13 @@ std::string describe(const Driver& driver, Result result) {
   return std::string(name) + ": " + text;
 }
 
+Result capture_status(const Driver& driver, Stream stream, int& status) {
+  const Result result = driver.stream_is_capturing(stream, &status);
+  if (result != kCaptureImplicit) return result;
+  status = kCaptureActive;
+  return kSuccess;
+}
+
 bool has_stream_memory_operations(const Driver& driver, Device device) {
   int supported = 0;
   return driver.stream_write_value && driver.stream_wait_value &&

@@ -45,6 +45,7 @@ constexpr Result kAlreadyRegistered = 712;
 constexpr Result kMisalignedAddress = 716;
 constexpr Result kNotSupported = 801;
 constexpr Result kCaptureUnsupported = 900;
+constexpr Result kCaptureImplicit = 906;  // asked of the legacy stream while another one is captured
 
 inline const Stream kStreamLegacy = reinterpret_cast<Stream>(0x1);
 inline const Stream kStreamPerThread = reinterpret_cast<Stream>(0x2);
@@ -58,7 +59,7 @@ constexpr unsigned kRegisterPortable = 1,
                    kRegisterDeviceMap = 2;  // the same for memory that was there before
 constexpr unsigned kIpcLazyPeerAccess = 1;
 constexpr int kCaptureNone = 0, kCaptureActive = 1, kCaptureInvalidated = 2;
-constexpr int kCaptureThreadLocal = 1;  // a capture mode
+constexpr int kCaptureThreadLocal = 1, kCaptureRelaxed = 2;  // capture modes
 
 constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeStreamMemoryOperations = 122;  // of 64 bits, which includes those of 32
@@ -91,16 +92,24 @@ Found find_driver(Load how, const char* library = kLibrary);
 /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory", or the number where the driver has no name for it.
 std::string describe(const Driver& driver, Result result);
 
+/// cuStreamIsCapturing, which cannot say of the legacy default stream that another one which waits for it is
+/// captured: what is enqueued there would not go on.
+Result capture_status(const Driver& driver, Stream stream, int& status);
+
 /// Whether streams of this device can write and wait for values in memory.
 bool has_stream_memory_operations(const Driver& driver, Device device);
 
 /// Makes a context current while it lives. A failure to do so is in `result`, and then nothing was pushed.
+/// What we do meanwhile has nothing to do with what other threads capture into graphs, and does not spoil it.
 class CurrentContext {
  public:
   CurrentContext(const Driver& driver, Context context)
-      : driver_(driver), result_(driver.context_push(context)) {}
+      : driver_(driver), result_(driver.context_push(context)) {
+    if (driver_.exchange_capture_mode) driver_.exchange_capture_mode(&capture_mode_);
+  }
   ~CurrentContext() {
     Context popped;
+    if (driver_.exchange_capture_mode) driver_.exchange_capture_mode(&capture_mode_);
     if (result_ == kSuccess) driver_.context_pop(&popped);
   }
   CurrentContext(const CurrentContext&) = delete;
@@ -109,6 +118,7 @@ class CurrentContext {
 
  private:
   const Driver& driver_;
+  int capture_mode_ = kCaptureRelaxed;  // then what it was before
   Result result_;
 };
 

@@ -8,6 +8,12 @@
 #include "core/base/partition.hpp"
 
 namespace ddl {
+namespace {
+
+// As flags compare, that many steps are reached: more than can be enqueued by a call that is under way.
+constexpr std::uint32_t kFarAhead = 1u << 30;
+
+}  // namespace
 
 struct DeviceCalls::Chunk {
   Bytes offset, bytes;
@@ -56,13 +62,14 @@ Flag DeviceCalls::flag(std::size_t owner, std::size_t line) const {
 
 // ---- the program's side ----
 
-Submitted DeviceCalls::submit(const DeviceReduction& call, cuda::Stream stream) {
+Submitted DeviceCalls::submit(const DeviceReduction& call, cuda::Stream stream,
+                              const std::function<void()>& announce) {
   std::lock_guard lock(mutex_);
   if (closed_) return Submitted::kFailed;
   cuda::CurrentContext current(driver_, context_);
   if (!fine(current.result(), "its context")) return Submitted::kFailed;
   int capture = cuda::kCaptureNone;
-  if (!fine(driver_.stream_is_capturing(stream, &capture), "the stream")) return Submitted::kFailed;
+  if (!fine(cuda::capture_status(driver_, stream, capture), "the stream")) return Submitted::kFailed;
   if (capture != cuda::kCaptureNone) return Submitted::kCapturing;
   if (ranks() == 1) {
     bool well = call.in == call.out ||
@@ -70,20 +77,22 @@ Submitted DeviceCalls::submit(const DeviceReduction& call, cuda::Stream stream) 
                      "a copy");
     return well ? Submitted::kEnqueued : Submitted::kFailed;
   }
+  // The steps of the call before are waited for, wherever they were: flags only count up in one order.
+  if (submitted_ > 0 && !fine(driver_.stream_wait_event(stream, last_, 0), "an event"))
+    return Submitted::kFailed;
+  ++submitted_;
+  announce();
   return enqueue(call, stream) ? Submitted::kEnqueued : Submitted::kFailed;
 }
 
-// The steps of the call before are waited for, wherever they were: flags only count up in one order.
 bool DeviceCalls::enqueue(const DeviceReduction& call, cuda::Stream stream) {
-  if (submitted_ > 0 && !fine(driver_.stream_wait_event(stream, last_, 0), "an event")) return false;
-  ++submitted_;
   const Bytes all = call.count * size_of(call.type);
   bool well = true;
   for (Bytes offset = 0; well && offset < all; offset += bytes_)
     well =
-        enqueue_chunk(call, {offset, std::min(bytes_, all - offset), offset == 0 ? submitted_ : 0}, stream);
+        enqueue_chunk(call, {offset, std::min(bytes_, all - offset), offset == 0 ? submitted() : 0}, stream);
   // Also where it broke off: what is on the stream by now goes on once it is let go.
-  auto number = first_value_ + static_cast<std::uint32_t>(submitted_);
+  auto number = first_value_ + static_cast<std::uint32_t>(submitted());
   well &=
       fine(driver_.stream_write_value(stream, passed_.on_device, number, cuda::kWriteValueDefault), "a flag");
   return fine(driver_.event_record(last_, stream), "an event") && well;
@@ -143,11 +152,6 @@ bool DeviceCalls::fine(cuda::Result result, const char* what) {
 
 // ---- the other side ----
 
-std::uint64_t DeviceCalls::submitted() const {
-  std::lock_guard lock(mutex_);
-  return submitted_;
-}
-
 std::uint64_t DeviceCalls::passed() const {
   if (ranks() == 1) return submitted();
   const std::uint32_t value = passed_.get();  // first: it is behind what is submitted then
@@ -155,19 +159,18 @@ std::uint64_t DeviceCalls::passed() const {
   return all - (first_value_ + static_cast<std::uint32_t>(all) - value);
 }
 
-void DeviceCalls::let_go() {
-  std::lock_guard lock(mutex_);
-  closed_ = true;
-  if (ranks() == 1) return;
-  for (std::size_t rank = 0; rank < ranks(); ++rank) flag(me_, rank).set(step_);
-  agree(submitted_);
+void DeviceCalls::agree(std::uint64_t number) {
+  if (!closed_) agreed_.set(first_value_ + static_cast<std::uint32_t>(number));
 }
 
-bool DeviceCalls::is_done() const {
-  if (passed() != submitted()) return false;
-  std::lock_guard lock(mutex_);
-  return !closed_;
+void DeviceCalls::let_go() {
+  closed_ = true;
+  if (ranks() == 1) return;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) flag(me_, rank).set(step_ + kFarAhead);
+  agreed_.set(first_value_ + static_cast<std::uint32_t>(submitted()) + kFarAhead);
 }
+
+bool DeviceCalls::is_done() const { return passed() == submitted() && !closed_; }
 
 std::string DeviceCalls::failure() const {
   std::lock_guard lock(mutex_);

@@ -18,10 +18,15 @@
 // with staging of 32 MiB.
 //
 // The rules: all ranks submit the same calls in the same order; somebody agree()s to each once all ranks are
-// known to make it, until which its stream waits, and let_go()es what was submitted when one does not. Thread
+// known to make it, until which its stream waits, and let_go()es what was submitted when one does not. Who
+// submits may be kept waiting, by a full queue or a driver that launches no kernel before its turn
+// (CUDA_LAUNCH_BLOCKING, debuggers): for the very call that is to be agreed to. So it is announced before
+// anything of it is enqueued, and what the other side does takes no lock that is held meanwhile. Thread
 // safety: all but construction and destruction. Ownership: nothing that it is given.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -66,12 +71,13 @@ class DeviceCalls {
   DeviceCalls& operator=(const DeviceCalls&) = delete;
 
   /// Enqueues one call on `stream` and returns; calls are numbered 1, 2, ... After a failure no more are
-  /// taken.
-  Submitted submit(const DeviceReduction& call, cuda::Stream stream);
-  std::uint64_t submitted() const;
+  /// taken. `announce` is called first, for those that have to be agreed to, in the order of their numbers.
+  Submitted submit(
+      const DeviceReduction& call, cuda::Stream stream, const std::function<void()>& announce = [] {});
+  std::uint64_t submitted() const { return submitted_; }
 
-  /// All ranks make the calls up to this one.
-  void agree(std::uint64_t number) { agreed_.set(first_value_ + static_cast<std::uint32_t>(number)); }
+  /// All ranks make the calls up to this one. By the same thread as let_go().
+  void agree(std::uint64_t number);
   /// How many calls are done.
   std::uint64_t passed() const;
   /// No more calls, and the streams go on without results. To be called again and again until all have
@@ -105,10 +111,10 @@ class DeviceCalls {
   Flag agreed_, passed_;
   cuda::Event last_ = nullptr;  // the latest call is done: streams take turns
 
+  std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::uint32_t> step_;  // the value of the latest A or B
+  std::atomic<bool> closed_{false};
   mutable std::mutex mutex_;  // of what follows; held while a call is enqueued
-  std::uint64_t submitted_ = 0;
-  std::uint32_t step_;  // the value of the latest A or B
-  bool closed_ = false;
   std::string failure_;
 };
 

@@ -208,7 +208,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   cuda::CurrentContext current(driver, context);
   if (!fine(current.result(), "its context")) return Submitted::kFailed;
   int capture = cuda::kCaptureNone;
-  if (!fine(driver.stream_is_capturing(stream, &capture), "the stream")) return Submitted::kFailed;
+  if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
   if (capture != cuda::kCaptureNone) return Submitted::kCapturing;
 
   auto call = std::make_shared<Call>(Call{buffers, 0, std::move(work)});

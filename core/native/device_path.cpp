@@ -120,13 +120,14 @@ bool DevicePath::serves(const NativeCall& call) const {
   return call.op <= Op::max && call.type != DType::int16 && call.type != DType::uint16;
 }
 
-Submitted DevicePath::submit(const NativeCall& call) {
-  const std::uint64_t before = calls_->submitted();
-  Submitted how = calls_->submit({call.in, call.out, call.count, call.type, op_of(call)}, call.stream);
-  if (calls_->submitted() == before) return how;
-  std::lock_guard lock(mutex_);  // also for one that broke off: what is on the stream wants to be let go
-  names_.push_back(call.name);
-  return how;
+Submitted DevicePath::submit(const NativeCall& call, const std::function<void()>& announce) {
+  return calls_->submit({call.in, call.out, call.count, call.type, op_of(call)}, call.stream, [&] {
+    {
+      std::lock_guard lock(mutex_);
+      names_.push_back(call.name);
+    }
+    announce();
+  });
 }
 
 int DevicePath::newly_passed() {

@@ -36,7 +36,8 @@ class DevicePath {
   bool serves(const NativeCall& call) const;
   /// One rank alone: nobody has to agree, and nothing has to be looked after.
   bool is_alone() const { return size_ == 1; }
-  Submitted submit(const NativeCall& call);
+  /// `announce`: see DeviceCalls::submit.
+  Submitted submit(const NativeCall& call, const std::function<void()>& announce);
   /// On the next call that has not been agreed to.
   void agree() { calls_->agree(++agreed_); }
   std::string failure() const { return calls_->failure(); }

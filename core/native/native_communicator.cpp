@@ -331,14 +331,12 @@ void NativeCommunicator::find_device_path() {
 }
 
 // The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
-// call.
+// call, which it begins with before.
 NativeCommunicator::State NativeCommunicator::submit_on_device(const NativeCall& call) {
-  std::lock_guard lock(device_order_);
-  Submitted how = device_->submit(call);
-  if (how == Submitted::kEnqueued && !device_->is_alone()) {
+  Submitted how = device_->submit(call, [this, &call] {
     ++owner_.under_way;
     staged_->post([this, call] { return agree(call); });
-  }
+  });
   State state = answer(how, call, device_->failure());
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
   return state;

@@ -74,7 +74,6 @@ class NativeCommunicator {
   Communicator* world_ = nullptr;
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;     // null: all calls are staged
-  std::mutex device_order_;                // of the stream's part and the worker's
   std::vector<float> wide_in_, wide_out_;  // the worker's
   std::vector<std::byte> scaled_;          // likewise
   mutable std::mutex mutex_;

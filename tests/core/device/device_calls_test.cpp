@@ -1,8 +1,12 @@
 #include "core/device/device_calls.hpp"
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "core/device/kernels_image.hpp"
 #include "core/reduce/reduce.hpp"
@@ -216,6 +220,68 @@ TEST_F(DeviceCallsTest, WhatCudaRefusesIsSaidAndTheStreamGoesOnOnceLetGo) {
     EXPECT_EQ(ranks_[0].calls->passed(), 1u) << function;
     ranks_.clear();
   }
+}
+
+// The driver may let who enqueues wait: for room in a queue, or for the kernel that it launches.
+TEST_F(DeviceCallsTest, WhoIsKeptWaitingInACallCanBeAgreedWith) {
+  for (auto [name, value] : {std::pair("FAKE_CUDA_QUEUE", "4"), {"CUDA_LAUNCH_BLOCKING", "1"}}) {
+    make_ranks(2);
+    ::setenv(name, value, 1);
+    std::vector<cuda::DevicePointer> outs;
+    std::vector<std::thread> threads;
+    std::atomic<int> announced{0};
+    for (std::size_t r = 0; r < 2; ++r) {
+      outs.push_back(buffer(values_of(r, 5000)));  // many chunks
+      threads.emplace_back([&, r, at = outs[r]] {
+        ranks_[r].calls->submit({at, at, 5000, DType::float32, DeviceOp::sum}, ranks_[r].stream,
+                                [&] { ++announced; });
+      });
+    }
+    while (announced < 2) std::this_thread::yield();
+    for (Rank& rank : ranks_) EXPECT_EQ(rank.calls->passed(), 0u);
+    agree(1);
+    for (std::thread& thread : threads) thread.join();
+    synchronize();
+    for (cuda::DevicePointer out : outs) EXPECT_EQ(values<float>(out, 5000), sum_of(2, 5000)) << name;
+    ::unsetenv(name);
+    ranks_.clear();
+  }
+}
+
+TEST_F(DeviceCallsTest, WhoIsKeptWaitingInACallThatOthersNeverMakeIsLetGo) {
+  for (auto [name, value] : {std::pair("FAKE_CUDA_QUEUE", "4"), {"CUDA_LAUNCH_BLOCKING", "1"}}) {
+    make_ranks(2);
+    ::setenv(name, value, 1);
+    cuda::DevicePointer at = buffer(values_of(0, 5000));
+    std::atomic<bool> announced{false}, back{false};
+    std::thread thread([&] {
+      ranks_[0].calls->submit({at, at, 5000, DType::float32, DeviceOp::sum}, ranks_[0].stream,
+                              [&] { announced = true; });
+      back = true;
+    });
+    while (!announced) std::this_thread::yield();
+    while (!back) ranks_[0].calls->let_go();
+    thread.join();
+    synchronize();
+    EXPECT_EQ(ranks_[0].calls->passed(), 1u) << name;
+    ::unsetenv(name);
+    ranks_.clear();
+  }
+}
+
+TEST_F(DeviceCallsTest, TheLegacyStreamIsRefusedWhileAnotherOneThatWaitsForItIsCaptured) {
+  make_ranks(2);
+  cuda::Graph graph = nullptr;
+  cuda::Stream blocking = nullptr;
+  cuda::DevicePointer at = buffer(400);
+  ok(cuda_.stream_create(&blocking, 0));
+  ok(cuda_.begin_capture(blocking, cuda::kCaptureThreadLocal));
+  EXPECT_EQ(ranks_[0].calls->submit({at, at, 100, DType::float32, DeviceOp::sum}, nullptr),
+            Submitted::kCapturing);
+  EXPECT_EQ(ranks_[0].calls->failure(), "") << "it can go on";
+  ok(cuda_.end_capture(blocking, &graph));
+  cuda_.graph_destroy(graph);
+  cuda_.stream_destroy(blocking);
 }
 
 TEST_F(DeviceCallsTest, ACapturedStreamIsRefused) {

@@ -183,6 +183,37 @@ TEST_F(FakeCuda, ACapturingStreamExecutesNothing) {
   ok(cuda_.graph_destroy(graph));
 }
 
+TEST_F(FakeCuda, InAContextOfOursOtherThreadsCapturesAreSafe) {
+  int mode = kCaptureThreadLocal;
+  ok(cuda_.exchange_capture_mode(&mode));  // the program's choice
+  {
+    CurrentContext current(cuda_, context_);
+    int inside = kCaptureRelaxed;
+    ok(cuda_.exchange_capture_mode(&inside));
+    EXPECT_EQ(inside, kCaptureRelaxed);
+  }
+  ok(cuda_.exchange_capture_mode(&mode));
+  EXPECT_EQ(mode, kCaptureThreadLocal);
+}
+
+TEST_F(FakeCuda, AFullQueueKeepsWhoEnqueuesWaiting) {
+  ::setenv("FAKE_CUDA_QUEUE", "2", 1);
+  Stream full = stream();
+  Obstacle obstacle(cuda_, full);
+  std::atomic<int> enqueued{0};
+  std::thread other([&] {
+    ok(cuda_.context_set(context_));
+    for (; enqueued < 10; ++enqueued)
+      ok(cuda_.launch_host_function(
+          full, [](void*) {}, nullptr));
+  });
+  while (enqueued < 2) std::this_thread::yield();
+  EXPECT_LE(enqueued, 3) << "the obstacle may not have begun";
+  obstacle.remove();
+  other.join();
+  ::unsetenv("FAKE_CUDA_QUEUE");
+}
+
 TEST_F(FakeCuda, WithoutAContextCallsFail) {
   ok(cuda_.context_set(nullptr));
   DevicePointer at = 0;

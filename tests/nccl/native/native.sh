@@ -113,6 +113,18 @@ case $case_name in
       done
     done
     ;;
+  kept_waiting)
+    # By a driver that has no room, or that launches kernels one by one as debuggers do: calls have many chunks.
+    export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=64k
+    for hindrance in FAKE_CUDA_QUEUE=8 CUDA_LAUNCH_BLOCKING=1; do
+      export "${hindrance?}"
+      bits 3 processes "$work/hindered"; on_gpu
+      client 3 processes dead_peer
+      says_of_each 2 'ncclAllReduce failed: rank 2 is gone'
+      unset "${hindrance%=*}"
+    done
+    FAKE_CUDA_QUEUE=8 DDL_GPU_STAGING_BYTES=0 bits 3 processes "$work/hindered"; on_host 'rank 0'
+    ;;
   same_stream)
     client 3 threads same_stream
     grep -q 'is on a stream that another rank of this process uses' "$work/ours.err" || fail "another reason"

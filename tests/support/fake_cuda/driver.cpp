@@ -201,6 +201,12 @@ Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
 
 Result cuStreamBeginCapture_v2(Stream stream, int) { return fake::begin_capture(stream); }
 Result cuStreamEndCapture(Stream stream, Graph* graph) { return fake::end_capture(stream, *graph); }
+Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  thread_local int of_thread = 0;  // global
+  if (*mode < 0 || *mode > kCaptureRelaxed) return kInvalidValue;
+  std::swap(*mode, of_thread);
+  return kSuccess;
+}
 Result cuGraphDestroy(Graph graph) { return fake::destroy_graph(graph); }
 
 // ---- events ----

@@ -126,5 +126,6 @@ Result cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z, uns
   for (unsigned i = 0; i < arguments.outs; ++i) RETURN_IF_FAILED(resolve(arguments.out[i], *launch));
   Stream stream = nullptr;
   RETURN_IF_FAILED(fake::stream_meant(given, stream));
-  return fake::submit(stream, [launch] { launch->twin->run(launch->arguments); });
+  Result result = fake::submit(stream, [launch] { launch->twin->run(launch->arguments); });
+  return result == kSuccess && getenv("CUDA_LAUNCH_BLOCKING") ? fake::synchronize(stream) : result;
 }

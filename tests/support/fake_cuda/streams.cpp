@@ -1,6 +1,7 @@
 #include "tests/support/fake_cuda/streams.hpp"
 
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -121,6 +122,15 @@ Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
   return kSuccess;
 }
 
+// A driver keeps who enqueues waiting while a queue is full.
+void await_room(std::unique_lock<std::mutex>& lock, Stream stream) {
+  const char* limit = getenv("FAKE_CUDA_QUEUE");
+  if (!limit) return;
+  const std::size_t most = std::strtoul(limit, nullptr, 10);
+  std::shared_ptr<Queue> queue = find(stream);
+  world().changed.wait(lock, [&] { return !queue || queue->capturing || queue->waiting.size() < most; });
+}
+
 bool reached(const std::vector<Point>& points) {
   for (const Point& point : points)
     if (!point.reached()) return false;
@@ -176,7 +186,8 @@ Result destroy_stream(Stream stream) {
 }
 
 Result submit(Stream stream, std::function<void()> operation) {
-  std::lock_guard lock(world().mutex);
+  std::unique_lock lock(world().mutex);
+  await_room(lock, stream);
   return put(stream, {}, std::move(operation));
 }
 
@@ -237,7 +248,8 @@ Result record(Event event, Stream stream) {
 }
 
 Result wait_for(Stream stream, Event event) {
-  std::lock_guard lock(world().mutex);
+  std::unique_lock lock(world().mutex);
+  await_room(lock, stream);
   RecordedEvent* known = recorded(event);
   return known ? put(stream, known->at, [] {}) : kInvalidHandle;
 }
@@ -284,6 +296,9 @@ Result capture_status(Stream stream, int& status) {
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
   status = queue->capturing ? kCaptureActive : kCaptureNone;
+  for (const auto& [other, its] : world().queues)
+    if (queue->legacy && its->context == queue->context && its->blocking && its->capturing)
+      return kCaptureImplicit;
   return kSuccess;
 }
 
