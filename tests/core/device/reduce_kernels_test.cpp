@@ -1,5 +1,5 @@
-// The loading and launching of our kernels, on the test double: its host twins against the reductions of
-// core/reduce.
+// The loading and launching of our kernels, on the test double, which runs their source on the host: against
+// the reductions of core/reduce.
 #include "core/device/reduce_kernels.hpp"
 
 #include <cstring>
@@ -103,6 +103,40 @@ TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
                 << name_of(what) << " of " << ranks << " " << name_of(type) << " at " << at / size_of(type);
         }
       }
+}
+
+// Whole packs or none of them, with and without elements before and behind, and buffers that are not alike.
+TEST_F(ReduceKernelsTest, BuffersMayBeginAndEndAnywhere) {
+  cuda::Stream on = stream();
+  for (DType type : kServed)
+    for (Elements shift : {0, 5})
+      for (Elements count : {7, 1003})
+        for (bool alike : {true, false}) {
+          std::vector<Values> ins;
+          std::vector<cuda::DevicePointer> from;
+          for (std::size_t r = 0; r < 2; ++r) {
+            const Elements before = shift + (r == 1 && !alike);
+            Values padded(before * size_of(type)), in = any_values(type, count);
+            padded.insert(padded.end(), in.begin(), in.end());
+            ins.push_back(std::move(in));
+            from.push_back(buffer(padded) + before * size_of(type));
+          }
+          Values around((shift + count + 16) * size_of(type), std::byte{0x5a});
+          const cuda::DevicePointer whole = buffer(around);
+          ok(kernels()->launch(type, DeviceOp::sum, from, std::vector{whole + shift * size_of(type)}, count,
+                               on));
+          ok(cuda_.stream_synchronize(on));
+          const Values right = expected(type, DeviceOp::sum, ins, count),
+                       got = values<std::byte>(whole, around.size());
+          for (Elements at = 0; at < around.size(); ++at) {
+            const bool inside = at >= shift * size_of(type) && at < (shift + count) * size_of(type);
+            const Elements element =
+                inside ? (at - shift * size_of(type)) / size_of(type) * size_of(type) : 0;
+            if (inside && is_special(type, &right[element])) continue;
+            ASSERT_EQ(got[at], inside ? right[at - shift * size_of(type)] : around[at])
+                << name_of(type) << ", " << count << " elements behind " << shift << ", byte " << at;
+          }
+        }
 }
 
 TEST_F(ReduceKernelsTest, IntegersOfSixteenBitsAreLeftToTheHost) {

@@ -1,9 +1,8 @@
-// Host twins of our device kernels, for the test double: what core/device/kernels/reduce.cu computes, written
-// again in plain C++. They are the double's own: nothing that ships contains them.
+// Our device kernels for the test double: their own source, core/device/kernels/reduce.cu, compiled for the
+// host. What it says is tested; what nvcc makes of it is not. Nothing that ships contains this.
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string_view>
 
 #include "core/device/kernels/arguments.hpp"
@@ -12,11 +11,13 @@ namespace fake_cuda {
 
 struct Twin {
   std::size_t element_bytes;
-  /// With addresses that the host can use.
-  std::function<void(const ddl::kernels::ReduceArguments&)> run;
+  void (*kernel)(ddl::kernels::ReduceArguments);
 };
 
 /// The twin of a kernel, by the kernel's name; null where there is no such kernel.
 const Twin* twin_of(std::string_view kernel);
+
+/// All threads of all blocks, one after the other, with addresses that the host can use.
+void run(const Twin& twin, unsigned blocks, unsigned threads, const ddl::kernels::ReduceArguments& arguments);
 
 }  // namespace fake_cuda

@@ -1,5 +1,5 @@
 // The exported functions of the test double that concern kernels. A module must be a fatbin; its kernels are
-// known by name, and their host twins are run, see kernels.hpp. What a real kernel would do wrong with an
+// known by name and run on the host, see kernels.hpp. What a real kernel would do wrong with an
 // address is refused at the launch.
 #include <cstdlib>
 #include <cstring>
@@ -126,6 +126,7 @@ Result cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z, uns
   for (unsigned i = 0; i < arguments.outs; ++i) RETURN_IF_FAILED(resolve(arguments.out[i], *launch));
   Stream stream = nullptr;
   RETURN_IF_FAILED(fake::stream_meant(given, stream));
-  Result result = fake::submit(stream, [launch] { launch->twin->run(launch->arguments); });
+  Result result =
+      fake::submit(stream, [launch, x, block_x] { fake::run(*launch->twin, x, block_x, launch->arguments); });
   return result == kSuccess && getenv("CUDA_LAUNCH_BLOCKING") ? fake::synchronize(stream) : result;
 }
