@@ -354,10 +354,10 @@ ncclResult_t enqueue(const std::vector<Planned>& calls) {
 
 ncclResult_t perform_planned(const std::vector<Planned>& calls) {
   if (calls.empty()) return ncclSuccess;
-  Nanoseconds began = now();
+  Nanoseconds began = report_clock();
   ncclResult_t result = enqueue(calls);
   if (!went_well(result)) return result;
-  const Nanoseconds each = (now() - began) / static_cast<Nanoseconds>(calls.size());
+  const Nanoseconds each = (report_clock() - began) / static_cast<Nanoseconds>(calls.size());
   for (const Planned& one : calls)
     one.plan.steps.empty() ? count(one.call, one.why, each)
                            : count_planned(one.call, name_of(one.companion->layout(), one.way), each);

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/clock.hpp"
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/messages.hpp"
 #include "interpose/nccl/report.hpp"
@@ -48,9 +47,9 @@ void note_created() {
 }
 
 ncclResult_t perform_in_group(const Call& call, const char* why = nullptr) {
-  Nanoseconds began = now();
+  Nanoseconds began = report_clock();
   ncclResult_t result = issue(call);
-  group.time += now() - began;
+  group.time += report_clock() - began;
   if (went_well(result))
     group.issued.push_back({call, why});
   else if (group.trouble == ncclSuccess)
@@ -73,10 +72,10 @@ ncclResult_t close(Finish finish, Done done) {
   } whatever_happens;
   bool empty = !group.open && group.recorded.empty();
   if (!empty) open();
-  Nanoseconds began = now();
+  Nanoseconds began = report_clock();
   ncclResult_t result = empty ? static_cast<ncclResult_t>(ncclSuccess) : finish();
   if (went_well(result) && group.trouble != ncclSuccess) result = group.trouble;
-  if (went_well(result)) done(group.time + now() - began);
+  if (went_well(result)) done(group.time + report_clock() - began);
   return result;
 }
 
@@ -88,9 +87,9 @@ std::vector<Planned> route_in_group(const std::vector<Call>& calls) {
 }
 
 ncclResult_t perform_alone(const Call& call, const char* why) {
-  Nanoseconds began = now();
+  Nanoseconds began = report_clock();
   ncclResult_t result = issue(call);
-  if (went_well(result)) count(call, why, now() - began);
+  if (went_well(result)) count(call, why, report_clock() - began);
   return result;
 }
 

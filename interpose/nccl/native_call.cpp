@@ -2,7 +2,6 @@
 #include <cstring>
 #include <optional>
 
-#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
@@ -104,10 +103,10 @@ ncclResult_t perform(NativeComm& native, const Call& call) {
   ddl_problem problem, said;
   if (Wrong wrong = translate(native, call, translated); wrong.result != ncclSuccess)
     return complain(call.comm, wrong.result, on_rank(native, wrong.text));
-  Nanoseconds began = now();
+  Nanoseconds began = report_clock();
   ncclResult_t result = result_of(engine()->submit(native.engine, &translated, &problem));
   if (result == ncclSuccess) {
-    count_served(call, now() - began);
+    count_served(call, report_clock() - began);
     if (call.verb == Verb::send && call.out) {  // it was a receive too
       Call receive = call;
       receive.verb = Verb::recv;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
@@ -144,9 +145,11 @@ void start_report() {
 
 const Env& environment() { return report().env; }
 
+Nanoseconds report_clock() { return report().env.report.empty() ? 0 : now(); }
+
 void count(const Call& call, const char* why, Nanoseconds time) {
-  if (call.verb == Call::Verb::destroy_op) return;
   Report& r = report();
+  if (r.env.report.empty() || call.verb == Call::Verb::destroy_op) return;
   const char* reason = !r.env.enable ? "engine is off" : why ? why : kLeft;
   r.counters.count_original(name_of(call.verb), reason, bytes_of(call, size_of(call.comm)), time);
 }
@@ -155,6 +158,7 @@ namespace {
 
 void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
   Report& r = report();
+  if (r.env.report.empty()) return;
   r.served = true;
   Bytes bytes = bytes_of(call, size_of(call.comm));
   r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), how, {1, bytes, time});

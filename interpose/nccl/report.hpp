@@ -15,6 +15,10 @@ void start_report();
 /// Valid from start_report() on.
 const Env& environment();
 
+/// The time, for what follows; 0 where no report is wanted: then nothing is counted, so that a call costs
+/// next to nothing.
+Nanoseconds report_clock();
+
 /// One call that the original took as it was, and the time the program spent in it. `why`: of a communicator
 /// that has plans, why none of them; else null.
 void count(const Call& call, const char* why, Nanoseconds time);
