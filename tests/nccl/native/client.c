@@ -129,6 +129,7 @@ void one_rank(int rank) {
   if (is("bits")) return bits(&here);
   if (is("accuracy")) return accuracy(&here);
   if (is("measure")) return measure(&here);
+  if (is("overhead")) return overhead(&here);
   if (is("aborted")) return aborted(&here, ncclSuccess);
   if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);

@@ -7,9 +7,9 @@
 int cuInit(unsigned flags);
 int cuDevicePrimaryCtxRetain(void** context, int device);
 int cuCtxSetCurrent(void* context);
+int cuMemHostAlloc(void** at, size_t bytes, unsigned flags);
 int cuMemAlloc_v2(device_pointer* address, size_t bytes);
 int cuStreamCreate(stream_t* stream, unsigned flags);
-int cuStreamDestroy_v2(stream_t stream);
 int cuStreamSynchronize(stream_t stream);
 int cuStreamQuery(stream_t stream);
 int cuStreamBeginCapture_v2(stream_t stream, int mode);
@@ -28,8 +28,13 @@ static void must(int result, const char* what) {
   exit(3);
 }
 
+enum { kMostDevices = 16 };
+static _Thread_local int current;
+static _Thread_local stream_t asides[kMostDevices];
+
 void use_device(int device) {
   void* context;
+  current = device;
   must(cuInit(0), "init");
   must(cuDevicePrimaryCtxRetain(&context, device), "context");
   must(cuCtxSetCurrent(context), "current");
@@ -47,18 +52,34 @@ device_pointer new_buffer(size_t bytes) {
   return made;
 }
 
+/* One for a thread and device, because a process has few connections to a GPU. */
+static stream_t aside(void) {
+  if (!asides[current]) asides[current] = new_stream();
+  return asides[current];
+}
+
 void to_device(device_pointer to, const void* from, size_t bytes) {
-  stream_t aside = new_stream();
-  must(cuMemcpyHtoDAsync_v2(to, from, bytes, aside), "copy");
-  must(cuStreamSynchronize(aside), "synchronize");
-  cuStreamDestroy_v2(aside);
+  copy_to_device(to, from, bytes, aside());
+  synchronize(aside());
 }
 
 void to_host(void* to, device_pointer from, size_t bytes) {
-  stream_t aside = new_stream();
-  must(cuMemcpyDtoHAsync_v2(to, from, bytes, aside), "copy");
-  must(cuStreamSynchronize(aside), "synchronize");
-  cuStreamDestroy_v2(aside);
+  copy_to_host(to, from, bytes, aside());
+  synchronize(aside());
+}
+
+void* pinned_buffer(size_t bytes) {
+  void* made;
+  must(cuMemHostAlloc(&made, bytes, 0), "pinned memory");
+  return made;
+}
+
+void copy_to_device(device_pointer to, const void* from, size_t bytes, stream_t stream) {
+  must(cuMemcpyHtoDAsync_v2(to, from, bytes, stream), "copy");
+}
+
+void copy_to_host(void* to, device_pointer from, size_t bytes, stream_t stream) {
+  must(cuMemcpyDtoHAsync_v2(to, from, bytes, stream), "copy");
 }
 
 device_pointer buffer_of(const void* values, size_t bytes) {

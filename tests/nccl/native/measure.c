@@ -85,35 +85,70 @@ static double now_s(void) {
   return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
-/* DDL_TEST_BYTES, 256 MiB, of float32 per call; and what plain copies of as much take on one rank at a time.
- */
-void measure(struct here* here) {
+static double per_sum(struct here* here, device_pointer from, device_pointer to, size_t count, int calls) {
+  double took = 0;
+  for (int turn = 0; turn < 2; ++turn) { /* the first warms up */
+    double began = now_s();
+    for (int i = 0; i < calls; ++i)
+      CALL(ncclAllReduce, 4 * count, (void*)from, (void*)to, count, ncclFloat32, ncclSum, here->comm,
+           here->stream);
+    synchronize(here->stream);
+    took = (now_s() - began) / calls;
+  }
+  return took;
+}
+
+/* Milliseconds of one copy of each kind, by a rank that has the GPU to itself. */
+struct copies {
+  double on_device, to_host, to_device;
+};
+
+static struct copies time_copies(struct here* here, device_pointer to, device_pointer from, size_t bytes) {
   enum { kTimes = 20 };
+  void* pinned = pinned_buffer(bytes);
+  double at[4];
+  at[0] = now_s();
+  for (int i = 0; i < kTimes; ++i) copy_on_device(to, from, bytes, here->stream);
+  synchronize(here->stream);
+  at[1] = now_s();
+  for (int i = 0; i < kTimes; ++i) copy_to_host(pinned, from, bytes, here->stream);
+  synchronize(here->stream);
+  at[2] = now_s();
+  for (int i = 0; i < kTimes; ++i) copy_to_device(to, pinned, bytes, here->stream);
+  synchronize(here->stream);
+  at[3] = now_s();
+  return (struct copies){1e3 * (at[1] - at[0]) / kTimes, 1e3 * (at[2] - at[1]) / kTimes,
+                         1e3 * (at[3] - at[2]) / kTimes};
+}
+
+/* DDL_TEST_BYTES, 256 MiB, of float32 per call; what one element takes, which is two hand-overs between the
+ * ranks; and what plain copies take. A copy on the device moves 2 N bytes, an all-reduce there 6 N for each
+ * rank: see core/device/device_calls.hpp. One on the host brings N of each rank over and back. */
+void measure(struct here* here) {
   const char* text = getenv("DDL_TEST_BYTES");
   size_t bytes = text ? strtoull(text, NULL, 10) : (size_t)256 << 20;
   device_pointer from = new_buffer(bytes), to = new_buffer(bytes);
-  double took[2];
-  for (int turn = 0; turn < 2; ++turn) { /* the first warms up */
-    double began = now_s();
-    for (int i = 0; i < kTimes; ++i)
-      CALL(ncclAllReduce, bytes, (void*)from, (void*)to, bytes / 4, ncclFloat32, ncclSum, here->comm,
-           here->stream);
-    synchronize(here->stream);
-    took[turn] = (now_s() - began) / kTimes;
-  }
+  double large = 1e3 * per_sum(here, from, to, bytes / 4, 20), small = 1e3 * per_sum(here, from, to, 1, 200);
   if (here->rank == 0) {
-    double began = now_s();
-    for (int i = 0; i < kTimes; ++i) copy_on_device(to, from, bytes, here->stream);
-    synchronize(here->stream);
-    double copy = (now_s() - began) / kTimes;
-    /* A copy moves 2 N bytes, an all-reduce 6 N for each rank: see core/device/device_calls.hpp. */
-    printf(
-        "measured: %d ranks, %zu bytes: %.3f ms per all-reduce, %.3f ms per copy; the all-reduce's bytes at "
-        "the "
-        "copy's speed: %.3f ms\n",
-        here->size, bytes, 1e3 * took[1], 1e3 * copy, 1e3 * 3 * here->size * copy);
+    struct copies copies = time_copies(here, to, from, bytes);
+    double each_way = copies.to_host > copies.to_device ? copies.to_host : copies.to_device;
+    printf("measured: %d ranks, %zu bytes: %.3f ms per all-reduce; of 4 bytes: %.3f ms\n", here->size, bytes,
+           large, small);
+    printf("measured: a copy of as much: %.3f ms on the GPU, %.3f ms to the host, %.3f ms back\n",
+           copies.on_device, copies.to_host, copies.to_device);
+    printf("measured: bound on the GPU, with four hand-overs: %.3f ms; by way of the host: %.3f ms\n",
+           3 * here->size * copies.on_device + 2 * small, here->size * each_way);
   }
   CALL(ncclAllReduce, 4, (void*)from, (void*)to, 1, ncclFloat32, ncclSum, here->comm, here->stream);
   synchronize(here->stream);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
+/* What a call costs the host, and what is done by the end: for one rank, whose communicator is NCCL's. */
+void overhead(struct here* here) {
+  enum { kBytes = 64 << 20 };
+  device_pointer from = new_buffer(kBytes), to = new_buffer(kBytes);
+  printf("overhead: %.4f us per all-reduce of 4 bytes, %.2f us of 64 MiB\n",
+         1e6 * per_sum(here, from, to, 1, 20000), 1e6 * per_sum(here, from, to, kBytes / 4, 200));
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
 }

@@ -31,9 +31,10 @@ void tuned_and_dead(struct here* here);
 void tuned_by_one_thread(struct here* all, int n);
 /* bits.c: prints what came out, for two runs to be compared */
 void bits(struct here* here);
-/* measure.c; both destroy the communicator */
+/* measure.c; all destroy the communicator */
 void accuracy(struct here* here);
 void measure(struct here* here);
+void overhead(struct here* here);
 /* collectives.c */
 void collectives(struct here* here);
 void messages(struct here* here);

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# gpu.sh CASE LIB_DIR PROGRAM_DIR CLIENT_DIR: NCCL programs on a real GPU, which their ranks share unless a case says so.
+# Exit code 77, skipped: no GPU, or not what the case needs. Needs nothing but the built programs, and where a case says so
+# PyTorch, CuPy, NCCL or compute-sanitizer.
+set -u
+case_name=$1 lib=$2 programs=$3 clients=$4
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "FAILED: $*"; tail -n 40 "$work"/out* "$work"/err* 2>/dev/null; exit 1; }
+
+compgen -G '/dev/nvidia[0-9]*' >/dev/null || skip "no GPU here (/dev/nvidia*)"
+# The driver itself, and not the test double beside the test programs: as a program without any library path finds it.
+driver=$(env -u LD_PRELOAD python3 - <<'END' 2>/dev/null
+import ctypes
+ctypes.CDLL("libcuda.so.1")
+print(next(line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line))
+END
+) || driver=""
+[ -n "$driver" ] || skip "no CUDA driver (libcuda.so.1)"
+# A rank's streams must not wait behind each other's (docs/nccl.md); the cases have up to eighteen in a process.
+export CUDA_DEVICE_MAX_CONNECTIONS=32
+
+client() {
+  DDL_VERBOSE=1 LD_PRELOAD="$lib/libddl_shim.so $driver" timeout 300 "$programs/nccl_plugin_host" \
+    "$clients/libnccl_native_gpu.so" "$@" >"$work/out" 2>"$work/err" || fail "$*: exit $?"
+}
+# Where the last client's all-reduces were done: what is meant for the GPU must not pass by luck on the host.
+on() { grep -q "all-reduces on the $1" "$work/err" || fail "not on the $1: $(grep -o 'all-reduces on the .*' "$work/err" | head -n 1)"; }
+bits() {  # RANKS FILE
+  client "$1" processes bits
+  grep '^bits' "$work/out" | sort -u >"$2"
+}
+has_python() { python3 -c "import $1" 2>/dev/null || skip "python3 has no $1"; }
+nccl() { python3 -c 'import glob, nvidia.nccl as n; print(glob.glob(list(n.__path__)[0] + "/lib/libnccl.so.2")[0])' 2>/dev/null; }
+torchrun() {  # RANKS SCRIPT, with LD_PRELOAD in $preload
+  LD_PRELOAD=$preload timeout 300 python3 -m torch.distributed.run --standalone --nproc-per-node "$@" >"$work/out" 2>"$work/err"
+}
+
+case $case_name in
+  cases)
+    for how in "2 processes" "4 processes"; do client $how cases; on GPU; done
+    # What a program's first use of a kernel waits for may be another thread's rank.
+    export CUDA_MODULE_LOADING=EAGER
+    client 3 threads cases; on GPU
+    ;;
+  bits)
+    for ranks in 2 3 4; do
+      bits $ranks "$work/gpu"; on GPU
+      DDL_GPU_STAGING_BYTES=64k bits $ranks "$work/chunks"; on GPU
+      DDL_GPU_STAGING_BYTES=0 bits $ranks "$work/host"; on host
+      diff "$work/gpu" "$work/host" || fail "other bits on the GPU than on the host"
+      diff "$work/gpu" "$work/chunks" || fail "other bits in small chunks"
+    done
+    ;;
+  accuracy) client 2 processes accuracy; on GPU; grep '^accuracy' "$work/out" ;;
+  faults)
+    for what in dead_peer dead_amid mismatch mismatch_of_scales aborted leaves; do
+      echo "== $what"
+      client 2 processes $what; on GPU
+    done
+    ;;
+  one_by_one)
+    # Kernels are launched one by one, and there are many chunks.
+    CUDA_LAUNCH_BLOCKING=1 DDL_GPU_STAGING_BYTES=64k bits 2 "$work/gpu"; on GPU
+    ;;
+  sanitizer)
+    command -v compute-sanitizer >/dev/null || skip "no compute-sanitizer"
+    DDL_VERBOSE=1 timeout 500 compute-sanitizer --target-processes all --error-exitcode 9 \
+      env LD_PRELOAD="$lib/libddl_shim.so $driver" "$programs/nccl_plugin_host" "$clients/libnccl_native_gpu.so" \
+      2 processes accuracy >"$work/out" 2>"$work/err" || fail "exit $?"
+    on GPU
+    grep 'ERROR SUMMARY' "$work/out"
+    ;;
+  measure)
+    for staging in 33554432 268435456 0; do
+      echo "== 256 MiB, staging of $staging bytes"
+      DDL_GPU_STAGING_BYTES=$staging client 2 processes measure && grep '^measured' "$work/out"
+    done
+    DDL_GPU_STAGING_BYTES=268435456 client 2 threads measure && grep '^measured' "$work/out"
+    ;;
+  overhead)
+    nccl=$(nccl) && [ -n "$nccl" ] || skip "no NCCL (the Python package nvidia-nccl)"
+    for turn in 1 2 3 4 5; do
+      for with in "NCCL alone" "with us"; do
+        [ "$with" = "with us" ] && preload=$lib/libddl_shim.so || preload=""
+        LD_PRELOAD="$preload $nccl $driver" timeout 300 "$programs/nccl_plugin_host" "$clients/libnccl_native_gpu.so" \
+          1 processes overhead >"$work/out" 2>"$work/err" || fail "one rank, $with: exit $?"
+        sed -n "s/^overhead:/$with:/p" "$work/out"
+      done
+    done
+    ;;
+  ddp)
+    has_python torch
+    preload="" torchrun 1 "$here/ddp.py" || fail "one process: exit $?"
+    grep '^loss' "$work/out" >"$work/one"
+    preload="" torchrun 2 "$here/ddp.py" && fail "NCCL itself serves two ranks on one GPU"
+    grep -h -o -m 1 'Duplicate GPU detected.*' "$work/out" "$work/err" || fail "NCCL refuses for another reason"
+    for ranks in 2 4; do
+      preload=$lib/libddl_shim.so torchrun $ranks "$here/ddp.py" || fail "$ranks ranks: exit $?"
+      grep '^loss' "$work/out" >"$work/several"
+      "$here/same_losses.py" "$work/one" "$work/several" || fail "other losses with $ranks ranks"
+    done
+    ;;
+  graph)
+    has_python torch
+    for preload in "" "$lib/libddl_shim.so"; do
+      torchrun 1 "$here/graph.py" && grep '^graph' "$work/out" || fail "capture, preloaded: $preload"
+    done
+    ;;
+  cupy)
+    has_python cupy
+    LD_PRELOAD=$lib/libddl_shim.so timeout 300 python3 "$here/cupy_client.py" >"$work/out" 2>"$work/err" || fail "exit $?"
+    grep '^cupy' "$work/out"
+    ;;
+  *) fail "no such case" ;;
+esac
+echo "ok: $case_name"
