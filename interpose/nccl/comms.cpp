@@ -8,6 +8,7 @@
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native.hpp"
+#include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -81,7 +82,7 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
   if (is_native(comm))
     return guarded([&] {
-      return create_with("ncclCommSplit", {child, 0, 0, {}, {}, nullptr, comm, color, key}, config);
+      return create_with("ncclCommSplit", {child, 0, 0, {}, {}, {}, nullptr, comm, color, key}, config);
     });
   open_group();
   return guarded(
@@ -99,14 +100,18 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 }
 
 // Forgotten before the original frees the handle: another thread may get the same one at once.
-ncclResult_t comm_destroy(ncclComm_t comm) {
+ncclResult_t comm_destroy(ncclComm_t handle) {
+  ncclComm_t comm = take_real(handle);
+  if (handle && !comm) return ncclSuccess;
   if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
   finish_calls_on(comm);
   open_group();
   return guarded([&] { return forget(comm), destroy_with_companion(comm); });
 }
 
-ncclResult_t comm_abort(ncclComm_t comm) {
+ncclResult_t comm_abort(ncclComm_t handle) {
+  ncclComm_t comm = take_real(handle);
+  if (handle && !comm) return ncclSuccess;
   if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
   finish_calls_on(comm);
   open_group();

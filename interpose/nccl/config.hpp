@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace ddl::nccl {
 
 struct GivenConfig {
   std::vector<std::byte> bytes;  // a copy; empty where the program gave none
-  std::string trouble;           // why NCCL would refuse it; "" when it would not
+  // What it points to, which NCCL copies as well.
+  std::vector<std::shared_ptr<const std::string>> texts;
+  std::string trouble;  // why NCCL would refuse it; "" when it would not
 };
 
 /// Reads no more than NCCL itself would: the size that an uninitialised one names may be anything.

@@ -13,6 +13,7 @@
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
 #include "interpose/nccl/network.hpp"
+#include "interpose/nccl/pending.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -119,6 +120,21 @@ class OnContext {
   void* before_;
 };
 
+// Whose it will be is known when the others have come; who does not want to wait for them has a handle first.
+ncclResult_t create_meanwhile(Creation creation) {
+  ncclComm_t* at = creation.at;
+  *at = make_meanwhile([creation](ncclComm_t* made) mutable {
+    creation.at = made;
+    Met met = meet(creation);
+    if (met.result != ncclSuccess) return met.result;
+    OnContext on(creation.context);
+    return settle(creation, std::move(met));
+  });
+  if (!in_group()) return ncclInProgress;
+  note_pending_in_group();
+  return ncclSuccess;
+}
+
 // Whether one process can create them with the original, as ncclCommInitAll does.
 bool original_can(const std::vector<int>& devices) {
   std::set<int> different(devices.begin(), devices.end());
@@ -138,6 +154,7 @@ ncclResult_t create(Creation creation) {
                     "a communicator is wanted for no such rank, or without a place for it");
   if (!creation.context && engine()) creation.context = engine()->current_context();
   *creation.at = nullptr;
+  if (!creation.parent && !is_blocking(creation.config)) return create_meanwhile(std::move(creation));
   if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
   return settle(creation, meet(creation));
 }
@@ -147,6 +164,7 @@ ncclResult_t create_with(const char* function, Creation creation, const ncclConf
   if (!given.trouble.empty())
     return complain(creation.parent, ncclInvalidArgument, std::string(function) + ": " + given.trouble);
   creation.config = std::move(given.bytes);
+  creation.texts = std::move(given.texts);
   return create(std::move(creation));
 }
 
@@ -226,6 +244,7 @@ ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices)
                            devices_n,
                            i,
                            id,
+                           {},
                            {},
                            engine()->context_of_device(wanted[static_cast<std::size_t>(i)])});
       if (!creations.back().context)

@@ -2,9 +2,12 @@
 // the original's, whose unique id then travels through the meeting. With any other id the original decides.
 //
 // In a group everything waits for the outer end, where each rank of this thread meets in a helper thread of
-// its own. Thread safety: a group belongs to its thread, see group.hpp.
+// its own. What the program wants made without waiting is made meanwhile (pending.hpp), in a group too.
+// Thread safety: a group belongs to its thread, see group.hpp.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "interpose/nccl/native.hpp"
@@ -17,8 +20,9 @@ struct Creation {
   int ranks, rank;
   ncclUniqueId id = {};
   std::vector<std::byte> config = {};  // a copy of the program's; empty where it gave none
-  void* context = nullptr;             // of the device that was current
-  ncclComm_t parent = nullptr;         // of a split; then of the above only `at` counts
+  std::vector<std::shared_ptr<const std::string>> texts = {};  // of it
+  void* context = nullptr;                                     // of the device that was current
+  ncclComm_t parent = nullptr;  // of a split; then of the above only `at` counts
   int color = -1, key = 0;
 };
 

@@ -2,6 +2,9 @@
 #include "interpose/nccl/front.hpp"
 
 #include <atomic>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
@@ -10,6 +13,7 @@
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native.hpp"
+#include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -42,6 +46,53 @@ namespace forward {
 #include "interpose/nccl_hooks.def"
 }  // namespace forward
 
+// What is asked of a communicator that another thread still makes is refused, as NCCL does, but for these.
+constexpr bool is_for_unmade(std::string_view name) {
+  return name == "ncclCommGetAsyncError" || name == "ncclGetLastError" || name == "ncclCommAbort" ||
+         name == "ncclCommDestroy";
+}
+template <class Result>
+Result refuse_unmade(const char* name) {
+  ncclResult_t result = complain(
+      nullptr, ncclInvalidArgument,
+      Error::sentence(std::string(name) + " names a communicator that is not made",
+                      "it is still being made, or could not be", "wait until ncclCommGetAsyncError tells"));
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return result;
+  if constexpr (!std::is_same_v<Result, ncclResult_t>) return Result();
+}
+
+// The functions behind the hooks, with the communicators that the program's handles stand for.
+ddl_nccl_table behind;
+namespace resolving {
+template <class Other>
+bool is_unmade(Other other) {
+  if constexpr (std::is_same_v<Other, ncclComm_t>) return state_of_unmade(other).has_value();
+  return false;
+}
+
+template <class Function>
+struct Resolved {
+  const char* name;
+  Function* call;
+  template <class... Arguments>
+  auto operator()(Arguments... arguments) const {
+    using Result = decltype(call(arguments...));
+    if (is_for_unmade(name)) return call(arguments...);
+    if ((false || ... || is_unmade(arguments))) return refuse_unmade<Result>(name);
+    return call(real(arguments)...);
+  }
+};
+
+#define DDL_NCCL_HOOK(Result, name, parameters, arguments)           \
+  Result name parameters {                                           \
+    auto call = reinterpret_cast<Result(*) parameters>(behind.name); \
+    if (!has_pending()) return call arguments;                       \
+    return Resolved<Result parameters>{#name, call} arguments;       \
+  }
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+}  // namespace resolving
+
 template <class Function>
 ddl_function as_word(Function* function) {
   return reinterpret_cast<ddl_function>(function);
@@ -68,6 +119,12 @@ const char* get_error_string(ncclResult_t result) {
 }
 
 void fill(ddl_nccl_table& front) {
+#define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(resolving::name);
+#include "interpose/nccl_hooks.def"
+#undef DDL_NCCL_HOOK
+}
+
+void fill_behind(ddl_nccl_table& front) {
 #define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(forward::name);
 #include "interpose/nccl_hooks.def"
 #undef DDL_NCCL_HOOK
@@ -145,6 +202,7 @@ extern "C" __attribute__((visibility("default"))) int ddl_nccl_front(uint32_t ve
   ddl::nccl::originals = *next;
   return ddl::nccl::guarded([front] {
            ddl::nccl::start_report();
+           ddl::nccl::fill_behind(ddl::nccl::behind);
            ddl::nccl::fill(*front);
            return ncclSuccess;
          }) == ncclSuccess;

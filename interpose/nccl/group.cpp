@@ -23,6 +23,7 @@ struct Issued {
 struct Group {
   int depth = 0;
   bool open = false;                   // the original's group is started
+  bool pending = false;                // a communicator is made meanwhile
   ncclResult_t trouble = ncclSuccess;  // the first of the replayed calls that was refused
   Nanoseconds time = 0;                // inside the original
   std::vector<Call> recorded;          // of the original
@@ -132,6 +133,8 @@ void open_group() noexcept {
 
 bool in_group() { return group.depth > 0; }
 
+void note_pending_in_group() { group.pending = true; }
+
 void create_at_group_end(Creation creation) { group.creations.push_back(std::move(creation)); }
 
 void engage_when_created(Engagement engagement) {
@@ -168,6 +171,7 @@ ncclResult_t group_end() {
     return complain(nullptr, ncclInvalidUsage, "ncclGroupEnd without an ncclGroupStart before it");
   if (group.depth == 0) return original::ncclGroupEnd();
   if (group.depth > 1) return --group.depth, ncclSuccess;
+  const bool pending = group.pending;
   ncclResult_t of_ours = finish_ours();
   ncclResult_t result = guarded([]() -> ncclResult_t {
     std::vector<Planned> planned = route_in_group(std::exchange(group.on_companions, {}));
@@ -181,7 +185,8 @@ ncclResult_t group_end() {
     ncclResult_t performed = perform_planned(planned);
     return went_well(performed) ? closed : performed;
   });
-  return went_well(of_ours) ? result : of_ours;
+  if (went_well(of_ours)) of_ours = result;
+  return of_ours == ncclSuccess && pending ? ncclResult_t{ncclInProgress} : of_ours;
 }
 
 ncclResult_t group_simulate_end(ncclSimInfo_t* info) {

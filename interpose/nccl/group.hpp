@@ -28,6 +28,8 @@ ncclResult_t submit(const Call& call) noexcept;
 void open_group() noexcept;
 
 bool in_group();
+/// This thread's group has begun with a communicator that is made meanwhile: its end says so.
+void note_pending_in_group();
 void create_at_group_end(Creation creation);
 /// Now, or when this thread's group has ended.
 void engage_when_created(Engagement engagement);

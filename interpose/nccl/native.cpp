@@ -1,6 +1,7 @@
 #include "interpose/nccl/native.hpp"
 
 #include <atomic>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -13,11 +14,12 @@
 #include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/native_comm.hpp"
+#include "interpose/nccl/pending.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-// What the program's handle points to. Never freed: a program may use it again.
+// What the program's handle points to.
 struct Block {
   std::uint64_t magic = 0x21646c64'2121'6c64;
   std::uint64_t zeros[7] = {};
@@ -50,13 +52,15 @@ const ddl_native_api* engine() {
   return loaded;
 }
 
+ncclComm_t new_handle() { return reinterpret_cast<ncclComm_t>(new Block); }
+
 ncclComm_t adopt(ddl_native* native, int rank, int size, int device) {
   auto made = std::make_shared<NativeComm>();
   made->engine = native;
   made->rank = rank;
   made->size = size;
   made->device = device;
-  auto comm = reinterpret_cast<ncclComm_t>(new Block);
+  ncclComm_t comm = new_handle();
   Table& t = table();
   std::unique_lock lock(t.mutex);
   t.comms[comm] = std::move(made);
@@ -162,7 +166,10 @@ ncclResult_t comm_cu_device(ncclComm_t comm, int* device) {
   return tell(comm, "ncclCommCuDevice", device, &NativeComm::device, original::ncclCommCuDevice);
 }
 
-ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* error) {
+ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
+  std::optional<ncclResult_t> unmade = state_of_unmade(handle);
+  if (unmade) return error ? *error = *unmade, ncclSuccess : ncclInvalidArgument;
+  ncclComm_t comm = real(handle);  // it may have been made meanwhile
   if (!is_native(comm)) return async_error_with_companion(comm, error);
   return with_native(comm, "ncclCommGetAsyncError", [&](NativeComm& native) -> ncclResult_t {
     ddl_problem said;
@@ -222,10 +229,13 @@ ncclResult_t abort_native(ncclComm_t comm) {
   return end(comm, "ncclCommAbort");
 }
 
-const char* get_last_error(ncclComm_t comm) {
+const char* get_last_error(ncclComm_t handle) {
+  const bool unmade = state_of_unmade(handle).has_value();
+  ncclComm_t comm = real(handle);
   if (std::shared_ptr<NativeComm> native = find_native(comm)) return native->last_error.data();
   bool ours = table().last_error[0] != 0;
-  return (ours && !comm) || is_native(comm) ? table().last_error.data() : original::ncclGetLastError(comm);
+  return (ours && !comm) || unmade || is_native(comm) ? table().last_error.data()
+                                                      : original::ncclGetLastError(comm);
 }
 
 ncclResult_t mem_alloc(void** address, std::size_t bytes) {

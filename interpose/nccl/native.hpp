@@ -17,6 +17,8 @@ namespace ddl::nccl {
 /// DDL_ENABLE=0.
 const ddl_native_api* engine();
 
+/// A handle that no NCCL takes for its own, and that is never freed: a program may use it again.
+ncclComm_t new_handle();
 /// The handle of a new communicator.
 ncclComm_t adopt(ddl_native* native, int rank, int size, int device);
 

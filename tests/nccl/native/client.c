@@ -1,7 +1,8 @@
 /* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` and
- * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll) or group (ncclCommInitRank in one
- * group); with these two the ranks are threads after that; one_thread: only of companion_tuned. WHAT: cases,
- * or one of those that end the communicator another way. */
+ * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll), group (ncclCommInitRank in one
+ * group), one_by_one or one_by_one_in_group (without blocking); with these four the ranks are threads after
+ * that; one_thread: only of companion_tuned and unmade. WHAT: cases, or one of those that end the
+ * communicator another way. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,11 +146,28 @@ void one_rank(int rank) {
   destroyed(&here);
 }
 
-static void all(int in_group) {
+/* Without waiting for the others, which the same thread creates next. */
+static void create_one_by_one(int in_group) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclResult_t results[kMostRanks];
+  config.blocking = 0;
+  if (in_group) expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < size; ++r) {
+    use_device(device_of(r));
+    results[r] = ncclCommInitRankConfig(made_before + r, size, board->ids[0], r, &config);
+    check(made_before[r] != NULL, "a handle at once");
+  }
+  if (in_group) expect("ncclGroupEnd", ncclGroupEnd(), ncclInProgress);
+  for (int r = 0; r < size; ++r) when_ready(in_group ? ncclInProgress : results[r], made_before + r);
+}
+
+static void all(const char* how) {
   int devices[kMostRanks];
+  int in_group = strcmp(how, "group") == 0;
   for (int r = 0; r < size; ++r) devices[r] = device_of(r);
   use_device(0);
   make_ids();
+  if (strncmp(how, "one_by_one", 10) == 0) return create_one_by_one(strcmp(how, "one_by_one") != 0);
   if (!in_group) {
     expect("ncclCommInitAll", ncclCommInitAll(made_before, size, devices), ncclSuccess);
   } else {
@@ -162,9 +180,34 @@ static void all(int in_group) {
   }
 }
 
+/* The others never come. */
+static void unmade(void) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclResult_t state = ncclSuccess;
+  int count = 0;
+  config.blocking = 0;
+  use_device(0);
+  make_ids();
+  for (int turn = 0; turn < 2; ++turn) {
+    expect("init", ncclCommInitRankConfig(&comm, 2, board->ids[turn], 0, &config), ncclInProgress);
+    expect("ncclCommGetAsyncError", ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    expect("the state", state, ncclInProgress);
+    expect("ncclCommCount", ncclCommCount(comm, &count), ncclInvalidArgument);
+    while (turn == 1 && state == ncclInProgress) {
+      usleep(1000);
+      expect("ncclCommGetAsyncError", ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    }
+    expect("the state", state, turn == 0 ? ncclInProgress : ncclSystemError);
+    if (turn == 1) printf("last: %s\n", ncclGetLastError(comm));
+    expect("ncclCommAbort", ncclCommAbort(comm), ncclSuccess);
+  }
+}
+
 static void one_thread(void) {
   struct here here[kMostRanks];
-  all(1);
+  if (is("unmade")) return unmade();
+  all("group");
   for (int r = 0; r < size; ++r) {
     use_device(device_of(r));
     here[r] = here_of(made_before[r]);
@@ -181,7 +224,7 @@ int main(int argc, char** argv) {
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (strcmp(argv[2], "processes") == 0) return processes(size);
   if (strcmp(argv[2], "one_thread") == 0) return one_thread(), wrong ? 1 : 0;
-  if (strcmp(argv[2], "threads") != 0) all(strcmp(argv[2], "group") == 0);
+  if (strcmp(argv[2], "threads") != 0) all(argv[2]);
   if (!wrong) threads(size);
   return wrong ? 1 : 0;
 }

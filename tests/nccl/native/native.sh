@@ -58,6 +58,18 @@ case $case_name in
     shim="" ours "$programs/nccl_native_client" 2 all cases && fail "the plain run works"
     grep -q "Duplicate GPU detected" "$work/ours.err" || fail "another reason"
     ;;
+  nonblocking)
+    for how in one_by_one one_by_one_in_group; do
+      client 3 $how cases; counted
+      # Every rank has a GPU: the handles stand for communicators of NCCL's.
+      FAKE_CUDA_DEVICES=3 DDL_VERBOSE=1 client 3 $how apart
+      grep -q "a communicator of 3 ranks: NCCL's" "$work/ours.err" || fail "no meeting"
+      "$here/../tally_check.py" "$work/ours.out" "$report" original || fail "wrong counts"
+    done
+    DDL_TIMEOUT=2 ours "$programs/nccl_native_client" 2 one_thread unmade || fail "exit $?"
+    [ "$(grep -c 'ncclCommCount names a communicator that is not made' "$work/ours.err")" = 2 ] || fail "no clear line"
+    grep -q '^last: .*rank 1 of 2 did not come within 2 s' "$work/ours.out" || fail "no last error"
+    ;;
   late)
     export DDL_TIMEOUT=3
     client 3 processes late

@@ -1,0 +1,96 @@
+#include "interpose/nccl/pending.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <shared_mutex>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "core/base/signals.hpp"
+#include "interpose/nccl/comms.hpp"
+#include "interpose/nccl/native.hpp"
+
+namespace ddl::nccl {
+namespace {
+
+struct Pending {
+  ncclComm_t made = nullptr;
+  ncclResult_t state = ncclInProgress;  // as long as nothing is made
+};
+
+struct Table {
+  std::atomic<bool> any{false};
+  std::shared_mutex mutex;
+  std::unordered_map<ncclComm_t, Pending> all;
+};
+
+Table& table() {
+  static Table* the_table = new Table;  // outlives exit handlers of the program, and threads
+  return *the_table;
+}
+
+// Nobody wants it any more where the handle is gone.
+void settle(ncclComm_t handle, ncclComm_t made, ncclResult_t result) {
+  {
+    std::unique_lock lock(table().mutex);
+    auto found = table().all.find(handle);
+    if (found != table().all.end()) {
+      found->second = went_well(result) ? Pending{made, ncclSuccess} : Pending{nullptr, result};
+      return;
+    }
+  }
+  if (went_well(result) && made) comm_abort(made);
+}
+
+}  // namespace
+
+ncclComm_t make_meanwhile(std::function<ncclResult_t(ncclComm_t* at)> make) {
+  ncclComm_t handle = new_handle();
+  {
+    std::unique_lock lock(table().mutex);
+    table().all[handle] = {};
+    table().any = true;
+  }
+  auto work = [handle, make = std::move(make)] {
+    ncclComm_t made = nullptr;
+    const ncclResult_t result = guarded([&] { return make(&made); });
+    settle(handle, made, result);
+  };
+  try {
+    SignalsBlocked blocked;
+    std::thread(work).detach();
+  } catch (const std::system_error& error) {
+    settle(handle, nullptr, complain(nullptr, ncclSystemError, error.what()));
+  }
+  return handle;
+}
+
+bool has_pending() { return table().any.load(std::memory_order_acquire); }
+
+ncclComm_t real(ncclComm_t comm) {
+  if (!has_pending()) return comm;
+  std::shared_lock lock(table().mutex);
+  auto found = table().all.find(comm);
+  return found == table().all.end() || !found->second.made ? comm : found->second.made;
+}
+
+std::optional<ncclResult_t> state_of_unmade(ncclComm_t comm) {
+  if (!has_pending()) return std::nullopt;
+  std::shared_lock lock(table().mutex);
+  auto found = table().all.find(comm);
+  if (found == table().all.end() || found->second.made) return std::nullopt;
+  return found->second.state;
+}
+
+ncclComm_t take_real(ncclComm_t comm) {
+  if (!has_pending()) return comm;
+  std::unique_lock lock(table().mutex);
+  auto found = table().all.find(comm);
+  if (found == table().all.end()) return comm;
+  ncclComm_t made = found->second.made;
+  table().all.erase(found);
+  return made;
+}
+
+}  // namespace ddl::nccl
