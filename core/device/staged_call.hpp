@@ -68,7 +68,7 @@ using StagedNote = std::function<std::string()>;
 
 enum class Submitted {
   kEnqueued,   // or nothing to do
-  kCapturing,  // the stream is being captured into a graph, which could not be replayed: nothing was enqueued
+  kCapturing,  // the stream is being captured into a graph: nothing was enqueued, see captured_call.hpp
   kFailed      // see failure()
 };
 

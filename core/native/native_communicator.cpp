@@ -16,8 +16,6 @@
 namespace ddl {
 namespace {
 
-using Scale = NativeCall::Scale;
-
 // Variants of a call (see Call): how it is scaled, and whether the device does it.
 constexpr std::uint8_t kOnDevice = 8;
 
@@ -29,10 +27,16 @@ Env for_one_communicator(Env env) {
   return env;
 }
 
-// What the ranks tell each other before the first call. Fixed size: the text is for people.
-struct Offer {
+// What a rank has for a communicator of the engine's.
+struct Place {
   CommId id = 0;
   Bytes staging = 0, area = 0;
+  bool is_there = false;
+};
+
+// What the ranks tell each other before the first call. Fixed size: the text is for people.
+struct Offer {
+  Place world, graphs;
   HostIndex host = 0;
   pid_t process = 0;
   bool host_functions = false;
@@ -59,24 +63,35 @@ std::vector<int> hosts_of(const std::vector<Part>& members, const Census& census
   return sizes;
 }
 
+// "ranks 0 and 1 are in one process"; "" where every rank has its own.
+std::string shared_process(const std::vector<Offer>& offers) {
+  for (std::size_t b = 0; b < offers.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (offers[a].process == offers[b].process && offers[a].host == offers[b].host)
+        return fmt::format("ranks {} and {} are in one process", a, b);
+  return {};
+}
+
 // What all ranks find in the way, alike; "" when nothing is.
 std::string trouble_in(const std::vector<Offer>& offers) {
   for (const Offer& offer : offers)
     if (offer.trouble[0] != 0) return offer.trouble.data();
-  for (std::size_t b = 0; b < offers.size(); ++b)
-    for (std::size_t a = 0; a < b; ++a)
-      if (offers[a].host_functions && offers[a].process == offers[b].process &&
-          offers[a].host == offers[b].host)
-        return Error::sentence(fmt::format("ranks {} and {} are in one process", a, b),
-                               "their GPU has no stream memory operations, without which one may keep the "
-                               "other waiting for ever",
-                               "use a process per rank");
-  return {};
+  const std::string shared = shared_process(offers);
+  auto waits_in_functions = [](const Offer& offer) { return offer.host_functions; };
+  if (shared.empty() || std::none_of(offers.begin(), offers.end(), waits_in_functions)) return {};
+  return Error::sentence(shared,
+                         "their GPU has no stream memory operations, without which one may keep the other "
+                         "waiting for ever",
+                         "use a process per rank");
 }
 
-// A send of a rank to itself, with the place to put it.
-bool is_copy(const NativeCall& call, Rank me) {
-  return call.kind == Kind::send && call.root == me && call.out != 0;
+// Why no call can be captured into a graph, alike on all ranks; "" when they can.
+std::string trouble_with_graphs(const std::vector<Offer>& offers) {
+  if (std::string shared = shared_process(offers); !shared.empty())
+    return shared + ", where one would keep the other from replaying it";
+  if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.graphs.is_there; }))
+    return "staging memory is used up (DDL_STAGING_BYTES)";
+  return {};
 }
 
 StagedBuffers buffers_of(const NativeCall& call, Rank me, Rank ranks) {
@@ -100,7 +115,8 @@ NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const R
                                        cuda::Context context, Env env)
     : context_(context),
       job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
-      watch_(seat) {
+      watch_(seat),
+      host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*world_, call); }) {
   owner_.group = group;
   std::vector<Rank> members(static_cast<std::size_t>(job_.size()));
   std::iota(members.begin(), members.end(), 0);
@@ -130,11 +146,15 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
   if (trouble.empty()) spec = job_.prepare(members, job_.rank());
   if (trouble.empty() && !spec) trouble = "staging memory is used up (DDL_STAGING_BYTES)";
   if (trouble.empty()) trouble = tried([&] { return pin(); });
+  std::optional<CommunicatorSpec> of_graphs;
+  if (trouble.empty()) of_graphs = job_.prepare(members, job_.rank());
+  auto place_of = [this](const std::optional<CommunicatorSpec>& one) {
+    return one ? Place{job_.fresh_id(), one->limits.staging, job_.offset_of(one->area), true} : Place{};
+  };
   Offer mine;
   if (spec) {
-    mine.id = job_.fresh_id();
-    mine.staging = spec->limits.staging;
-    mine.area = job_.offset_of(spec->area);
+    mine.world = place_of(spec);
+    mine.graphs = place_of(of_graphs);
     mine.host = job_.census().host_of_rank[static_cast<std::size_t>(job_.rank())];
     mine.process = ::getpid();
     mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
@@ -143,12 +163,22 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
   trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
   std::vector<Offer> offers = watch_.all_of(mine);
   if (std::string wrong = trouble_in(offers); !wrong.empty()) return wrong;
-  spec->id = offers[0].id;
-  for (const Offer& offer : offers) {
-    spec->areas.push_back(offer.area);
-    spec->limits.staging = std::min(spec->limits.staging, offer.staging);
+  auto create = [&](CommunicatorSpec one, Place Offer::*place) {
+    one.id = (offers[0].*place).id;
+    for (const Offer& offer : offers) {
+      one.areas.push_back((offer.*place).area);
+      one.limits.staging = std::min(one.limits.staging, (offer.*place).staging);
+    }
+    return &job_.engine().create(std::move(one));
+  };
+  world_ = create(*std::move(spec), &Offer::world);
+  why_no_graphs_ = trouble_with_graphs(offers);
+  if (why_no_graphs_.empty()) {
+    graphs_ = create(*std::move(of_graphs), &Offer::graphs);
+    captured_ = std::make_unique<CapturedCalls>(*native::driver(), context_);
+  } else if (of_graphs && of_graphs->area.begin) {
+    job_.engine().give_back(of_graphs->area);
   }
-  world_ = &job_.engine().create(*spec);
   return {};
 }
 
@@ -163,10 +193,12 @@ std::string NativeCommunicator::pin() {
 }
 
 NativeCommunicator::~NativeCommunicator() {
+  captured_.reset();
   staged_.reset();
   if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
-  if (world_) job_.engine().destroy(*world_);
+  for (Communicator* one : {world_, graphs_})
+    if (one) job_.engine().destroy(*one);
 }
 
 // ---- the program's side ----
@@ -184,23 +216,31 @@ NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
   if (device_ && device_->serves(call)) return submit_on_device(call);
   ++owner_.under_way;
   auto work_on = [this, call, bytes = buffers.block_bytes](const StagedChunk& chunk) {
-    std::string problem = work(call, chunk);
+    std::string problem = work(call, chunk, host_);
     if (chunk.offset + chunk.bytes == bytes) --owner_.under_way;
     return problem;
   };
   Submitted how = staged_->submit(buffers, call.stream, work_on);
   if (how == Submitted::kCapturing) --owner_.under_way;
-  return answer(how, call, staged_->failure());
+  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
+}
+
+// With all ranks in an engine's communicator of its own: nobody knows when graphs are launched, before or
+// after which other calls.
+NativeCommunicator::State NativeCommunicator::capture(const NativeCall& call, const StagedBuffers& buffers) {
+  if (!captured_)
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
+                            why_no_graphs_, "capture no collectives of this communicator")};
+  auto host = std::make_shared<HostWork>(job_.rank(), job_.size(),
+                                         [this](const Call& one) { return run(*graphs_, one); });
+  auto work_on = [this, call, host](const StagedChunk& chunk) { return work(call, chunk, *host); };
+  return answer(captured_->capture(buffers, call.stream, work_on), call, captured_->failure());
 }
 
 NativeCommunicator::State NativeCommunicator::answer(Submitted how, const NativeCall& call,
                                                      const std::string& failure) {
   if (how == Submitted::kEnqueued) return {};
-  if (how == Submitted::kCapturing)
-    return {Trouble::bad_usage,
-            Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
-                            "the host takes part in it, which no graph can replay",
-                            "capture no collectives of this communicator")};
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
   return fail(Trouble::cuda, fmt::format("{}: {}", call.name, failure));
 }
@@ -272,49 +312,15 @@ bool NativeCommunicator::stop(const State& why) {
 
 // ---- the worker's side ----
 
-std::string NativeCommunicator::work(const NativeCall& call, const StagedChunk& chunk) {
+std::string NativeCommunicator::work(const NativeCall& call, const StagedChunk& chunk, HostWork& host) {
   std::string problem;
   try {
-    problem = do_as_asked(call, chunk);
+    problem = host(call, chunk);
   } catch (const std::exception& error) {
     problem = error.what();
   }
   if (problem.empty()) return {};
   return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
-}
-
-// Scaled where it is asked for, half types as float32.
-std::string NativeCommunicator::do_as_asked(const NativeCall& call, const StagedChunk& chunk) {
-  if (is_copy(call, job_.rank())) {
-    std::copy(chunk.in.begin(), chunk.in.end(), chunk.out.begin());
-    return {};
-  }
-  const void* in = chunk.in.data();
-  void* out = chunk.out.data();
-  DType type = call.type;
-  Scalar scalar = call.scalar;
-  const Elements in_count = chunk.in.size() / size_of(type), out_count = chunk.out.size() / size_of(type);
-  if (call.scale != Scale::none && is_half(type)) {
-    wide_in_.resize(in_count);
-    wide_out_.resize(out_count);
-    widen(type, wide_in_.data(), in, in_count);
-    in = wide_in_.data();
-    out = wide_out_.data();
-    scalar = widened(type, scalar);
-    type = DType::float32;
-  }
-  if (call.scale == Scale::times_scalar) {
-    scaled_.resize(in_count * size_of(type));
-    multiply(type, scaled_.data(), in, in_count, scalar);
-    in = scaled_.data();
-  }
-  Elements count = chunk.bytes / size_of(call.type);
-  std::string problem = run({in, out, count, type, call.op, call.name, now(), call.kind, call.root,
-                             call.count, static_cast<std::uint8_t>(call.scale)});
-  if (!problem.empty()) return problem;
-  if (call.scale == Scale::average) divide(type, out, out_count, job_.size());
-  if (type != call.type) narrow(call.type, chunk.out.data(), wide_out_.data(), out_count);
-  return {};
 }
 
 // ---- calls that the device does ----
@@ -337,6 +343,7 @@ NativeCommunicator::State NativeCommunicator::submit_on_device(const NativeCall&
     ++owner_.under_way;
     staged_->post([this, call] { return agree(call); });
   });
+  if (how == Submitted::kCapturing) return capture(call, buffers_of(call, job_.rank(), job_.size()));
   State state = answer(how, call, device_->failure());
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
   return state;
@@ -350,7 +357,7 @@ std::string NativeCommunicator::agree(const NativeCall& call) {
   one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
   std::string problem;
   try {
-    problem = run(one);
+    problem = run(*world_, one);
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -371,9 +378,9 @@ bool NativeCommunicator::look_after_device() {
   return true;
 }
 
-std::string NativeCommunicator::run(const Call& call) {
+std::string NativeCommunicator::run(Communicator& among, const Call& call) {
   watch_.begin();
-  job_.engine().run(*world_, call);
+  job_.engine().run(among, call);
   return job_.engine().failure();
 }
 

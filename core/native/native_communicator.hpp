@@ -15,8 +15,10 @@
 
 #include "core/base/env.hpp"
 #include "core/collective/job.hpp"
+#include "core/device/captured_call.hpp"
 #include "core/device/staged_call.hpp"
 #include "core/native/device_path.hpp"
+#include "core/native/host_work.hpp"
 #include "core/native/native_call.hpp"
 #include "core/native/peer_watch.hpp"
 #include "core/native/stream_owners.hpp"
@@ -55,9 +57,9 @@ class NativeCommunicator {
   std::string join(const std::vector<Rank>& members);
   std::string pin();
   State refuse(const NativeCall& call) const;
-  std::string work(const NativeCall& call, const StagedChunk& chunk);
-  std::string do_as_asked(const NativeCall& call, const StagedChunk& chunk);
-  std::string run(const Call& call);
+  State capture(const NativeCall& call, const StagedBuffers& buffers);
+  std::string work(const NativeCall& call, const StagedChunk& chunk, HostWork& host);
+  std::string run(Communicator& among, const Call& call);
   State fail(Trouble trouble, const std::string& why);
   bool stop(const State& why);
   void find_device_path();
@@ -73,9 +75,11 @@ class NativeCommunicator {
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
   Communicator* world_ = nullptr;
   std::unique_ptr<StagedCalls> staged_;
-  std::unique_ptr<DevicePath> device_;     // null: all calls are staged
-  std::vector<float> wide_in_, wide_out_;  // the worker's
-  std::vector<std::byte> scaled_;          // likewise
+  std::unique_ptr<DevicePath> device_;       // null: all calls are staged
+  HostWork host_;                            // the worker's
+  Communicator* graphs_ = nullptr;           // of what is captured
+  std::unique_ptr<CapturedCalls> captured_;  // null: nothing can be,
+  std::string why_no_graphs_;                // because of this
   mutable std::mutex mutex_;
   State state_;
 };

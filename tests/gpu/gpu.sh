@@ -104,10 +104,12 @@ case $case_name in
       "$here/same_losses.py" "$work/one" "$work/several" || fail "other losses with $ranks ranks"
     done
     ;;
-  graph)
+  graph) for ranks in 1 2 3; do client $ranks processes graphs; done ;;
+  torch_graph)
     has_python torch
-    for preload in "" "$lib/libddl_shim.so"; do
-      torchrun 1 "$here/graph.py" && grep '^graph' "$work/out" || fail "capture, preloaded: $preload"
+    preload="" torchrun 1 "$here/graph.py" && grep '^graph' "$work/out" || fail "one rank, NCCL alone"
+    for ranks in 1 2; do
+      preload=$lib/libddl_shim.so torchrun $ranks "$here/graph.py" && grep '^graph' "$work/out" || fail "$ranks ranks with us"
     done
     ;;
   cupy)

@@ -1,4 +1,4 @@
-"""An all-reduce of NCCL's own, of one rank, captured into a CUDA graph and replayed."""
+"""An all-reduce of PyTorch's captured into a CUDA graph and replayed: of one rank, by NCCL, or of several on one GPU."""
 import torch
 import torch.distributed as dist
 
@@ -11,9 +11,13 @@ graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     numbers += 1
     dist.all_reduce(numbers)
+right = 0
 for _ in range(3):
     graph.replay()
+    right = (right + 1) * dist.get_world_size()
 torch.cuda.synchronize()
-assert numbers.eq(3).all(), numbers[0].item()
-print("graph: replayed three times")
+assert numbers.eq(right).all(), (numbers[0].item(), right)
+if dist.get_rank() == 0:
+    print(f"graph: {dist.get_world_size()} ranks, replayed three times")
+dist.barrier()
 dist.destroy_process_group()

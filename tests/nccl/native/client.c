@@ -132,6 +132,7 @@ void one_rank(int rank) {
   if (is("measure")) return measure(&here);
   if (is("overhead")) return overhead(&here);
   if (is("aborted")) return aborted(&here, ncclSuccess);
+  if (is("graphs")) return graphs(&here);
   if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);
   if (is("companion_tuned")) return tuned(&here);

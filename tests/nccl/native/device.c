@@ -15,6 +15,8 @@ int cuStreamQuery(stream_t stream);
 int cuStreamBeginCapture_v2(stream_t stream, int mode);
 int cuStreamEndCapture(stream_t stream, void** graph);
 int cuGraphDestroy(void* graph);
+int cuGraphInstantiateWithFlags(struct graph** executable, void* graph, unsigned long long flags);
+int cuGraphLaunch(struct graph* executable, stream_t stream);
 int cuLaunchHostFunc(stream_t stream, void (*function)(void*), void* data);
 int cuMemcpyHtoDAsync_v2(device_pointer to, const void* from, size_t bytes, stream_t stream);
 int cuMemcpyDtoHAsync_v2(void* to, device_pointer from, size_t bytes, stream_t stream);
@@ -101,6 +103,17 @@ void end_capture(stream_t stream) {
   must(cuStreamEndCapture(stream, &graph), "end of capture");
   cuGraphDestroy(graph);
 }
+
+struct graph* captured_graph(stream_t stream) {
+  void* graph;
+  struct graph* executable;
+  must(cuStreamEndCapture(stream, &graph), "end of capture");
+  must(cuGraphInstantiateWithFlags(&executable, graph, 0), "graph");
+  cuGraphDestroy(graph);
+  return executable;
+}
+
+void replay(struct graph* graph, stream_t stream) { must(cuGraphLaunch(graph, stream), "replay"); }
 
 static void wait_until_let_go(void* at) {
   struct obstacle* obstacle = at;

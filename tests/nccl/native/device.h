@@ -27,6 +27,10 @@ void synchronize(stream_t stream);
 int is_done(stream_t stream);
 void begin_capture(stream_t stream);
 void end_capture(stream_t stream);
+/* The end of a capture that can be replayed. */
+struct graph;
+struct graph* captured_graph(stream_t stream);
+void replay(struct graph* graph, stream_t stream);
 
 /* A kernel that runs until it is let go. */
 struct obstacle {

@@ -35,6 +35,8 @@ void bits(struct here* here);
 void accuracy(struct here* here);
 void measure(struct here* here);
 void overhead(struct here* here);
+/* graphs.c; destroys the communicator */
+void graphs(struct here* here);
 /* collectives.c */
 void collectives(struct here* here);
 void messages(struct here* here);

@@ -125,6 +125,10 @@ case $case_name in
       done
     done
     ;;
+  graphs)
+    for ranks in 1 2 3 4; do both_ways orphan $ranks processes graphs; counted; done
+    DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp client 3 processes graphs; counted
+    ;;
   kept_waiting)
     # By a driver that has no room, or that launches kernels one by one as debuggers do: calls have many chunks.
     export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=64k

@@ -209,6 +209,17 @@ Result cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 Result cuGraphDestroy(Graph graph) { return fake::destroy_graph(graph); }
 
+// One type for both kinds of graphs: an executable one is a copy.
+Result cuGraphInstantiateWithFlags(Graph* executable, Graph graph, unsigned long long) {
+  RETURN_IF_FAILED(fake::on_call("cuGraphInstantiate"));
+  return fake::copy_graph(graph, *executable);
+}
+Result cuGraphLaunch(Graph executable, Stream given) {
+  RETURN_IF_FAILED(fake::on_call("cuGraphLaunch"));
+  return with_stream(given, [&](Stream stream) { return fake::launch_graph(executable, stream); });
+}
+Result cuGraphExecDestroy(Graph executable) { return fake::destroy_graph(executable); }
+
 // ---- events ----
 
 Result cuEventCreate(Event* event, unsigned) {

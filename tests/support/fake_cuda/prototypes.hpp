@@ -11,6 +11,10 @@ extern "C" {
 #define DDL_CUDA(need, member, name, suffix, parameters) Result name##suffix parameters;
 #include "core/device/cuda_driver.def"
 #undef DDL_CUDA
+// What programs do with a graph, and the engine does not.
+Result cuGraphInstantiateWithFlags(Graph* executable, Graph graph, unsigned long long flags);
+Result cuGraphLaunch(Graph executable, Stream stream);
+Result cuGraphExecDestroy(Graph executable);
 int fake_cuda_fail(const char* function, int calls_from_now, int result);
 unsigned long fake_cuda_calls(const char* function);
 void* fake_cuda_inside(DevicePointer pointer);

@@ -309,4 +309,20 @@ Result destroy_graph(Graph graph) {
   return kSuccess;
 }
 
+Result copy_graph(Graph graph, Graph& copy) {
+  std::lock_guard lock(world().mutex);
+  if (!world().graphs.count(graph)) return kInvalidHandle;
+  copy = reinterpret_cast<Graph>(new CapturedGraph(*reinterpret_cast<CapturedGraph*>(graph)));
+  world().graphs.insert(copy);
+  return kSuccess;
+}
+
+Result launch_graph(Graph graph, Stream stream) {
+  std::lock_guard lock(world().mutex);
+  if (!world().graphs.count(graph)) return kInvalidHandle;
+  for (const Operation& one : reinterpret_cast<CapturedGraph*>(graph)->operations)
+    if (Result result = put(stream, one.after, one.run)) return result;
+  return kSuccess;
+}
+
 }  // namespace fake_cuda

@@ -42,5 +42,8 @@ Result begin_capture(Stream stream);
 Result end_capture(Stream stream, Graph& graph);
 Result capture_status(Stream stream, int& status);
 Result destroy_graph(Graph graph);
+Result copy_graph(Graph graph, Graph& copy);
+/// Its operations one after the other, in the order in which they were captured.
+Result launch_graph(Graph graph, Stream stream);
 
 }  // namespace fake_cuda

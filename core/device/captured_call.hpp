@@ -1,0 +1,42 @@
+// Collective calls that are captured into a CUDA graph and done by the host whenever the graph is launched. A
+// call is cut into chunks, and for each the graph copies the input into pinned memory, has a host function do
+// the work, which waits for the other ranks, and copies the result back:
+//
+//   D2H 0 | work on 0 | H2D 0 | D2H 1 | work on 1 | H2D 1 | ...
+//
+// Nothing overlaps, and CUDA's one thread for host functions waits as long as the work does: so all ranks
+// must launch graphs with calls of several communicators in one order, and each rank needs a process of its
+// own.
+//
+// The rules: as for StagedCalls; one object per communicator. Each captured call keeps up to 8 MiB of pinned
+// memory until this is destroyed; launches after that do nothing. Thread safety: all but construction and
+// destruction. Ownership: the pinned memory, which goes to a pool afterwards.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/device/staged_call.hpp"
+
+namespace ddl {
+
+class CapturedCalls {
+ public:
+  /// `driver` must outlive this.
+  CapturedCalls(const cuda::Driver& driver, cuda::Context context);
+  /// Waits for work that is being done.
+  ~CapturedCalls();
+  CapturedCalls(const CapturedCalls&) = delete;
+  CapturedCalls& operator=(const CapturedCalls&) = delete;
+
+  /// Puts one call into what `stream` captures. kEnqueued or kFailed; then see failure().
+  Submitted capture(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
+  /// What CUDA refused; "" when nothing.
+  std::string failure() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // host functions in graphs that outlive this have it too
+};
+
+}  // namespace ddl

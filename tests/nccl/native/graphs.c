@@ -1,0 +1,58 @@
+/* Collectives in a graph that is launched again and again, between calls outside it. */
+#include <stdlib.h>
+
+#include "tests/nccl/native/native.h"
+
+enum { kCount = 700001 }; /* several chunks of a captured call */
+
+static void expect_all(device_pointer at, size_t count, float right, const char* what) {
+  float* numbers = malloc(count * sizeof *numbers);
+  to_host(numbers, at, count * sizeof *numbers);
+  for (size_t i = 0; i < count; ++i) check(numbers[i] == right, what);
+  free(numbers);
+}
+
+static device_pointer floats(size_t count, float value) {
+  float* numbers = malloc(count * sizeof *numbers);
+  for (size_t i = 0; i < count; ++i) numbers[i] = value;
+  device_pointer made = buffer_of(numbers, count * sizeof *numbers);
+  free(numbers);
+  return made;
+}
+
+/* Every launch sums a, gathers all ranks' first elements of it and passes one around a ring. */
+void graphs(struct here* here) {
+  enum { kLaunches = 4 };
+  int size = here->size, next = (here->rank + 1) % size, before = (here->rank + size - 1) % size;
+  device_pointer a = floats(kCount, 1), b = floats(kCount, 2), all = floats((size_t)size, 0);
+  device_pointer mine = floats(1, (float)here->rank), from = floats(1, -1);
+  begin_capture(here->stream);
+  CALL(ncclAllReduce, 4 * kCount, (void*)a, (void*)a, kCount, ncclFloat32, ncclSum, here->comm, here->stream);
+  CALL(ncclAllGather, 4 * (size_t)size, (void*)a, (void*)all, 1, ncclFloat32, here->comm, here->stream);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  CALL(ncclSend, 4, (void*)mine, 1, ncclFloat32, next, here->comm, here->stream);
+  CALL(ncclRecv, 4, (void*)from, 1, ncclFloat32, before, here->comm, here->stream);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  struct graph* graph = captured_graph(here->stream);
+  expect_all(a, kCount, 1, "a captured call did something");
+  float right = 1, between = 2;
+  for (int i = 0; i < kLaunches; ++i) {
+    replay(graph, here->stream);
+    right *= (float)size;
+    if (i % 2) { /* behind the graph that has just been launched, on the same stream */
+      CALL(ncclAllReduce, 4 * kCount, (void*)b, (void*)b, kCount, ncclFloat32, ncclAvg, here->comm,
+           here->stream);
+      continue;
+    }
+    synchronize(here->stream);
+    expect_all(a, kCount, right, "a sum in a graph");
+  }
+  synchronize(here->stream);
+  expect_all(a, kCount, right, "the last sum in a graph");
+  expect_all(b, kCount, between, "an average beside graphs");
+  expect_all(all, (size_t)size, right, "what a graph gathered");
+  expect_all(from, 1, (float)before, "what a graph passed on");
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+  replay(graph, here->stream); /* it does nothing, and hangs nobody */
+  synchronize(here->stream);
+}
