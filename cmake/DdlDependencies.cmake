@@ -2,11 +2,15 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-# Header-only, so that nothing is loaded into foreign processes. Builds with sanitizers stay out of those, and take half
-# the time with the library.
-set(DDL_FMT fmt::fmt-header-only)
-if(DDL_SANITIZE)
-  set(DDL_FMT fmt::fmt)
+# Not as a library, so that nothing is loaded into foreign processes. Of fmt 9, which is Debian's, ddl_core has the
+# functions, and a build takes half the time; of others every file has them.
+add_library(ddl_fmt INTERFACE)
+set(DDL_FMT_FUNCTIONS "")
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  set(DDL_FMT_FUNCTIONS base/fmt_functions.cpp)
+  target_include_directories(ddl_fmt SYSTEM INTERFACE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+else()
+  target_link_libraries(ddl_fmt INTERFACE fmt::fmt-header-only)
 endif()
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

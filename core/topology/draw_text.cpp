@@ -153,7 +153,7 @@ void draw_notes(const NodeTopology& node, Tree& tree) {
     for (const std::string& word : split_words(note)) {
       if (width(line) + 1 + width(word) > kColumns - 7) {
         tree.leaf(line);
-        line = " ";
+        line.assign(1, ' ');
       }
       line += (line.empty() || line == " " ? "" : " ") + word;
     }
