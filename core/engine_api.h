@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 4 };
+enum { DDL_ENGINE_VERSION = 5 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;

@@ -107,6 +107,10 @@ ddl_companion companion_of(const ddl::Meeting& meeting) {
 ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
     ddl::OriginalLibrary original = {seat->has_original != 0, seat->can_split != 0, seat->by_sockets != 0};
+    // Streams that wait in host functions keep those of the process's other ranks from going on.
+    if (seat->context &&
+        !ddl::cuda::has_stream_memory_operations(*ddl::native::driver(), device_of(seat->context)))
+      original.by_sockets = false;
     auto id = ddl::RendezvousId::from(bytes_of(seat->id));
     if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
     *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original,
@@ -149,13 +153,13 @@ ddl_native_result hear_all(ddl_meeting* meeting, int32_t wait, void* all, uint64
 
 void leave(ddl_meeting* meeting) { delete meeting; }
 
-ddl_native_result open_rails(const void* id, int32_t place, int32_t extent, void* context,
+ddl_native_result open_rails(const void* id, int32_t place, int32_t extent, void* context, const char* who,
                              ddl_native** native, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
     auto ours = ddl::RendezvousId::from(bytes_of(id));
     if (!ours) throw ddl::Error("a rank has no meeting place for the rails between hosts");
     *native = new ddl_native{
-        ddl::open_apart(*ours, place, extent, static_cast<ddl::cuda::Context>(context), environment())};
+        ddl::open_apart(*ours, place, extent, static_cast<ddl::cuda::Context>(context), environment(), who)};
     return DDL_NATIVE_OK;
   });
 }

@@ -51,7 +51,7 @@ typedef struct ddl_seat {
   int32_t rank, size;
   int32_t has_original; /* this process has an NCCL of its own */
   int32_t can_split;    /* whose communicator will be blocking, and can be split */
-  int32_t by_sockets;   /* it has nothing better between hosts */
+  int32_t by_sockets;   /* it has nothing better between hosts: rails of ours are worth a try */
   void* context;        /* the CUDA context of this rank's device */
 } ddl_seat;
 
@@ -113,9 +113,10 @@ typedef struct ddl_native_api {
   /* Ends the meeting of an original's communicator. */
   void (*leave)(ddl_meeting* meeting);
   /* A communicator of this rank's group in the last dimension of a companion, all on hosts of their own. They
-   * have its id from one of them, by a round; place and extent are theirs there. Waits for them. */
+   * have its id from one of them, by a round; place and extent are theirs there. Its lines name `who`. Waits
+   * for them. */
   ddl_native_result (*open_rails)(const void* id, int32_t place, int32_t extent, void* context,
-                                  ddl_native** native, ddl_problem* problem);
+                                  const char* who, ddl_native** native, ddl_problem* problem);
   /* Ends the meeting: this rank's end of the communicator. */
   ddl_native_result (*open)(ddl_meeting* meeting, ddl_native** native, ddl_problem* problem);
 

@@ -90,7 +90,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   return card;
 }
 
-std::string Job::meet() {
+std::string Job::meet(bool speaks) {
   std::vector<std::optional<Card>> maybe;
   for (Rank rank = 0; rank < size(); ++rank) {
     std::optional<std::vector<std::byte>> bytes = bootstrap_->card_of(rank);
@@ -99,7 +99,8 @@ std::string Job::meet() {
   census_ = take_census(maybe);
   if (!census_.trouble.empty()) return census_.trouble;
   for (auto& card : maybe) cards_.push_back(std::move(*card));
-  set_log_speaker(fmt::format("rank {} on {}", rank(), cards_[static_cast<std::size_t>(rank())].host));
+  if (speaks)
+    set_log_speaker(fmt::format("rank {} on {}", rank(), cards_[static_cast<std::size_t>(rank())].host));
   if (rank() == 0)
     for (const std::string& note : census_.notes) log_warning(note);
   if (std::string trouble = attach_local(cards_); !trouble.empty()) return trouble;

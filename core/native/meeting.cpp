@@ -62,10 +62,11 @@ std::optional<Rendezvous::Blobs> Meeting::hear(bool wait) {
 }
 
 std::unique_ptr<NativeCommunicator> open_apart(const RendezvousId& id, Rank rank, Rank size,
-                                               cuda::Context context, Env env) {
+                                               cuda::Context context, Env env, std::string who) {
   auto seat = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
   if (!env.fake_hosts.empty()) env.fake_hosts.assign(static_cast<std::size_t>(size), 1);
-  return std::make_unique<NativeCommunicator>(std::move(seat), id.token, context, std::move(env));
+  return std::make_unique<NativeCommunicator>(std::move(seat), id.token, context, std::move(env),
+                                              std::move(who));
 }
 
 }  // namespace ddl

@@ -49,8 +49,8 @@ class Meeting {
 };
 
 /// A communicator of ranks that know each other to be on hosts of their own, without a meeting. Waits for all
-/// of them; throws Error when they do not come.
+/// of them; throws Error when they do not come. `who`: see NativeCommunicator.
 std::unique_ptr<NativeCommunicator> open_apart(const RendezvousId& id, Rank rank, Rank size,
-                                               cuda::Context context, Env env);
+                                               cuda::Context context, Env env, std::string who);
 
 }  // namespace ddl

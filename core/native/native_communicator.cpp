@@ -112,8 +112,9 @@ StagedBuffers buffers_of(const NativeCall& call, Rank me, Rank ranks) {
 }  // namespace
 
 NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const RendezvousId::Token& group,
-                                       cuda::Context context, Env env)
+                                       cuda::Context context, Env env, std::string who)
     : context_(context),
+      who_(std::move(who)),
       job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
       watch_(seat),
       host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*world_, call); }) {
@@ -134,7 +135,7 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
       return error.what();
     }
   };
-  std::string trouble = tried([&] { return job_.meet(); });
+  std::string trouble = tried([&] { return job_.meet(who_.empty()); });
   std::vector<std::uint64_t> reach = watch_.all_of<std::uint64_t>(trouble.empty() ? job_.reach() : 0);
   if (trouble.empty())
     trouble = tried([&] {
@@ -292,7 +293,9 @@ NativeCommunicator::State NativeCommunicator::state() const {
 void NativeCommunicator::abort() { stop({Trouble::peer, "the communicator was aborted"}); }
 
 NativeCommunicator::State NativeCommunicator::fail(Trouble trouble, const std::string& why) {
-  if (stop({trouble, why})) log_error(fmt::format("rank {} of {}: {}", job_.rank(), job_.size(), why));
+  if (stop({trouble, why}))
+    log_error(fmt::format("{}: {}",
+                          who_.empty() ? fmt::format("rank {} of {}", job_.rank(), job_.size()) : who_, why));
   return state();
 }
 
@@ -331,7 +334,7 @@ void NativeCommunicator::find_device_path() {
   DevicePath::Agreed agreed = DevicePath::agree_on(
       watch_, context_, {job_.rank(), job_.size(), one_host, job_.env().gpu_staging_bytes});
   device_ = std::move(agreed.path);
-  if (job_.rank() != 0 || job_.size() == 1 || job_.env().verbose == 0) return;
+  if (job_.rank() != 0 || job_.size() == 1 || job_.env().verbose == 0 || !who_.empty()) return;
   log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", job_.size(),
                        device_ ? "GPU" : "host, because " + agreed.why));
 }

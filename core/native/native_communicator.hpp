@@ -33,9 +33,10 @@ class NativeCommunicator {
     std::string text;
   };
 
-  /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part.
+  /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part. `who`: whom its lines name,
+  /// where the program knows this rank by another number.
   NativeCommunicator(std::shared_ptr<Rendezvous> seat, const RendezvousId::Token& group,
-                     cuda::Context context, Env env);
+                     cuda::Context context, Env env, std::string who = {});
   /// Waits for the calls under way.
   ~NativeCommunicator();
   NativeCommunicator(const NativeCommunicator&) = delete;
@@ -69,6 +70,7 @@ class NativeCommunicator {
   State answer(Submitted how, const NativeCall& call, const std::string& failure);
 
   cuda::Context context_;
+  const std::string who_;
   Job job_;
   PeerWatch watch_;
   stream_owners::Owner owner_;

@@ -121,8 +121,9 @@ bool Companion::is_ready() const {
          (nothing_ || ways_.size() < 2);
 }
 
-bool Companion::open_rails(const ncclUniqueId& id, ddl_problem* problem) {
-  return engine()->open_rails(&id, last().place, last().extent, context_, &rails_, problem) == DDL_NATIVE_OK;
+bool Companion::open_rails(const ncclUniqueId& id, const std::string& who, ddl_problem* problem) {
+  return engine()->open_rails(&id, last().place, last().extent, context_, who.c_str(), &rails_, problem) ==
+         DDL_NATIVE_OK;
 }
 
 void Companion::keep_rails(bool all_have_them) {
@@ -268,15 +269,15 @@ ncclResult_t Companion::end(const Planned& one) {
   return check(driver().stream_wait_event(as_driver_stream(one.call.stream), end_, 0), "end");
 }
 
-void Companion::abort() {
-  note(ncclInvalidUsage);
+void Companion::let_rails_go() {
+  retired_ = true;
   if (rails_) engine()->abort(rails_);
 }
 
 ncclResult_t Companion::state() const {
   ddl_problem said;
   ncclResult_t first = trouble_;
-  if (first == ncclSuccess && rails_) first = result_of(engine()->state(rails_, &said));
+  if (first == ncclSuccess && rails_ && !retired_) first = result_of(engine()->state(rails_, &said));
   std::lock_guard lock(mutex_);  // so that nobody ends them meanwhile
   for (ncclComm_t part : parts_) {
     ncclResult_t of_part = ncclSuccess;
@@ -359,8 +360,10 @@ ncclResult_t perform_planned(const std::vector<Planned>& calls) {
   if (!went_well(result)) return result;
   const Nanoseconds each = (report_clock() - began) / static_cast<Nanoseconds>(calls.size());
   for (const Planned& one : calls)
-    one.plan.steps.empty() ? count(one.call, one.why, each)
-                           : count_planned(one.call, name_of(one.companion->layout(), one.way), each);
+    if (one.plan.steps.empty())
+      count(one.call, one.why, each);
+    else if (began != 0)
+      count_planned(one.call, name_of(one.companion->layout(), one.way), each);
   return result;
 }
 

@@ -9,7 +9,7 @@
 //
 // Where there are several ways, some calls are tried each way (companion_tuner.hpp).
 //
-// Thread safety: one thread at a time, as NCCL demands; state(), abort() and release() from any.
+// Thread safety: one thread at a time, as NCCL demands; state(), let_rails_go() and release() from any.
 // Ownership: the streams, events and rails; the smaller communicators are ended by who releases them.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/device/cuda_driver.hpp"
@@ -53,7 +54,7 @@ class Companion {
   bool is_ready() const;
   /// The last dimension on our rails, whose ranks are to meet at that id; every rank takes part, and waits.
   bool may_have_rails() const { return has(CompanionWay::rails); }
-  bool open_rails(const ncclUniqueId& id, ddl_problem* problem);
+  bool open_rails(const ncclUniqueId& id, const std::string& who, ddl_problem* problem);
   /// All ranks have them: else this one goes on without.
   void keep_rails(bool all_have_them);
   /// From now on the fastest way is looked for, where there are several. False: only the original is left.
@@ -81,8 +82,8 @@ class Companion {
 
   /// The first trouble here, on our rails or in one of the smaller communicators.
   ncclResult_t state() const;
-  /// Lets the streams go on from our rails.
-  void abort();
+  /// Lets the streams go on from our rails, whose results are undefined then. No trouble by itself.
+  void let_rails_go();
   /// The smaller communicators, which the caller ends, or means to; with release() they are gone from here.
   std::vector<ncclComm_t> parts() const;
   std::vector<ncclComm_t> release();
@@ -106,6 +107,7 @@ class Companion {
   std::atomic<ncclResult_t> trouble_{ncclSuccess};
   std::vector<CompanionWay> ways_;  // the first: where nothing is known
   ddl_native* rails_ = nullptr;
+  std::atomic<bool> retired_{false};  // they are
   // A byte that nobody looks at: a sum of it is how ranks meet. Never freed, because that waits for the whole
   // device, and so for a communicator that the program is about to abort as well.
   cuda::DevicePointer nothing_ = 0;

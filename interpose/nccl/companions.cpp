@@ -4,6 +4,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -86,15 +87,21 @@ std::optional<std::vector<Said>> hear_all(const Engagement& engagement, ddl_prob
   return all;
 }
 
+// What a rank was not able to do; "" where all went well.
+struct Trouble {
+  std::string of_rounds, of_rails;
+};
+
 // The first of each group says where its rails meet. In threads, because the ranks wait for each other.
-std::vector<std::string> open_rails(const std::vector<Engagement>& engagements, const Made& made) {
-  std::vector<std::string> trouble(made.size());
+std::vector<Trouble> open_rails(const std::vector<Engagement>& engagements, const Made& made) {
+  std::vector<Trouble> trouble(made.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < made.size(); ++i) {
     ddl_problem unsaid;
     ncclUniqueId id{};
-    if (made[i]->may_have_rails() && made[i]->last().place == 0) engine()->make_id(&id, &unsaid);
-    if (made[i]->may_have_rails()) engine()->tell(engagements[i].meeting.get(), &id, sizeof(id), &unsaid);
+    if (!made[i]->may_have_rails()) continue;
+    if (made[i]->last().place == 0) engine()->make_id(&id, &unsaid);
+    engine()->tell(engagements[i].meeting.get(), &id, sizeof(id), &unsaid);
   }
   SignalsBlocked blocked;
   for (std::size_t i = 0; i < made.size(); ++i) {
@@ -102,28 +109,36 @@ std::vector<std::string> open_rails(const std::vector<Engagement>& engagements, 
     if (!made[i]->may_have_rails()) continue;
     auto ids = hear_all<ncclUniqueId>(engagements[i], problem);
     if (!ids) {
-      trouble[i] = problem.text;
+      trouble[i].of_rounds = problem.text;
       continue;
     }
-    threads.emplace_back([&companion = *made[i], &why = trouble[i],
-                          id = (*ids)[static_cast<std::size_t>(made[i]->last().first)]] {
+    auto open = [&one = engagements[i], &companion = *made[i], &why = trouble[i].of_rails,
+                 id = (*ids)[static_cast<std::size_t>(made[i]->last().first)]] {
       ddl_problem of_rails;
-      if (!companion.open_rails(id, &of_rails)) why = of_rails.text;
-    });
+      const std::string who = "rank " + std::to_string(one.rank) + " of " + std::to_string(one.size);
+      if (!companion.open_rails(id, who, &of_rails)) why = of_rails.text;
+    };
+    try {
+      threads.emplace_back(open);
+    } catch (const std::system_error& error) {
+      trouble[i].of_rails = error.what();
+    }
   }
   for (std::jthread& thread : threads) thread.join();
   return trouble;
 }
 
 // Whether all ranks have what it takes. Rails are dropped where one has none.
-bool all_are_ready(const Engagement& engagement, Companion& here, const std::string& no_rails) {
+bool all_are_ready(const Engagement& engagement, Companion& here, const Trouble& trouble) {
   ddl_problem problem;
+  if (!trouble.of_rounds.empty())
+    return say(engagement, "the communicator is left to NCCL: " + trouble.of_rounds), false;
   auto all = hear_all<std::uint8_t>(engagement, problem);
   auto all_have = [&all](Got what) {
     return all && std::all_of(all->begin(), all->end(), [what](std::uint8_t got) { return got & what; });
   };
   if (here.may_have_rails() && !all_have(kRails)) {
-    if (!no_rails.empty()) say(engagement, "no rails of ours between the hosts: " + no_rails);
+    if (!trouble.of_rails.empty()) say(engagement, "no rails of ours between the hosts: " + trouble.of_rails);
     here.keep_rails(false);
   }
   if (all_have(kReady)) return true;
@@ -142,16 +157,20 @@ void make_companions(std::vector<Engagement> engagements) {
   for (const Engagement& one : engagements)
     made.push_back(std::make_shared<Companion>(*one.at, one.plans, one.context));
   split_all(engagements, made);
-  std::vector<std::string> no_rails = open_rails(engagements, made);
+  std::vector<Trouble> trouble = open_rails(engagements, made);
   for (std::size_t i = 0; i < made.size(); ++i) {
     ddl_problem problem;
     made[i]->make_streams();
-    const auto got =
-        static_cast<std::uint8_t>((made[i]->is_ready() ? kReady : 0) | (no_rails[i].empty() ? kRails : 0));
-    engine()->tell(engagements[i].meeting.get(), &got, sizeof(got), &problem);
+    const auto got = static_cast<std::uint8_t>((made[i]->is_ready() ? kReady : 0) |
+                                               (trouble[i].of_rails.empty() ? kRails : 0));
+    // Who was not heard, or does not hear, leaves the rounds: the others hear of that.
+    if (!trouble[i].of_rounds.empty())
+      engagements[i].meeting.reset();
+    else
+      engine()->tell(engagements[i].meeting.get(), &got, sizeof(got), &problem);
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (all_are_ready(engagements[i], *made[i], no_rails[i]) &&
+    if (all_are_ready(engagements[i], *made[i], trouble[i]) &&
         made[i]->tune(std::move(engagements[i].meeting), engagements[i].size)) {
       insert(*engagements[i].at, made[i]);
       continue;
@@ -209,7 +228,7 @@ Route route(const std::vector<Call>& calls) {
 void abandon_companions() noexcept {
   guarded([] {
     std::shared_lock lock(table().mutex);
-    for (const auto& [comm, companion] : table().companions) companion->abort();
+    for (const auto& [comm, companion] : table().companions) companion->let_rails_go();
     return ncclSuccess;
   });
 }
@@ -227,7 +246,7 @@ ncclResult_t destroy_with_companion(ncclComm_t comm) {
 ncclResult_t abort_with_companion(ncclComm_t comm) {
   std::shared_ptr<Companion> companion = take(comm);
   if (!companion) return original::ncclCommAbort(comm);
-  companion->abort();
+  companion->let_rails_go();
   original::ncclGroupStart();
   for (ncclComm_t part : companion->release()) original::ncclCommAbort(part);
   ncclResult_t result = original::ncclCommAbort(comm), of_group = original::ncclGroupEnd();
@@ -242,7 +261,7 @@ ncclResult_t finalize_with_companion(ncclComm_t comm) {
 
 ncclResult_t revoke_with_companion(ncclComm_t comm, int flags) {
   if (std::shared_ptr<Companion> companion = find(comm)) {
-    companion->abort();
+    companion->let_rails_go();
     for (ncclComm_t part : companion->parts()) original::ncclCommRevoke(part, flags);
   }
   return original::ncclCommRevoke(comm, flags);

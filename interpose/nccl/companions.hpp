@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct Engagement {
   int rank, size;
   MeetingSeat meeting;
   ddl_companion plans;
-  std::vector<std::byte> config;  // as the program gave it
+  std::vector<std::byte> config;                          // as the program gave it
+  std::vector<std::shared_ptr<const std::string>> texts;  // of it
   void* context;
 };
 

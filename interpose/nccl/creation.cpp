@@ -93,7 +93,8 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
 ncclResult_t settle_on_original(const Creation& c, Met met) {
   ncclResult_t result = call_original(c, met.original_id);
   if (!went_well(result) || met.plans.dimensions == 0) return result;
-  engage_when_created({c.at, c.rank, c.ranks, std::move(met.meeting), met.plans, c.config, c.context});
+  engage_when_created(
+      {c.at, c.rank, c.ranks, std::move(met.meeting), met.plans, c.config, c.texts, c.context});
   return result;
 }
 

@@ -52,11 +52,10 @@ constexpr bool is_for_unmade(std::string_view name) {
          name == "ncclCommDestroy";
 }
 template <class Result>
-Result refuse_unmade(const char* name) {
-  ncclResult_t result = complain(
-      nullptr, ncclInvalidArgument,
-      Error::sentence(std::string(name) + " names a communicator that is not made",
-                      "it is still being made, or could not be", "wait until ncclCommGetAsyncError tells"));
+Result refuse_handle(const char* name, const char* what, const char* why, const char* cure) {
+  ncclResult_t result =
+      complain(nullptr, ncclInvalidArgument,
+               Error::sentence(std::string(name) + " names a communicator that " + what, why, cure));
   if constexpr (std::is_same_v<Result, ncclResult_t>) return result;
   if constexpr (!std::is_same_v<Result, ncclResult_t>) return Result();
 }
@@ -69,6 +68,11 @@ bool is_unmade(Other other) {
   if constexpr (std::is_same_v<Other, ncclComm_t>) return state_of_unmade(other).has_value();
   return false;
 }
+template <class Other>
+bool is_gone(Other other) {
+  if constexpr (std::is_same_v<Other, ncclComm_t>) return is_ended(other);
+  return false;
+}
 
 template <class Function>
 struct Resolved {
@@ -77,8 +81,12 @@ struct Resolved {
   template <class... Arguments>
   auto operator()(Arguments... arguments) const {
     using Result = decltype(call(arguments...));
+    if ((false || ... || is_gone(arguments)))
+      return refuse_handle<Result>(name, "was destroyed", "", "use it before that");
     if (is_for_unmade(name)) return call(arguments...);
-    if ((false || ... || is_unmade(arguments))) return refuse_unmade<Result>(name);
+    if ((false || ... || is_unmade(arguments)))
+      return refuse_handle<Result>(name, "is not made", "it is still being made, or could not be",
+                                   "wait until ncclCommGetAsyncError tells");
     return call(real(arguments)...);
   }
 };

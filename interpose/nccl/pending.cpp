@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/signals.hpp"
 #include "interpose/nccl/comms.hpp"
@@ -17,6 +18,7 @@ namespace {
 struct Pending {
   ncclComm_t made = nullptr;
   ncclResult_t state = ncclInProgress;  // as long as nothing is made
+  bool ended = false;                   // it keeps its place, so that the handle is known for good
 };
 
 struct Table {
@@ -30,16 +32,16 @@ Table& table() {
   return *the_table;
 }
 
-// Nobody wants it any more where the handle is gone.
 void settle(ncclComm_t handle, ncclComm_t made, ncclResult_t result) {
   {
     std::unique_lock lock(table().mutex);
-    auto found = table().all.find(handle);
-    if (found != table().all.end()) {
-      found->second = went_well(result) ? Pending{made, ncclSuccess} : Pending{nullptr, result};
+    Pending& its = table().all[handle];
+    if (!its.ended) {
+      its = went_well(result) ? Pending{made, ncclSuccess} : Pending{nullptr, result};
       return;
     }
   }
+  // Nobody wants it any more.
   if (went_well(result) && made) comm_abort(made);
 }
 
@@ -79,8 +81,15 @@ std::optional<ncclResult_t> state_of_unmade(ncclComm_t comm) {
   if (!has_pending()) return std::nullopt;
   std::shared_lock lock(table().mutex);
   auto found = table().all.find(comm);
-  if (found == table().all.end() || found->second.made) return std::nullopt;
+  if (found == table().all.end() || found->second.made || found->second.ended) return std::nullopt;
   return found->second.state;
+}
+
+bool is_ended(ncclComm_t comm) {
+  if (!has_pending()) return false;
+  std::shared_lock lock(table().mutex);
+  auto found = table().all.find(comm);
+  return found != table().all.end() && found->second.ended;
 }
 
 ncclComm_t take_real(ncclComm_t comm) {
@@ -88,9 +97,8 @@ ncclComm_t take_real(ncclComm_t comm) {
   std::unique_lock lock(table().mutex);
   auto found = table().all.find(comm);
   if (found == table().all.end()) return comm;
-  ncclComm_t made = found->second.made;
-  table().all.erase(found);
-  return made;
+  found->second.ended = true;
+  return std::exchange(found->second.made, nullptr);
 }
 
 }  // namespace ddl::nccl

@@ -25,7 +25,10 @@ Other real(Other other) {
 }
 /// How it stands with a handle that stands for nothing: in progress, or what went wrong. Nothing for others.
 std::optional<ncclResult_t> state_of_unmade(ncclComm_t comm);
-/// The end of a handle: what is to be ended with it, null where there is nothing, or not yet.
+/// Whether it was one of these, and was ended.
+bool is_ended(ncclComm_t comm);
+/// The end of a handle: what is to be ended with it, null where there is nothing, or not yet. Itself where it
+/// is none of these.
 ncclComm_t take_real(ncclComm_t comm);
 
 }  // namespace ddl::nccl

@@ -136,9 +136,10 @@ void start_report() {
     if (rank.empty() || rank == "0") log_warning(error.what());
   }
   if (r.env.verbose > 0 && (rank_of_launcher().empty() || rank_of_launcher() == "0"))
-    log_info(next().ncclCommInitRank ? fmt::format("NCCL {} of {}: its calls are counted and left to it",
-                                                   version(), path_of_original())
-                                     : "no NCCL library in this process");
+    log_info(next().ncclCommInitRank
+                 ? fmt::format("NCCL {} of {}: its calls are left to it where it can serve them", version(),
+                               path_of_original())
+                 : "no NCCL library in this process");
   if (!r.env.report.empty()) r.before = stamp_of(r.env.report);
   std::atexit(at_exit);
 }

@@ -64,7 +64,9 @@ case $case_name in
     ;;
   one_by_one)
     # Kernels are launched one by one, and there are many chunks.
-    CUDA_LAUNCH_BLOCKING=1 DDL_GPU_STAGING_BYTES=64k bits 2 "$work/gpu"; on GPU
+    bits 2 "$work/free"; on GPU
+    CUDA_LAUNCH_BLOCKING=1 DDL_GPU_STAGING_BYTES=64k bits 2 "$work/one_by_one"; on GPU
+    diff "$work/free" "$work/one_by_one" || fail "other bits"
     ;;
   sanitizer)
     command -v compute-sanitizer >/dev/null || skip "no compute-sanitizer"

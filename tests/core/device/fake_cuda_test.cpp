@@ -208,6 +208,7 @@ TEST_F(FakeCuda, AFullQueueKeepsWhoEnqueuesWaiting) {
           full, [](void*) {}, nullptr));
   });
   while (enqueued < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it would go on if it could
   EXPECT_LE(enqueued, 3) << "the obstacle may not have begun";
   obstacle.remove();
   other.join();

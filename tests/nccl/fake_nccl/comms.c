@@ -48,8 +48,11 @@ static int current_device(int rank) {
 }
 
 /* The real one looks at these two as well. */
+/* It knows one network, by its name. */
 static int is_config(const ncclConfig_t* config) {
-  return !config || (config->magic == 0xcafebeef && config->size >= offsetof(ncclConfig_t, cgaClusterSize));
+  if (!config) return 1;
+  if (config->magic != 0xcafebeef || config->size < offsetof(ncclConfig_t, cgaClusterSize)) return 0;
+  return config->size < sizeof *config || !config->netName || strcmp(config->netName, "Socket") == 0;
 }
 
 static ncclComm_t make_comm(int rank, int size, int device, const char* name, const ncclConfig_t* config) {
@@ -190,7 +193,8 @@ static ncclResult_t split(void* what) {
   }
   snprintf(comm->name, sizeof comm->name, "%.50s.%d.%d", parent->name, number, mine->color);
   if (result == ncclSuccess) result = join(comm);
-  if (creation->fails && number < 2) result = fake_fail(parent, ncclSystemError, "this rank's splits shall fail");
+  if (creation->fails && number < 2)
+    result = fake_fail(parent, ncclSystemError, "this rank's splits shall fail");
   return finish(creation, result);
 }
 

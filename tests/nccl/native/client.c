@@ -96,6 +96,14 @@ static void apart(struct here* here) {
 
 static int device_of(int rank) { return is("apart") || strncmp(what, "companion", 9) == 0 ? rank : 0; }
 
+/* The program's handlers run behind those of what it has loaded later. */
+static struct here last_one;
+static void sum_at_exit(void) {
+  if (!last_one.comm) return;
+  sum_of_a_plan(&last_one);
+  if (wrong) _exit(1);
+}
+
 void one_rank(int rank) {
   if (is("kernels_of_one") && rank == 1) setenv("FAKE_CUDA_KERNELS", "no_binary", 1);
   use_device(device_of(rank));
@@ -135,6 +143,11 @@ void one_rank(int rank) {
   if (is("graphs")) return graphs(&here);
   if (is("companion_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("companion")) return with_plans(&here);
+  if (is("companion_at_exit")) {
+    sum_of_a_plan(&here);
+    last_one = here;
+    return;
+  }
   if (is("companion_tuned")) return tuned(&here);
   if (is("companion_tuned_numbers")) return tuned_numbers(&here);
   if (is("companion_tuned_and_aborted")) return tuned_and_aborted(&here);
@@ -174,8 +187,13 @@ static void all(const char* how) {
   } else {
     expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
     for (int r = 0; r < size; ++r) {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      char* network = strdup("Socket");
+      config.netName = network;
       use_device(devices[r]);
-      expect("init", ncclCommInitRank(made_before + r, size, board->ids[0], r), ncclSuccess);
+      expect("init", ncclCommInitRankConfig(made_before + r, size, board->ids[0], r, &config), ncclSuccess);
+      memset(network, '?', 6); /* it was copied, or is of no use */
+      free(network);
     }
     expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
   }
@@ -202,6 +220,8 @@ static void unmade(void) {
     expect("the state", state, turn == 0 ? ncclInProgress : ncclSystemError);
     if (turn == 1) printf("last: %s\n", ncclGetLastError(comm));
     expect("ncclCommAbort", ncclCommAbort(comm), ncclSuccess);
+    expect("when it is gone", ncclCommGetAsyncError(comm, &state), ncclInvalidArgument);
+    expect("aborted twice", ncclCommAbort(comm), ncclInvalidArgument);
   }
 }
 
@@ -222,6 +242,7 @@ int main(int argc, char** argv) {
   size = atoi(argv[1]);
   what = argv[3];
   setvbuf(stdout, NULL, _IOLBF, 0);
+  if (is("companion_at_exit")) atexit(sum_at_exit);
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (strcmp(argv[2], "processes") == 0) return processes(size);
   if (strcmp(argv[2], "one_thread") == 0) return one_thread(), wrong ? 1 : 0;

@@ -34,6 +34,15 @@ static void sum(struct here* here, device_pointer buffer) {
        here->comm, here->stream);
 }
 
+void sum_of_a_plan(struct here* here) {
+  ncclResult_t state = ncclInternalError;
+  device_pointer a = mine(here);
+  sum(here, a);
+  expect_sum(here, a, "a sum");
+  expect("ncclCommGetAsyncError", ncclCommGetAsyncError(here->comm, &state), ncclSuccess);
+  expect("the state", state, ncclSuccess);
+}
+
 /* Alone in its group on every rank, but on some beside a call on another communicator. */
 static void lone_in_a_group(struct here* here) {
   ncclComm_t alone = NULL;

@@ -49,6 +49,7 @@ case $case_name in
     DDL_OPTIONS="-mode b:2x2x2" ranks 8 4,4 processes companion; silent
     counted 2 2 2
     ;;
+  at_exit) for net in IB Socket; do NCCL_NET=$net ranks 4 2,2 processes companion_at_exit; silent; done ;;
   aborted)
     for options in "-mode b" ""; do
       for how in processes threads; do DDL_OPTIONS=$options ranks 4 2,2 $how companion_aborted; silent; done

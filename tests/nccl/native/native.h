@@ -24,6 +24,7 @@ void streams(struct here* here);
 void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
+void sum_of_a_plan(struct here* here);
 void tuned(struct here* here);
 void tuned_numbers(struct here* here);
 void tuned_and_aborted(struct here* here);

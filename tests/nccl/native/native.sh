@@ -68,6 +68,7 @@ case $case_name in
     done
     DDL_TIMEOUT=2 ours "$programs/nccl_native_client" 2 one_thread unmade || fail "exit $?"
     [ "$(grep -c 'ncclCommCount names a communicator that is not made' "$work/ours.err")" = 2 ] || fail "no clear line"
+    [ "$(grep -c 'names a communicator that was destroyed' "$work/ours.err")" = 4 ] || fail "no clear line"
     grep -q '^last: .*rank 1 of 2 did not come within 2 s' "$work/ours.out" || fail "no last error"
     ;;
   late)
@@ -132,14 +133,17 @@ case $case_name in
   kept_waiting)
     # By a driver that has no room, or that launches kernels one by one as debuggers do: calls have many chunks.
     export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=64k
+    bits 3 processes "$work/free"; on_gpu
     for hindrance in FAKE_CUDA_QUEUE=8 CUDA_LAUNCH_BLOCKING=1; do
       export "${hindrance?}"
       bits 3 processes "$work/hindered"; on_gpu
+      diff "$work/free" "$work/hindered" || fail "other bits with $hindrance"
       client 3 processes dead_peer
       says_of_each 2 'ncclAllReduce failed: rank 2 is gone'
       unset "${hindrance%=*}"
     done
     FAKE_CUDA_QUEUE=8 DDL_GPU_STAGING_BYTES=0 bits 3 processes "$work/hindered"; on_host 'rank 0'
+    diff "$work/free" "$work/hindered" || fail "other bits on the host"
     ;;
   same_stream)
     client 3 threads same_stream

@@ -65,7 +65,19 @@ Contexts& contexts() {
 
 PrimaryContext* inside(Context context) { return reinterpret_cast<PrimaryContext*>(context); }
 
-thread_local std::vector<Context> stack;
+// Without a destructor: exit handlers still make calls.
+struct Stack {
+  Context at[64];
+  std::size_t depth;
+  bool empty() const { return depth == 0; }
+  Context back() const { return at[depth - 1]; }
+  void pop_back() { --depth; }
+  void push_back(Context context) {
+    if (depth == std::size(at)) std::abort();
+    at[depth++] = context;
+  }
+};
+thread_local Stack stack;
 
 // This thread's own default stream in a context, made when first meant.
 Stream per_thread_stream(Context context) {
