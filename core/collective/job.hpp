@@ -41,7 +41,8 @@ class Job {
   ~Job();
 
   /// Reads all cards, attaches what they name on this host and tries the rails to others. Returns what is in
-  /// the way on this rank, "" when all is well. `speaks`: from now on this process's lines name its rank here.
+  /// the way on this rank, "" when all is well. `speaks`: from now on this process's lines name its rank
+  /// here.
   std::string meet(bool speaks = true);
   /// After meet(): which lanes carry bytes, as far as this rank has tried, for all ranks to know. Never 0.
   std::uint64_t reach() const { return reach_; }
