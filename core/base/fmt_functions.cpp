@@ -21,6 +21,13 @@ struct Used {
 [[gnu::used]] const Used<void(const char*)> fmt_error{&fmt::detail::throw_format_error};
 [[gnu::used]] const Used<bool(std::uint32_t)> fmt_is_printable{&fmt::detail::is_printable};
 
+[[gnu::used]] const Used<void(fmt::detail::buffer<char>&, fmt::string_view,
+                              fmt::basic_format_args<fmt::buffer_context<char>>, fmt::detail::locale_ref)>
+    fmt_vformat_to{&fmt::detail::vformat_to<char>};
+[[gnu::used]] const Used<void(const char*, int, const char*)> fmt_assert{&fmt::detail::assert_fail};
+namespace dragonbox = fmt::detail::dragonbox;
+[[gnu::used]] const Used<dragonbox::decimal_fp<float>(float)> fmt_float{&dragonbox::to_decimal<float>};
+[[gnu::used]] const Used<dragonbox::decimal_fp<double>(double)> fmt_double{&dragonbox::to_decimal<double>};
 [[gnu::used]] const Used<fmt::detail::thousands_sep_result<char>(fmt::detail::locale_ref)> fmt_thousands{
     &fmt::detail::thousands_sep_impl<char>};
 [[gnu::used]] const Used<char(fmt::detail::locale_ref)> fmt_decimal_point{

@@ -1,9 +1,9 @@
 #include "core/device/captured_call.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <condition_variable>
+#include <map>
 #include <mutex>
-#include <vector>
 
 #include "core/base/partition.hpp"
 #include "core/device/pinned_pool.hpp"
@@ -21,6 +21,7 @@ struct Captured {
   pinned_pool::Block pinned;
   Bytes area, piece;
 
+  bool is_last(Bytes offset) const { return offset + piece >= buffers.block_bytes; }
   StagedChunk chunk(Bytes offset) const {
     const Bytes bytes = std::min(piece, buffers.block_bytes - offset);
     return {{pinned.host, bytes * buffers.in_blocks},
@@ -30,29 +31,95 @@ struct Captured {
   }
 };
 
-// The same on all ranks: from what they have in common alone. Powers of two, so that the pool has them again.
+// The same on all ranks: from what they have in common alone.
 Bytes area_for(Bytes block_bytes, std::uint32_t blocks) {
   const Bytes wanted = std::min(kLargestArea, round_up(block_bytes, kPieceUnit) * blocks);
-  return std::bit_ceil(std::max(wanted, kPieceUnit * blocks));
+  return std::max(wanted, kPieceUnit * blocks);
+}
+
+// The last call of each capture of this process: an event, recorded in it. Captures are numbered upwards, and
+// nobody says when one ends: the oldest are forgotten.
+class Chain {
+ public:
+  // Before a call, and behind it.
+  cuda::Result wait(const cuda::Driver& driver, cuda::Stream stream) {
+    unsigned long long id = 0;
+    std::lock_guard lock(mutex_);
+    cuda::Result result = id_of(driver, stream, id);
+    auto found = last_.find(id);
+    return result != cuda::kSuccess || found == last_.end()
+               ? result
+               : driver.stream_wait_event(stream, found->second, 0);
+  }
+  cuda::Result extend(const cuda::Driver& driver, cuda::Stream stream) {
+    unsigned long long id = 0;
+    std::lock_guard lock(mutex_);
+    cuda::Result result = id_of(driver, stream, id);
+    if (result == cuda::kSuccess && !last_.count(id)) result = make_room_for(driver, id);
+    return result == cuda::kSuccess ? driver.event_record(last_[id], stream) : result;
+  }
+
+ private:
+  static constexpr std::size_t kMostCaptures = 64;
+
+  static cuda::Result id_of(const cuda::Driver& driver, cuda::Stream stream, unsigned long long& id) {
+    int status = cuda::kCaptureNone;
+    return driver.capture_info(stream, &status, &id, nullptr, nullptr, nullptr, nullptr);
+  }
+  cuda::Result make_room_for(const cuda::Driver& driver, unsigned long long id) {
+    if (last_.size() == kMostCaptures) {
+      driver.event_destroy(last_.begin()->second);
+      last_.erase(last_.begin());
+    }
+    cuda::Event event = nullptr;
+    cuda::Result result = driver.event_create(&event, cuda::kEventNoTiming);
+    if (result == cuda::kSuccess) last_[id] = event;
+    return result;
+  }
+
+  std::mutex mutex_;
+  std::map<unsigned long long, cuda::Event> last_;
+};
+
+Chain& chain() {
+  static Chain* the_chain = new Chain;  // outlives exit handlers of the program
+  return *the_chain;
 }
 
 }  // namespace
 
 struct CapturedCalls::State {
+  State(const cuda::Driver& cuda_driver, cuda::Context cuda_context)
+      : driver(cuda_driver), context(cuda_context) {}
+
   const cuda::Driver& driver;
   const cuda::Context context;
-  std::mutex mutex;  // of what follows, and held by who works
+
+  std::mutex working;  // held by who works
+  std::mutex mutex;    // of what follows
+  std::condition_variable changed;
   bool closed = false, failed = false;
-  std::vector<std::shared_ptr<const Captured>> calls;
-  mutable std::mutex failure_mutex;
+  int under_way = 0;  // calls that have begun
   std::string failure;
 
+  // Of a call that has begun the rest is done after the end too, of others nothing.
+  bool begin(bool is_first) {
+    std::lock_guard lock(mutex);
+    if (failed || (closed && (is_first || under_way == 0))) return false;
+    under_way += is_first;
+    return true;
+  }
+  void end(bool is_last, bool well) {
+    std::lock_guard lock(mutex);
+    failed |= !well;
+    under_way -= is_last;
+    changed.notify_all();
+  }
   bool fine(cuda::Result result, const char* what) {
     if (result == cuda::kSuccess) return true;
-    std::lock_guard lock(failure_mutex);
-    if (failure.empty())
-      failure = "CUDA refuses " + std::string(what) +
-                " of a collective in a graph: " + cuda::describe(driver, result);
+    std::lock_guard lock(mutex);
+    failure = "CUDA refuses " + std::string(what) +
+              " of a collective in a graph: " + cuda::describe(driver, result);
     return false;
   }
 };
@@ -70,25 +137,28 @@ struct Node {
 template <class State>
 void work_on(void* data) {
   auto& node = *static_cast<Node<State>*>(data);
-  std::lock_guard lock(node.state->mutex);
-  if (node.state->closed || node.state->failed) return;
+  std::lock_guard lock(node.state->working);
+  if (!node.state->begin(node.offset == 0)) return;
+  bool well = false;
   try {
-    node.state->failed = !node.call->work(node.call->chunk(node.offset)).empty();
+    well = node.call->work(node.call->chunk(node.offset)).empty();
   } catch (...) {
-    node.state->failed = true;  // who works says what is wrong; CUDA's thread can take no exception
+    // Who works says what is wrong; CUDA's thread can take no exception.
   }
+  node.state->end(node.call->is_last(node.offset), well);
 }
 
 }  // namespace
 
 CapturedCalls::CapturedCalls(const cuda::Driver& driver, cuda::Context context)
-    : state_(new State{driver, context, {}, false, false, {}, {}, {}}) {}
+    : state_(std::make_shared<State>(driver, context)) {}
 
 CapturedCalls::~CapturedCalls() {
-  std::lock_guard lock(state_->mutex);
+  std::unique_lock lock(state_->mutex);
   state_->closed = true;
-  for (const auto& call : state_->calls) pinned_pool::give_back(state_->context, call->pinned);
-  state_->calls.clear();
+  state_->changed.wait(lock, [this] { return state_->under_way == 0 || state_->failed; });
+  lock.unlock();
+  std::lock_guard until_nobody_works(state_->working);
 }
 
 Submitted CapturedCalls::capture(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
@@ -99,12 +169,9 @@ Submitted CapturedCalls::capture(const StagedBuffers& buffers, cuda::Stream stre
   call->piece = call->area / blocks / kPieceUnit * kPieceUnit;
   cuda::CurrentContext current(s.driver, s.context);
   if (!s.fine(current.result(), "its context") ||
-      !s.fine(pinned_pool::take(s.driver, s.context, 2 * call->area, call->pinned), "pinned memory"))
+      !s.fine(pinned_pool::take(s.driver, s.context, 2 * call->area, call->pinned), "pinned memory") ||
+      !s.fine(chain().wait(s.driver, stream), "an event"))
     return Submitted::kFailed;
-  {
-    std::lock_guard lock(s.mutex);
-    s.calls.push_back(call);
-  }
   for (Bytes offset = 0; offset < buffers.block_bytes; offset += call->piece) {
     const StagedChunk chunk = call->chunk(offset);
     for (std::uint32_t block = 0; block < buffers.in_blocks; ++block)
@@ -122,11 +189,11 @@ Submitted CapturedCalls::capture(const StagedBuffers& buffers, cuda::Stream stre
                   "a copy to the device"))
         return Submitted::kFailed;
   }
-  return Submitted::kEnqueued;
+  return s.fine(chain().extend(s.driver, stream), "an event") ? Submitted::kEnqueued : Submitted::kFailed;
 }
 
 std::string CapturedCalls::failure() const {
-  std::lock_guard lock(state_->failure_mutex);
+  std::lock_guard lock(state_->mutex);
   return state_->failure;
 }
 

@@ -4,13 +4,14 @@
 //
 //   D2H 0 | work on 0 | H2D 0 | D2H 1 | work on 1 | H2D 1 | ...
 //
-// Nothing overlaps, and CUDA's one thread for host functions waits as long as the work does: so all ranks
-// must launch graphs with calls of several communicators in one order, and each rank needs a process of its
-// own.
+// Nothing overlaps, and CUDA's one thread for host functions waits as long as the work does: so each rank
+// needs a process of its own, and graphs that hold calls must run one after the other, in one order on all
+// ranks. Within a capture all calls of the process are chained, in the order in which they were made,
+// whatever their streams and communicators.
 //
-// The rules: as for StagedCalls; one object per communicator. Each captured call keeps up to 8 MiB of pinned
-// memory until this is destroyed; launches after that do nothing. Thread safety: all but construction and
-// destruction. Ownership: the pinned memory, which goes to a pool afterwards.
+// The rules: as for StagedCalls; one object per communicator. Each captured call has up to 8 MiB of pinned
+// memory, for good: nobody says when a graph is gone, and launches after this is destroyed still copy there,
+// though nothing else is done. Thread safety: all but construction and destruction.
 #pragma once
 
 #include <memory>
@@ -22,16 +23,17 @@ namespace ddl {
 
 class CapturedCalls {
  public:
-  /// `driver` must outlive this.
+  /// `driver` must outlive this, and know capture_info.
   CapturedCalls(const cuda::Driver& driver, cuda::Context context);
-  /// Waits for work that is being done.
+  /// Waits for calls that have begun.
   ~CapturedCalls();
   CapturedCalls(const CapturedCalls&) = delete;
   CapturedCalls& operator=(const CapturedCalls&) = delete;
 
-  /// Puts one call into what `stream` captures. kEnqueued or kFailed; then see failure().
+  /// Puts one call into what `stream` captures. kEnqueued or kFailed; then see failure(), and what was
+  /// captured is of no use.
   Submitted capture(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
-  /// What CUDA refused; "" when nothing.
+  /// What CUDA refused the last time; "" when nothing.
   std::string failure() const;
 
  private:

@@ -43,7 +43,7 @@ std::string describe(const Driver& driver, Result result) {
 Result capture_status(const Driver& driver, Stream stream, int& status) {
   const Result result = driver.stream_is_capturing(stream, &status);
   if (result != kCaptureImplicit) return result;
-  status = kCaptureActive;
+  status = kCaptureInvalidated;
   return kSuccess;
 }
 

@@ -92,8 +92,8 @@ Found find_driver(Load how, const char* library = kLibrary);
 /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory", or the number where the driver has no name for it.
 std::string describe(const Driver& driver, Result result);
 
-/// cuStreamIsCapturing, which cannot say of the legacy default stream that another one which waits for it is
-/// captured: what is enqueued there would not go on.
+/// cuStreamIsCapturing. kCaptureInvalidated also of the legacy default stream while another one that waits
+/// for it is captured: in both cases nothing can be enqueued there.
 Result capture_status(const Driver& driver, Stream stream, int& status);
 
 /// Whether streams of this device can write and wait for values in memory.

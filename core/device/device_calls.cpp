@@ -70,7 +70,7 @@ Submitted DeviceCalls::submit(const DeviceReduction& call, cuda::Stream stream,
   if (!fine(current.result(), "its context")) return Submitted::kFailed;
   int capture = cuda::kCaptureNone;
   if (!fine(cuda::capture_status(driver_, stream, capture), "the stream")) return Submitted::kFailed;
-  if (capture != cuda::kCaptureNone) return Submitted::kCapturing;
+  if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
   if (ranks() == 1) {
     bool well = call.in == call.out ||
                 fine(driver_.copy_on_device_async(call.out, call.in, call.count * size_of(call.type), stream),

@@ -209,7 +209,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   if (!fine(current.result(), "its context")) return Submitted::kFailed;
   int capture = cuda::kCaptureNone;
   if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
-  if (capture != cuda::kCaptureNone) return Submitted::kCapturing;
+  if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
 
   auto call = std::make_shared<Call>(Call{buffers, 0, std::move(work)});
   call->piece = piece_bytes(buffers.block_bytes, blocks);

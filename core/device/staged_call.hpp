@@ -69,8 +69,15 @@ using StagedNote = std::function<std::string()>;
 enum class Submitted {
   kEnqueued,   // or nothing to do
   kCapturing,  // the stream is being captured into a graph: nothing was enqueued, see captured_call.hpp
+  kUnusable,   // by a capture that went wrong, or by another stream's: nothing was enqueued
   kFailed      // see failure()
 };
+
+/// What a stream's cuda::capture_status means for a call: kEnqueued where there is no capture.
+inline Submitted what_captures(int status) {
+  if (status == cuda::kCaptureNone) return Submitted::kEnqueued;
+  return status == cuda::kCaptureActive ? Submitted::kCapturing : Submitted::kUnusable;
+}
 
 class StagedCalls {
  public:

@@ -40,6 +40,7 @@ struct Offer {
   HostIndex host = 0;
   pid_t process = 0;
   bool host_functions = false;
+  bool captures = false;  // calls can be captured
   std::array<char, 256> trouble{};
 };
 
@@ -89,6 +90,8 @@ std::string trouble_in(const std::vector<Offer>& offers) {
 std::string trouble_with_graphs(const std::vector<Offer>& offers) {
   if (std::string shared = shared_process(offers); !shared.empty())
     return shared + ", where one would keep the other from replaying it";
+  if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.captures; }))
+    return "a GPU has no stream memory operations, or its driver is older than CUDA 12.3";
   if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.graphs.is_there; }))
     return "staging memory is used up (DDL_STAGING_BYTES)";
   return {};
@@ -117,7 +120,8 @@ NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const R
       who_(std::move(who)),
       job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
       watch_(seat),
-      host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*world_, call); }) {
+      host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*world_, call); }),
+      graph_host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*graphs_, call); }) {
   owner_.group = group;
   std::vector<Rank> members(static_cast<std::size_t>(job_.size()));
   std::iota(members.begin(), members.end(), 0);
@@ -159,6 +163,7 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
     mine.host = job_.census().host_of_rank[static_cast<std::size_t>(job_.rank())];
     mine.process = ::getpid();
     mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
+    mine.captures = !mine.host_functions && native::driver()->capture_info;
   }
   if (!trouble.empty()) trouble = fmt::format("rank {}: {}", job_.rank(), trouble);
   trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
@@ -222,7 +227,7 @@ NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
     return problem;
   };
   Submitted how = staged_->submit(buffers, call.stream, work_on);
-  if (how == Submitted::kCapturing) --owner_.under_way;
+  if (how == Submitted::kCapturing || how == Submitted::kUnusable) --owner_.under_way;
   return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
 }
 
@@ -233,15 +238,18 @@ NativeCommunicator::State NativeCommunicator::capture(const NativeCall& call, co
     return {Trouble::bad_usage,
             Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
                             why_no_graphs_, "capture no collectives of this communicator")};
-  auto host = std::make_shared<HostWork>(job_.rank(), job_.size(),
-                                         [this](const Call& one) { return run(*graphs_, one); });
-  auto work_on = [this, call, host](const StagedChunk& chunk) { return work(call, chunk, *host); };
-  return answer(captured_->capture(buffers, call.stream, work_on), call, captured_->failure());
+  auto work_on = [this, call](const StagedChunk& chunk) { return work(call, chunk, graph_host_); };
+  if (captured_->capture(buffers, call.stream, work_on) == Submitted::kEnqueued) return {};
+  return {Trouble::cuda, fmt::format("{}: {}", call.name, captured_->failure())};
 }
 
 NativeCommunicator::State NativeCommunicator::answer(Submitted how, const NativeCall& call,
                                                      const std::string& failure) {
   if (how == Submitted::kEnqueued) return {};
+  if (how == Submitted::kUnusable)
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is on a stream that takes nothing", call.name),
+                            "its capture went wrong, or another stream that waits for it is captured", "")};
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
   return fail(Trouble::cuda, fmt::format("{}: {}", call.name, failure));
 }

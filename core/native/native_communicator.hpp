@@ -79,6 +79,7 @@ class NativeCommunicator {
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;       // null: all calls are staged
   HostWork host_;                            // the worker's
+  HostWork graph_host_;                      // of who replays what is captured
   Communicator* graphs_ = nullptr;           // of what is captured
   std::unique_ptr<CapturedCalls> captured_;  // null: nothing can be,
   std::string why_no_graphs_;                // because of this

@@ -15,7 +15,10 @@ Rendezvous::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
   return seat_->exchange(blob);
 }
 
-void PeerWatch::begin() { patience_.reset(); }
+void PeerWatch::begin() {
+  std::lock_guard lock(patience_mutex_);
+  patience_.erase(std::this_thread::get_id());
+}
 
 // While the ranks are in a round, its end tells.
 std::string PeerWatch::overdue() {
@@ -26,8 +29,9 @@ std::string PeerWatch::overdue() {
     if (news_.empty()) news_ = seat_->look();
   }
   if (news_.empty()) return {};
-  if (!patience_) patience_.emplace(kGrace_s);
-  return patience_->is_over() ? news_ : std::string();
+  std::lock_guard of_patience(patience_mutex_);
+  rendezvous::Patience& mine = patience_.try_emplace(std::this_thread::get_id(), kGrace_s).first->second;
+  return mine.is_over() ? news_ : std::string();
 }
 
 void PeerWatch::vanish() {

@@ -2,14 +2,14 @@
 // all ranks of the communicator still sit at.
 //
 // The news alone is no failure: a rank may have done its part of the collective and ended. So a wait goes on
-// for a while after it, counted only while this process runs. Thread safety: all, begin() and
-// overdue() by one thread.
+// for a while after it, counted only while this process runs, for each thread that waits. Thread safety: all.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -25,7 +25,7 @@ class PeerWatch {
   /// The same with a plain value. Throws Error also where another rank's is not of this type.
   template <class Value>
   std::vector<Value> all_of(const Value& mine);
-  /// A wait begins: it has its whole patience.
+  /// A wait of this thread begins: it has its whole patience.
   void begin();
   /// Asked again and again by who waits; cheap. Why there is no sense in waiting on, "" as long as there is.
   std::string overdue();
@@ -36,8 +36,9 @@ class PeerWatch {
   std::mutex mutex_;  // of the seat
   std::shared_ptr<Rendezvous> seat_;
   std::string news_;
-  std::optional<rendezvous::Patience> patience_;
   Nanoseconds looked_ = 0;
+  std::mutex patience_mutex_;  // taken behind the other; of what follows
+  std::map<std::thread::id, rendezvous::Patience> patience_;
 };
 
 template <class Value>

@@ -161,6 +161,7 @@ Planned Companion::choose(const Call& call) {
     how.why = way.clock ? "measured" : way.settled ? "faster without a plan" : "not measured";
     if (!tuner_->is_ended()) how.clock = std::move(way.clock);  // else the steps will say so
   }
+  if (how.way == CompanionWay::rails && retired_) how.way = CompanionWay::whole;
   how.plan = companion_plan(layout_, how.way, call.count, element, cut_);
   return how;
 }

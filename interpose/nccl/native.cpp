@@ -230,7 +230,7 @@ ncclResult_t abort_native(ncclComm_t comm) {
 }
 
 const char* get_last_error(ncclComm_t handle) {
-  const bool unmade = state_of_unmade(handle).has_value();
+  const bool unmade = state_of_unmade(handle).has_value() || is_ended(handle);
   ncclComm_t comm = real(handle);
   if (std::shared_ptr<NativeComm> native = find_native(comm)) return native->last_error.data();
   bool ours = table().last_error[0] != 0;

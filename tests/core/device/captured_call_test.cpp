@@ -1,7 +1,9 @@
 #include "core/device/captured_call.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <thread>
 
 #include "tests/core/device/fake_device.hpp"
 
@@ -78,6 +80,46 @@ TEST_F(CapturedCallTest, AfterAFailureOrTheEndLaunchesDoNothing) {
   calls_.reset();
   launch(graph);
   EXPECT_EQ(worked, 1);
+}
+
+// All pieces of a call that has begun are worked on, also when its communicator ends meanwhile.
+TEST_F(CapturedCallTest, TheEndWaitsForACallThatHasBegun) {
+  const std::size_t bytes = 9'000'001;
+  std::atomic<bool> begun{false}, ended{false};
+  cuda::DevicePointer at = buffer(Bytes8(bytes, 1));
+  auto slow = [&](const StagedChunk& chunk) {
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ended);
+    return add_one(chunk);
+  };
+  cuda::Graph graph = graph_of([&] {
+    ASSERT_EQ(calls_->capture({at, at, bytes}, on_, slow), Submitted::kEnqueued);
+  });
+  ok(control<cuda::Result (*)(cuda::Graph, cuda::Stream)>("cuGraphLaunch")(graph, on_));
+  while (!begun) std::this_thread::yield();
+  calls_.reset();
+  ended = true;
+  ok(cuda_.stream_synchronize(on_));
+  EXPECT_EQ(values<std::uint8_t>(at, bytes), Bytes8(bytes, 2));
+}
+
+TEST_F(CapturedCallTest, ACallIsCapturedWhileAnotherIsReplayed) {
+  std::atomic<bool> begun{false}, go{false};
+  cuda::DevicePointer at = buffer(Bytes8(10, 1));
+  auto held = [&](const StagedChunk&) {
+    for (begun = true; !go;) std::this_thread::yield();
+    return std::string();
+  };
+  cuda::Graph graph = graph_of([&] {
+    ASSERT_EQ(calls_->capture({at, at, 10}, on_, held), Submitted::kEnqueued);
+  });
+  cuda::Stream other = stream();
+  ok(control<cuda::Result (*)(cuda::Graph, cuda::Stream)>("cuGraphLaunch")(graph, other));
+  while (!begun) std::this_thread::yield();
+  graph_of([&] { EXPECT_EQ(calls_->capture({at, at, 10}, on_, add_one), Submitted::kEnqueued); });
+  go = true;
+  ok(cuda_.stream_synchronize(other));
 }
 
 TEST_F(CapturedCallTest, WhatCudaRefusesIsSaid) {

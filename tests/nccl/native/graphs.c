@@ -3,7 +3,7 @@
 
 #include "tests/nccl/native/native.h"
 
-enum { kCount = 700001 }; /* several chunks of a captured call */
+enum { kCount = 2500003 }; /* several pieces of a captured call */
 
 static void expect_all(device_pointer at, size_t count, float right, const char* what) {
   float* numbers = malloc(count * sizeof *numbers);
@@ -20,15 +20,21 @@ static device_pointer floats(size_t count, float value) {
   return made;
 }
 
-/* Every launch sums a, gathers all ranks' first elements of it and passes one around a ring. */
+/* Every launch sums a, gathers all ranks' first elements of it, finds the largest of c, spreads shares and
+ * passes one number around a ring. */
 void graphs(struct here* here) {
-  enum { kLaunches = 4 };
+  enum { kLaunches = 4, kShare = 1500001 };
   int size = here->size, next = (here->rank + 1) % size, before = (here->rank + size - 1) % size;
   device_pointer a = floats(kCount, 1), b = floats(kCount, 2), all = floats((size_t)size, 0);
-  device_pointer mine = floats(1, (float)here->rank), from = floats(1, -1);
+  device_pointer mine = floats(1, (float)here->rank), from = floats(1, -1), share = floats(kShare, 0);
+  device_pointer c = floats(kCount, (float)here->rank), spread = floats((size_t)size * kShare, 5);
   begin_capture(here->stream);
   CALL(ncclAllReduce, 4 * kCount, (void*)a, (void*)a, kCount, ncclFloat32, ncclSum, here->comm, here->stream);
   CALL(ncclAllGather, 4 * (size_t)size, (void*)a, (void*)all, 1, ncclFloat32, here->comm, here->stream);
+  CALL(ncclReduce, 4 * kCount, (void*)c, (void*)c, kCount, ncclFloat32, ncclMax, size - 1, here->comm,
+       here->stream);
+  CALL(ncclScatter, 4 * (size_t)size * kShare, (void*)spread, (void*)share, kShare, ncclFloat32, 0,
+       here->comm, here->stream);
   expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
   CALL(ncclSend, 4, (void*)mine, 1, ncclFloat32, next, here->comm, here->stream);
   CALL(ncclRecv, 4, (void*)from, 1, ncclFloat32, before, here->comm, here->stream);
@@ -51,6 +57,8 @@ void graphs(struct here* here) {
   expect_all(a, kCount, right, "the last sum in a graph");
   expect_all(b, kCount, between, "an average beside graphs");
   expect_all(all, (size_t)size, right, "what a graph gathered");
+  expect_all(c, kCount, (float)(here->rank == size - 1 ? size - 1 : here->rank), "a maximum in a graph");
+  expect_all(share, kShare, 5, "what a graph scattered");
   expect_all(from, 1, (float)before, "what a graph passed on");
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
   replay(graph, here->stream); /* it does nothing, and hangs nobody */

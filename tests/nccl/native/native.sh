@@ -43,7 +43,10 @@ case $case_name in
   alone) orphan 1 processes cases; counted ;;
   two_processes) client 2 processes cases; counted ;;
   four_processes) client 4 processes cases; counted ;;
-  threads) client 4 threads cases; counted ;;
+  threads)
+    client 4 threads cases; counted
+    grep -q 'being captured into a graph (ranks 0 and 1 are in one process' "$work/ours.err" || fail "a capture is not refused"
+    ;;
   init_all) client 3 all cases; counted ;;
   group) client 3 group cases; counted ;;
   without_nccl) orphan 3 processes cases; counted ;;

@@ -201,6 +201,10 @@ Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
 
 Result cuStreamBeginCapture_v2(Stream stream, int) { return fake::begin_capture(stream); }
 Result cuStreamEndCapture(Stream stream, Graph* graph) { return fake::end_capture(stream, *graph); }
+Result cuStreamGetCaptureInfo_v3(Stream given, int* status, unsigned long long* id, Graph*, const void**,
+                                 const void**, std::size_t*) {
+  return with_stream(given, [&](Stream stream) { return fake::capture_status(stream, *status, id); });
+}
 Result cuThreadExchangeStreamCaptureMode(int* mode) {
   thread_local int of_thread = 0;  // global
   if (*mode < 0 || *mode > kCaptureRelaxed) return kInvalidValue;

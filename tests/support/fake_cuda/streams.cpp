@@ -34,6 +34,7 @@ struct Queue {
   bool legacy = false;   // is the legacy default stream
   bool closing = false;
   bool capturing = false;
+  unsigned long long capture = 0;  // its number
   std::deque<Operation> waiting;
   std::uint64_t submitted = 0, done = 0;
 };
@@ -108,6 +109,13 @@ std::vector<Point> implied(const std::shared_ptr<Queue>& queue) {
   return points;
 }
 
+// The legacy default stream, while one that is ordered with it is captured.
+bool is_implicitly_captured(const std::shared_ptr<Queue>& queue) {
+  for (const auto& [stream, other] : world().queues)
+    if (queue->legacy && other->context == queue->context && other->blocking && other->capturing) return true;
+  return false;
+}
+
 Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
@@ -115,6 +123,7 @@ Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
     world().captures[stream]->operations.push_back({std::move(after), std::move(run)});
     return kSuccess;
   }
+  if (is_implicitly_captured(queue)) return kCaptureImplicit;
   for (Point& point : implied(queue)) after.push_back(std::move(point));
   queue->waiting.push_back({std::move(after), std::move(run)});
   ++queue->submitted;
@@ -275,7 +284,9 @@ Result begin_capture(Stream stream) {
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
   if (queue->legacy || queue->capturing) return kCaptureUnsupported;
+  static unsigned long long captures = 0;
   queue->capturing = true;
+  queue->capture = ++captures;
   world().captures[stream] = new CapturedGraph;
   return kSuccess;
 }
@@ -291,15 +302,13 @@ Result end_capture(Stream stream, Graph& graph) {
   return kSuccess;
 }
 
-Result capture_status(Stream stream, int& status) {
+Result capture_status(Stream stream, int& status, unsigned long long* id) {
   std::lock_guard lock(world().mutex);
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
   status = queue->capturing ? kCaptureActive : kCaptureNone;
-  for (const auto& [other, its] : world().queues)
-    if (queue->legacy && its->context == queue->context && its->blocking && its->capturing)
-      return kCaptureImplicit;
-  return kSuccess;
+  if (id) *id = queue->capture;
+  return is_implicitly_captured(queue) ? kCaptureImplicit : kSuccess;
 }
 
 Result destroy_graph(Graph graph) {

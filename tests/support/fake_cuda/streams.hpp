@@ -40,7 +40,7 @@ Result synchronize(Event event);
 
 Result begin_capture(Stream stream);
 Result end_capture(Stream stream, Graph& graph);
-Result capture_status(Stream stream, int& status);
+Result capture_status(Stream stream, int& status, unsigned long long* id = nullptr);
 Result destroy_graph(Graph graph);
 Result copy_graph(Graph graph, Graph& copy);
 /// Its operations one after the other, in the order in which they were captured.
