@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 
@@ -126,13 +127,21 @@ struct CapturedCalls::State {
 
 namespace {
 
-// What a host function is called with. Never freed: nobody says when a graph is gone.
+// What a host function is called with.
 template <class State>
 struct Node {
   std::shared_ptr<State> state;
   std::shared_ptr<const Captured> call;
   Bytes offset;
 };
+
+// For good: nobody says when a graph is gone.
+void keep(std::shared_ptr<void> node) {
+  static std::mutex mutex;
+  static auto* all = new std::deque<std::shared_ptr<void>>;  // outlives exit handlers of the program
+  std::lock_guard lock(mutex);
+  all->push_back(std::move(node));
+}
 
 template <class State>
 void work_on(void* data) {
@@ -180,9 +189,10 @@ Submitted CapturedCalls::capture(const StagedBuffers& buffers, cuda::Stream stre
                                               stream),
                   "a copy from the device"))
         return Submitted::kFailed;
-    auto* node = new Node<State>{state_, call, offset};
-    if (!s.fine(s.driver.launch_host_function(stream, work_on<State>, node), "a host function"))
+    auto node = std::make_shared<Node<State>>(Node<State>{state_, call, offset});
+    if (!s.fine(s.driver.launch_host_function(stream, work_on<State>, node.get()), "a host function"))
       return Submitted::kFailed;
+    keep(std::move(node));
     for (std::uint32_t block = 0; block < buffers.out_blocks; ++block)
       if (!s.fine(s.driver.copy_to_device_async(buffers.out + block * buffers.block_bytes + offset,
                                                 chunk.out.data() + block * chunk.bytes, chunk.bytes, stream),
