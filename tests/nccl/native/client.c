@@ -1,9 +1,11 @@
 /* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` and
  * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll), group (ncclCommInitRank in one
  * group), one_by_one or one_by_one_in_group (without blocking); with these four the ranks are threads after
- * that; one_thread: only of companion_tuned and unmade. WHAT: cases, or one of those that end the
- * communicator another way. */
+ * that; one_thread: only of companion_tuned and unmade; rank:R:FILE: that rank alone, the others being
+ * started likewise with the same new file. WHAT: cases, or one of those that end the communicator another
+ * way. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,13 +239,22 @@ static void one_thread(void) {
   print_tally();
 }
 
+/* FILE: NULL where all ranks are children of this process. */
+static void put_up_board(const char* file) {
+  int fd = file ? open(file, O_CREAT | O_RDWR, 0600) : -1;
+  if (file && (fd < 0 || ftruncate(fd, sizeof *board) != 0)) exit(2);
+  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | (file ? 0 : MAP_ANONYMOUS), fd, 0);
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   size = atoi(argv[1]);
   what = argv[3];
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (is("companion_at_exit")) atexit(sum_at_exit);
-  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  char* file = strncmp(argv[2], "rank:", 5) == 0 ? strrchr(argv[2], ':') + 1 : NULL;
+  put_up_board(file);
+  if (file) return one_rank(atoi(argv[2] + 5)), wrong ? 1 : 0;
   if (strcmp(argv[2], "processes") == 0) return processes(size);
   if (strcmp(argv[2], "one_thread") == 0) return one_thread(), wrong ? 1 : 0;
   if (strcmp(argv[2], "threads") != 0) all(argv[2]);
