@@ -90,7 +90,7 @@ bool Rendezvous::try_all(const std::vector<RendezvousAddress>& places, double li
 // A stranger at that address says something else, or nothing.
 bool Rendezvous::say_hello(double limit_s) {
   reader_ = FrameReader(longest_answer(size_));
-  if (!send(pack_value(Kind::hello, Hello{id_.token, rank_, size_}), limit_s)) return false;
+  if (!send(pack_value(Kind::hello, Hello{id_.token, id_.circle, rank_, size_}), limit_s)) return false;
   if (hear(limit_s) != FrameReader::State::complete) return false;
   Frame answer = reader_.take();
   if (answer.kind == Kind::refused) throw Error(answer.text());

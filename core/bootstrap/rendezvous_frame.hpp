@@ -2,7 +2,7 @@
 // blocking.
 //
 //   frame   = magic u32, kind u32, length u64, payload[length]
-//   rank   -> server: hello {token, rank, size}; join; blob; leave
+//   rank   -> server: hello {token, circle, rank, size}; join; blob; leave
 //   server -> rank:   welcome {limit f64, seconds}; joined; all {length u64 per rank, blobs}; refused, failed
 //                     {text}
 //
@@ -38,6 +38,7 @@ struct Head {
 
 struct Hello {
   RendezvousId::Token token;
+  std::uint64_t circle;
   Rank rank, size;
 };
 

@@ -135,6 +135,12 @@ std::span<const std::byte, RendezvousId::kBytes> RendezvousId::bytes() const {
   return std::span<const std::byte, kBytes>(reinterpret_cast<const std::byte*>(this), kBytes);
 }
 
+RendezvousId RendezvousId::part(std::uint64_t number, std::int64_t color) const {
+  RendezvousId id = *this;
+  id.circle = hash_of(fmt::format("{} {} {}", circle, number, color)) | 1;
+  return id;
+}
+
 std::vector<RendezvousAddress> RendezvousId::places() const {
   std::vector<RendezvousAddress> all;
   if (host == loopback_realm()) all = {parse_address("127.0.0.1"), parse_address("::1")};

@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -73,10 +75,43 @@ bool same(const RendezvousId::Token& a, const RendezvousId::Token& b) {
   return difference == 0;
 }
 
+// A group that meets here.
+struct Circle {
+  RendezvousGroup group{};
+  Patience patience;  // with it
+  std::uint64_t phase = 0;
+  bool told_failure = false, is_over = false;
+
+  bool needs_the_clock() const { return group.waits() || (!group.failure().empty() && !is_over); }
+  void look_at_the_clock(double limit_s);
+  /// What all who are in it have to hear now; null: nothing.
+  Packed news();
+};
+
+void Circle::look_at_the_clock(double limit_s) {
+  if (!group.waits()) {
+    phase = ~std::uint64_t{0};
+  } else if (phase != group.phase()) {
+    phase = group.phase();
+    patience = Patience(limit_s);
+  } else if (patience.is_over()) {
+    group.give_up(limit_s);
+  }
+  // When it has failed, latecomers learn why for a while.
+  if (group.all_left() || (told_failure && patience.is_over())) is_over = true;
+}
+
+Packed Circle::news() {
+  if (group.failure().empty()) return group.is_complete() ? pack_all(group.take_round()) : nullptr;
+  if (std::exchange(told_failure, true)) return nullptr;
+  return pack_text(Kind::failed, group.failure());
+}
+
 struct Guest {
   enum class Stage { stranger, welcome, member, going };  // going: hears the rest, says nothing any more
   Handle socket;
   Stage stage = Stage::stranger;
+  std::uint64_t circle = 0;
   Rank rank = -1, size = 0;
   FrameReader reader{sizeof(Hello)};
   FrameWriter writer{};
@@ -98,6 +133,8 @@ class RendezvousServer::Service {
  private:
   void serve() noexcept;
   bool goes_on();
+  std::string refusal(const Guest& guest) const;
+  RendezvousGroup& group_of(const Guest& guest) { return circles_.at(guest.circle).group; }
   void wait();
   int nap() const;
   void accept_all();
@@ -119,11 +156,10 @@ class RendezvousServer::Service {
   std::atomic<bool> over_{false};
 
   // From here on the thread's alone.
-  RendezvousGroup group_;
+  std::map<std::uint64_t, Circle> circles_;  // those who joined one find it here until all have left it
   std::list<Guest> guests_;
-  bool told_failure_ = false, is_full_ = false, ending_ = false;
-  std::uint64_t phase_ = 0;
-  Patience patience_;  // with the group
+  bool has_begun_ = false, is_full_ = false, ending_ = false;
+  Patience farewell_{kFarewell_s};
   Nanoseconds created_ = now();
 
   std::thread thread_;
@@ -133,8 +169,7 @@ RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::ve
     : limits_(limits),
       listener_(listen_anywhere(port_)),
       end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      id_(RendezvousId::make(port_, reachable_addresses(rails))),
-      patience_(limits.others_s) {
+      id_(RendezvousId::make(port_, reachable_addresses(rails))) {
   if (end_.get() < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   SignalsBlocked guard;
   thread_ = std::thread([this] { serve(); });
@@ -153,6 +188,7 @@ void RendezvousServer::Service::serve() noexcept {
       for (Guest& guest : guests_)
         if (guest.ready) listen_to(guest);
       guests_.remove_if([](const Guest& guest) { return guest.gone; });
+      std::erase_if(circles_, [](const auto& one) { return one.first != 0 && one.second.group.all_left(); });
       if (!ending_) accept_all();
       look_at_the_clock();
       tell_news();
@@ -168,19 +204,22 @@ void RendezvousServer::Service::serve() noexcept {
 bool RendezvousServer::Service::goes_on() {
   bool answers =
       std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.writer.empty(); });
-  if (ending_) return answers && !patience_.is_over();
-  if (group_.all_left() && !answers) return false;
-  if (!group_.failure().empty()) return !told_failure_ || !patience_.is_over();  // latecomers learn why
-  return group_.has_begun() || now() - created_ < static_cast<Nanoseconds>(limits_.first_s * 1e9);
+  if (ending_) return answers && !farewell_.is_over();
+  if (!has_begun_) return now() - created_ < static_cast<Nanoseconds>(limits_.first_s * 1e9);
+  return answers ||
+         std::any_of(circles_.begin(), circles_.end(), [](const auto& one) { return !one.second.is_over; });
 }
 
 int RendezvousServer::Service::nap() const {
   if (is_full_) return kRest_ms;
   bool strangers =
       std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.has_joined(); });
-  if (ending_ || group_.waits() || !group_.failure().empty()) return patience_.nap();
-  if (strangers) return kLook_ms;
-  if (group_.has_begun()) return -1;
+  if (ending_) return farewell_.nap();
+  int shortest = strangers ? kLook_ms : -1;
+  for (const auto& [name, circle] : circles_)
+    if (circle.needs_the_clock())
+      shortest = shortest < 0 ? circle.patience.nap() : std::min(shortest, circle.patience.nap());
+  if (has_begun_ || shortest >= 0) return shortest;
   double left_s = limits_.first_s - static_cast<double>(now() - created_) / 1e9;
   return static_cast<int>(std::clamp(left_s * 1e3 + 1, 1.0, 1e9));
 }
@@ -196,8 +235,8 @@ void RendezvousServer::Service::wait() {
   for (Guest& guest : guests_) guest.ready = news && fds[next++].revents != 0;
   if (!news || ending_ || !fds[0].revents) return;
   ending_ = true;
-  group_.close();
-  patience_ = Patience(kFarewell_s);
+  for (auto& [name, circle] : circles_) circle.group.close();
+  farewell_ = Patience(kFarewell_s);
 }
 
 void RendezvousServer::Service::accept_all() {
@@ -239,64 +278,63 @@ void RendezvousServer::Service::hear(Guest& guest, Frame frame) {
   if (guest.stage == Guest::Stage::stranger && frame.kind == Kind::hello) return hear_hello(guest, frame);
   if (guest.stage == Guest::Stage::welcome && frame.kind == Kind::join) return hear_join(guest);
   if (guest.stage == Guest::Stage::member && frame.kind == Kind::blob)
-    return group_.bring(guest.rank, std::move(frame.payload));
+    return group_of(guest).bring(guest.rank, std::move(frame.payload));
   if (guest.stage == Guest::Stage::member && frame.kind == Kind::leave) {
-    group_.leave(guest.rank);
+    group_of(guest).leave(guest.rank);
     guest.stage = Guest::Stage::going;
   }
   part(guest);
 }
 
+std::string RendezvousServer::Service::refusal(const Guest& guest) const {
+  auto circle = circles_.find(guest.circle);
+  return (circle == circles_.end() ? RendezvousGroup() : circle->second.group)
+      .refusal(guest.rank, guest.size);
+}
+
 void RendezvousServer::Service::hear_hello(Guest& guest, const Frame& frame) {
   std::optional<Hello> hello = frame.as<Hello>();
   if (!hello || !same(hello->token, id_.token)) return part(guest);
+  guest.circle = hello->circle;
   guest.rank = hello->rank;
   guest.size = hello->size;
-  std::string refusal = group_.refusal(guest.rank, guest.size);
-  guest.stage = refusal.empty() ? Guest::Stage::welcome : Guest::Stage::going;
-  guest.writer.add(refusal.empty() ? pack_value(Kind::welcome, limits_.others_s)
-                                   : pack_text(Kind::refused, refusal));
+  std::string why = refusal(guest);
+  guest.stage = why.empty() ? Guest::Stage::welcome : Guest::Stage::going;
+  guest.writer.add(why.empty() ? pack_value(Kind::welcome, limits_.others_s) : pack_text(Kind::refused, why));
 }
 
 // Two may have been welcomed as the same rank: the second to join is refused.
 void RendezvousServer::Service::hear_join(Guest& guest) {
-  std::string refusal = group_.refusal(guest.rank, guest.size);
-  guest.stage = refusal.empty() ? Guest::Stage::member : Guest::Stage::going;
-  guest.writer.add(refusal.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, refusal));
-  if (!refusal.empty()) return;
+  std::string why = refusal(guest);
+  guest.stage = why.empty() ? Guest::Stage::member : Guest::Stage::going;
+  guest.writer.add(why.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, why));
+  if (!why.empty()) return;
   guest.reader.allow(kMaxBlob);
-  group_.join(guest.rank, guest.size);
+  auto [circle, is_new] = circles_.try_emplace(guest.circle, Circle{.patience = Patience(limits_.others_s)});
+  circle->second.group.join(guest.rank, guest.size);
+  has_begun_ = true;
 }
 
 void RendezvousServer::Service::part(Guest& guest) {
-  if (guest.has_joined()) group_.lose(guest.rank);
+  if (guest.has_joined()) group_of(guest).lose(guest.rank);
   guest.gone = true;
 }
 
 void RendezvousServer::Service::look_at_the_clock() {
   for (Guest& guest : guests_)
     if (!guest.has_joined() && guest.silence.is_over()) guest.gone = true;
-  if (ending_ || !group_.waits()) {
-    phase_ = ~std::uint64_t{0};
-  } else if (phase_ != group_.phase()) {
-    phase_ = group_.phase();
-    patience_ = Patience(limits_.others_s);
-  } else if (patience_.is_over()) {
-    group_.give_up(limits_.others_s);
-  }
+  for (auto& [name, circle] : circles_)
+    if (!ending_) circle.look_at_the_clock(limits_.others_s);
 }
 
 void RendezvousServer::Service::tell_news() {
-  Packed news;
-  if (group_.failure().empty() && group_.is_complete()) news = pack_all(group_.take_round());
-  if (!group_.failure().empty() && !told_failure_) {
-    told_failure_ = true;
-    news = pack_text(Kind::failed, group_.failure());
-    if (!ending_) patience_ = Patience(limits_.others_s);
+  for (auto& [name, circle] : circles_) {
+    Packed news = circle.news();
+    if (!news) continue;
+    if (circle.told_failure) circle.patience = Patience(limits_.others_s);
+    for (Guest& guest : guests_)
+      if (guest.has_joined() && guest.circle == name) guest.writer.add(news);
   }
-  if (!news) return;
-  for (Guest& guest : guests_)
-    if (guest.has_joined()) guest.writer.add(news);
 }
 
 void RendezvousServer::Service::write_all() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 
 namespace ddl {
 namespace {
@@ -29,6 +30,21 @@ TEST(RendezvousId, SurvivesTheJourneyAs128Bytes) {
   EXPECT_EQ(copy->addresses, 2);
   EXPECT_EQ(text_of(copy->address[0], copy->port), "10.1.2.3:4711");
   EXPECT_EQ(text_of(copy->address[1], copy->port), "[fd00::7]:4711");
+}
+
+TEST(RendezvousId, PartsMeetAtTheSamePlaceInOtherCircles) {
+  RendezvousId id = RendezvousId::make(4711, {parse_address("10.1.2.3")});
+  RendezvousId part = RendezvousId::from(copy_of(id.part(1, 5))).value();
+  EXPECT_EQ(part.token, id.token);
+  EXPECT_EQ(part.port, id.port);
+  EXPECT_EQ(part.circle, id.part(1, 5).circle);
+  std::set<std::uint64_t> circles = {id.circle,
+                                     part.circle,
+                                     id.part(1, 6).circle,
+                                     id.part(2, 5).circle,
+                                     id.part(15, 0).circle,
+                                     part.part(1, 5).circle};
+  EXPECT_EQ(circles.size(), 6u);
 }
 
 TEST(RendezvousId, OtherBytesAreNotOurs) {

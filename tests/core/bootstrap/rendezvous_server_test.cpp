@@ -46,7 +46,7 @@ struct Visitor {
     return std::nullopt;
   }
   Kind join(const RendezvousId& id, Rank rank, Rank size) {
-    say(pack_value(Kind::hello, Hello{id.token, rank, size}));
+    say(pack_value(Kind::hello, Hello{id.token, id.circle, rank, size}));
     auto welcome = hear();
     if (!welcome || welcome->kind != Kind::welcome) return welcome ? welcome->kind : Kind::leave;
     say(pack_frame(Kind::join));
@@ -106,13 +106,13 @@ TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
   ASSERT_GT(::send(garbage.socket.get(), request.data(), request.size(), MSG_NOSIGNAL), 0);
   RendezvousId::Token token = id.token;
   token[3] ^= 1;
-  guessing.say(pack_value(Kind::hello, Hello{token, 0, 2}));
+  guessing.say(pack_value(Kind::hello, Hello{token, id.circle, 0, 2}));
   hasty.say(pack_frame(Kind::blob));  // before hello
   EXPECT_FALSE(garbage.hear());
   EXPECT_FALSE(guessing.hear());
   EXPECT_FALSE(hasty.hear());
   Visitor unsure(id);  // says hello as rank 0 and goes
-  unsure.say(pack_value(Kind::hello, Hello{id.token, 0, 9}));
+  unsure.say(pack_value(Kind::hello, Hello{id.token, id.circle, 0, 9}));
   EXPECT_EQ(unsure.hear().value().kind, Kind::welcome);
   unsure.socket = Handle();
   expect_two_can_meet(id);
@@ -146,7 +146,7 @@ TEST(RendezvousServer, OfTwoWelcomedAsTheSameRankOneJoins) {
   const RendezvousId& id = server.id();
   Visitor one(id), two(id);
   for (Visitor* visitor : {&one, &two}) {
-    visitor->say(pack_value(Kind::hello, Hello{id.token, 0, 2}));
+    visitor->say(pack_value(Kind::hello, Hello{id.token, id.circle, 0, 2}));
     EXPECT_EQ(visitor->hear().value().kind, Kind::welcome);
   }
   one.say(pack_frame(Kind::join));
@@ -166,7 +166,7 @@ TEST(RendezvousServer, ALostRankIsToldToAllWhoCameAndToThoseWhoComeLater) {
   Frame told = waiting.hear().value();
   EXPECT_EQ(told.kind, Kind::failed);
   EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
-  late.say(pack_value(Kind::hello, Hello{id.token, 1, 3}));
+  late.say(pack_value(Kind::hello, Hello{id.token, id.circle, 1, 3}));
   told = late.hear().value();
   EXPECT_EQ(told.kind, Kind::refused);
   EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
@@ -185,6 +185,40 @@ TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt)
   ASSERT_EQ(::send(broken.socket.get(), &claim, sizeof(claim), MSG_NOSIGNAL),
             static_cast<ssize_t>(sizeof(claim)));
   EXPECT_EQ(waiting.hear().value().kind, Kind::failed);
+}
+
+TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterIt) {
+  RendezvousServer server({kLong_s, kLong_s});
+  const RendezvousId& id = server.id();
+  auto keeper = std::make_unique<Rendezvous>(id.part(0, 0), 0, 1, kLong_s);
+  {
+    Rendezvous whole(id, 0, 2, kLong_s);  // waits for the other, while circles meet
+    expect_two_can_meet(id.part(1, 7));
+    expect_two_can_meet(id.part(1, -7));
+    expect_two_can_meet(id.part(1, 7).part(1, 7));
+    Rendezvous other(id, 1, 2, kLong_s);
+  }
+  expect_two_can_meet(id.part(2, 7));
+  EXPECT_FALSE(server.is_over());
+  keeper.reset();
+  wait_until_over(server);
+}
+
+TEST(RendezvousServer, WhatBefallsOneCircleDoesNotConcernTheOthers) {
+  RendezvousServer server({kLong_s, 2});
+  const RendezvousId& id = server.id();
+  Visitor waiting(id), dying(id), early(id);
+  ASSERT_EQ(waiting.join(id.part(1, 0), 0, 2), Kind::joined);
+  ASSERT_EQ(dying.join(id.part(1, 0), 1, 2), Kind::joined);
+  Rendezvous whole(id, 0, 1, kLong_s);
+  dying.socket = Handle();
+  Frame told = waiting.hear().value();
+  EXPECT_EQ(told.kind, Kind::failed);
+  ASSERT_EQ(early.join(id.part(2, 0), 1, 2), Kind::joined);  // the other one never comes
+  told = early.hear().value();
+  EXPECT_NE(told.text().find("rank 0 of 2 did not come within 2 s"), std::string::npos) << told.text();
+  EXPECT_EQ(exchange_byte(whole, 3).size(), 1u);
+  EXPECT_FALSE(server.is_over());
 }
 
 TEST(RendezvousServer, WhoWaitsWhenItEndsLearnsIt) {
