@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 5 };
+enum { DDL_ENGINE_VERSION = 6 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;

@@ -14,6 +14,10 @@ struct ddl_meeting {
   ddl::Meeting meeting;
 };
 
+struct ddl_keeper {
+  ddl::Rendezvous seat;
+};
+
 struct ddl_native {
   std::unique_ptr<ddl::NativeCommunicator> communicator;
 };
@@ -113,12 +117,40 @@ ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met
       original.by_sockets = false;
     auto id = ddl::RendezvousId::from(bytes_of(seat->id));
     if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
-    *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original,
+    auto host = seat->host < 0 ? std::nullopt : std::optional<ddl::HostIndex>(seat->host);
+    *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original, host,
                                             static_cast<ddl::cuda::Context>(seat->context), environment())};
-    *met = {(*meeting)->meeting.is_ours(), companion_of((*meeting)->meeting)};
+    const ddl::Meeting& held = (*meeting)->meeting;
+    const std::vector<ddl::HostIndex>& hosts = held.outcome().host_of_rank;
+    *met = {held.is_ours(), hosts.empty() ? -1 : hosts[static_cast<std::size_t>(seat->rank)],
+            held.outcome().splits_meet(), companion_of(held)};
     return DDL_NATIVE_OK;
   });
 }
+
+ddl::RendezvousId id_from(const void* id) {
+  if (auto ours = ddl::RendezvousId::from(bytes_of(id))) return *ours;
+  throw ddl::Error("a communicator has no meeting place of ours");
+}
+
+void part_of(const void* id, uint64_t number, int32_t color, void* part) {
+  ddl_problem unsaid;
+  guarded(DDL_NATIVE_INTERNAL, &unsaid, [&] {
+    const ddl::RendezvousId made = id_from(id).part(number, color);
+    std::memcpy(part, made.bytes().data(), ddl::RendezvousId::kBytes);
+    return DDL_NATIVE_OK;
+  });
+}
+
+// Nobody else is in that circle.
+ddl_native_result keep(const void* id, ddl_keeper** keeper, ddl_problem* problem) {
+  return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
+    *keeper = new ddl_keeper{{id_from(id).part(0, 0), 0, 1, environment().timeout_s}};
+    return DDL_NATIVE_OK;
+  });
+}
+
+void let_go(ddl_keeper* keeper) { delete keeper; }
 
 ddl_native_result share(ddl_meeting* meeting, void* original_id, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
@@ -156,10 +188,8 @@ void leave(ddl_meeting* meeting) { delete meeting; }
 ddl_native_result open_rails(const void* id, int32_t place, int32_t extent, void* context, const char* who,
                              ddl_native** native, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
-    auto ours = ddl::RendezvousId::from(bytes_of(id));
-    if (!ours) throw ddl::Error("a rank has no meeting place for the rails between hosts");
-    *native = new ddl_native{
-        ddl::open_apart(*ours, place, extent, static_cast<ddl::cuda::Context>(context), environment(), who)};
+    *native = new ddl_native{ddl::open_apart(id_from(id), place, extent,
+                                             static_cast<ddl::cuda::Context>(context), environment(), who)};
     return DDL_NATIVE_OK;
   });
 }
@@ -242,7 +272,12 @@ void destroy(ddl_native* native) {
 }  // namespace
 
 extern "C" const ddl_native_api ddl_native_functions;
-const ddl_native_api ddl_native_functions = {
-    usable, current_context, context_of_device, use_context, device_of, allocate,   release, make_id, is_id,
-    meet,   share,           tell_all,          hear_all,    leave,     open_rails, open,    split,   place,
-    submit, state,           abort_native,      destroy};
+const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
+                                             use_context, device_of,       allocate,
+                                             release,     make_id,         is_id,
+                                             meet,        share,           tell_all,
+                                             hear_all,    leave,           part_of,
+                                             keep,        let_go,          open_rails,
+                                             open,        split,           place,
+                                             submit,      state,           abort_native,
+                                             destroy};

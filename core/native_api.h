@@ -25,6 +25,7 @@ enum {
 
 typedef struct ddl_meeting ddl_meeting;
 typedef struct ddl_native ddl_native;
+typedef struct ddl_keeper ddl_keeper;
 typedef struct ddl_problem {
   char text[DDL_NATIVE_TEXT_BYTES];
 } ddl_problem;
@@ -52,6 +53,7 @@ typedef struct ddl_seat {
   int32_t has_original; /* this process has an NCCL of its own */
   int32_t can_split;    /* whose communicator will be blocking, and can be split */
   int32_t by_sockets;   /* it has nothing better between hosts: rails of ours are worth a try */
+  int32_t host;         /* of a split: ddl_met.host of this rank in what it is split off from; else -1 */
   void* context;        /* the CUDA context of this rank's device */
 } ddl_seat;
 
@@ -70,6 +72,10 @@ typedef struct ddl_companion {
 /* What all ranks of a meeting conclude alike. */
 typedef struct ddl_met {
   int32_t is_ours; /* call open, else share */
+  int32_t host;    /* of this rank; -1 where nobody asked */
+  /* Those of the original's that are split off from it may have companions: their ranks are to meet as well,
+   * see part_of. */
+  int32_t splits_meet;
   ddl_companion companion;
 } ddl_met;
 
@@ -112,6 +118,12 @@ typedef struct ddl_native_api {
                             int32_t* heard, ddl_problem* problem);
   /* Ends the meeting of an original's communicator. */
   void (*leave)(ddl_meeting* meeting);
+  /* Where the ranks with that color meet after the number-th split of the communicator whose ranks met at
+   * that id; nobody has to be told. They find each other there as long as somebody keeps the place for the
+   * one that they are split off from: its rank 0, from before its own meeting ends. */
+  void (*part_of)(const void* id, uint64_t number, int32_t color, void* part);
+  ddl_native_result (*keep)(const void* id, ddl_keeper** keeper, ddl_problem* problem);
+  void (*let_go)(ddl_keeper* keeper);
   /* A communicator of this rank's group in the last dimension of a companion, all on hosts of their own. They
    * have its id from one of them, by a round; place and extent are theirs there. Its lines name `who`. Waits
    * for them. */

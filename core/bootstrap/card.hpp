@@ -11,7 +11,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 8;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 9;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;

@@ -28,7 +28,7 @@ std::string in_words(const MeetingOutcome& outcome) {
 }  // namespace
 
 Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
-                 cuda::Context context, Env env)
+                 std::optional<HostIndex> host, cuda::Context context, Env env)
     : seat_(std::make_shared<Rendezvous>(id, rank, size, env.timeout_s)),
       group_(id.token),
       context_(context),
@@ -37,10 +37,10 @@ Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary o
                    .can_split = original.can_split,
                    .by_sockets = original.by_sockets,
                    .device = native::identity_of(context),
-                   .host = text_of(host_identity()),
+                   .host = host ? std::to_string(*host) : text_of(host_identity()),
                    .options = env_.options,
                    .deterministic = env_.deterministic,
-                   .fake_hosts = env_.fake_hosts,
+                   .fake_hosts = host ? std::vector<int>() : env_.fake_hosts,
                    .segment = env_.segment_bytes};
   outcome_ = conclude(seat_->exchange(pack(mine)));
   if (rank != 0) return;

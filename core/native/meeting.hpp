@@ -25,9 +25,10 @@ struct OriginalLibrary {
 
 class Meeting {
  public:
-  /// Waits for all ranks; throws Error when they do not come.
-  Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original, cuda::Context context,
-          Env env);
+  /// `host`: of a split, what its parent's meeting called this rank's host. Waits for all ranks; throws Error
+  /// when they do not come.
+  Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
+          std::optional<HostIndex> host, cuda::Context context, Env env);
 
   const MeetingOutcome& outcome() const { return outcome_; }
   bool is_ours() const { return !outcome_.why_ours.empty(); }

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/tune/ddl_options.hpp"
@@ -91,7 +92,8 @@ void plan(const std::vector<MeetingCard>& cards, MeetingOutcome& outcome) {
     if (!cards[rank].can_split)
       outcome.why_flat = fmt::format("rank {} has a nonblocking communicator, or an NCCL before 2.18", rank);
   if (!outcome.why_flat.empty()) return;
-  Grid grid = grid_of(options, hosts_of(cards));
+  outcome.host_of_rank = hosts_of(cards);
+  Grid grid = grid_of(options, outcome.host_of_rank);
   auto by_sockets = [](const MeetingCard& card) { return card.by_sockets; };
   const bool rails =
       measures && rails_can_be_last(grid) && std::all_of(cards.begin(), cards.end(), by_sockets);
@@ -137,6 +139,10 @@ std::optional<MeetingCard> unpack_meeting_card(const std::vector<std::byte>& byt
   } catch (const json::exception&) {
     return std::nullopt;
   }
+}
+
+bool MeetingOutcome::splits_meet() const {
+  return why_ours.empty() && std::set<HostIndex>(host_of_rank.begin(), host_of_rank.end()).size() > 1;
 }
 
 MeetingOutcome conclude(const std::vector<std::vector<std::byte>>& blobs) {

@@ -22,7 +22,7 @@ struct MeetingCard {
   bool can_split = false;    // the original's communicator will be blocking, and can be split
   bool by_sockets = false;   // the original has nothing better between hosts
   std::string device;        // see native::identity_of
-  std::string host;          // see host_identity()
+  std::string host;          // see host_identity(); of a split: its parent's number for it
   std::string options = {};  // DDL_OPTIONS; of this and what follows rank 0's count
   bool deterministic = false;
   std::vector<int> fake_hosts = {};
@@ -37,9 +37,13 @@ struct MeetingOutcome {
   std::string why_ours;  // "": the communicator is the original's
   std::string why_flat;  // the original's calls are left to it as a whole; "": there are plans on this grid
   std::string trouble;   // with what rank 0 asks for; said once
+  std::vector<HostIndex> host_of_rank = {};  // where the mode allows plans
   std::optional<Grid> grid = {};
   Bytes segment = 0;
   std::vector<CompanionWay> ways = {};  // of the plans; several: the one that proves fastest
+
+  /// Whether parts of these ranks may have plans, also where all of them together have none.
+  bool splits_meet() const;
 };
 
 /// cards[r] is rank r's, at least one. Throws Error when a rank speaks another language.

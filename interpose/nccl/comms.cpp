@@ -7,6 +7,7 @@
 #include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
+#include "interpose/nccl/lineage.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
@@ -85,8 +86,7 @@ ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, 
       return create_with("ncclCommSplit", {child, 0, 0, {}, {}, {}, nullptr, comm, color, key}, config);
     });
   open_group();
-  return guarded(
-      [&] { return created(original::ncclCommSplit(comm, color, key, child, config), child, -1, 0); });
+  return guarded([&] { return split_original(comm, color, key, child, config); });
 }
 
 ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* child,
@@ -106,7 +106,7 @@ ncclResult_t comm_destroy(ncclComm_t handle) {
   if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), destroy_with_companion(comm); });
+  return guarded([&] { return forget(comm), end_lineage(comm), destroy_with_companion(comm); });
 }
 
 ncclResult_t comm_abort(ncclComm_t handle) {
@@ -115,7 +115,7 @@ ncclResult_t comm_abort(ncclComm_t handle) {
   if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), abort_with_companion(comm); });
+  return guarded([&] { return forget(comm), end_lineage(comm), abort_with_companion(comm); });
 }
 
 ncclResult_t comm_revoke(ncclComm_t comm, int flags) {

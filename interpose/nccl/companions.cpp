@@ -10,6 +10,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
+#include "interpose/nccl/lineage.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
@@ -52,10 +53,12 @@ void insert(ncclComm_t comm, std::shared_ptr<Companion> companion) {
   t.any.store(true, std::memory_order_release);
 }
 
+std::string who_is(const Creation& creation) {
+  return "rank " + std::to_string(creation.rank) + " of " + std::to_string(creation.ranks);
+}
+
 void say(const Engagement& engagement, const std::string& what) {
-  if (environment().verbose > 0)
-    log_info("rank " + std::to_string(engagement.rank) + " of " + std::to_string(engagement.size) + ": " +
-             what);
+  if (environment().verbose > 0) log_info(who_is(engagement.creation) + ": " + what);
 }
 
 using Made = std::vector<std::shared_ptr<Companion>>;
@@ -70,7 +73,7 @@ void split_all(const std::vector<Engagement>& engagements, const Made& made) {
   for (std::size_t d = 0; d < most; ++d) {
     original::ncclGroupStart();
     for (std::size_t i = 0; i < made.size(); ++i)
-      if (d < made[i]->parts_wanted()) made[i]->split(d, engagements[i].config);
+      if (d < made[i]->parts_wanted()) made[i]->split(d, engagements[i].creation.config);
     ncclResult_t result = original::ncclGroupEnd();
     for (const auto& companion : made) companion->note(result);
   }
@@ -80,7 +83,7 @@ void split_all(const std::vector<Engagement>& engagements, const Made& made) {
 template <class Said>
 std::optional<std::vector<Said>> hear_all(const Engagement& engagement, ddl_problem& problem) {
   int32_t whatever = 0;
-  std::vector<Said> all(static_cast<std::size_t>(engagement.size));
+  std::vector<Said> all(static_cast<std::size_t>(engagement.creation.ranks));
   if (engine()->hear(engagement.meeting.get(), 1, all.data(), sizeof(Said), &whatever, &problem) !=
       DDL_NATIVE_OK)
     return std::nullopt;
@@ -115,8 +118,7 @@ std::vector<Trouble> open_rails(const std::vector<Engagement>& engagements, cons
     auto open = [&one = engagements[i], &companion = *made[i], &why = trouble[i].of_rails,
                  id = (*ids)[static_cast<std::size_t>(made[i]->last().first)]] {
       ddl_problem of_rails;
-      const std::string who = "rank " + std::to_string(one.rank) + " of " + std::to_string(one.size);
-      if (!companion.open_rails(id, who, &of_rails)) why = of_rails.text;
+      if (!companion.open_rails(id, who_is(one.creation), &of_rails)) why = of_rails.text;
     };
     try {
       threads.emplace_back(open);
@@ -144,10 +146,10 @@ bool all_are_ready(const Engagement& engagement, Companion& here, const Trouble&
   if (all_have(kReady)) return true;
   if (!here.is_ready())
     say(engagement, std::string("no smaller communicators: ") + original::ncclGetErrorString(here.state()) +
-                        ": " + original::ncclGetLastError(*engagement.at));
+                        ": " + original::ncclGetLastError(*engagement.creation.at));
   else if (!all)
     say(engagement, std::string("the communicator is left to NCCL: ") + problem.text);
-  else if (engagement.rank == 0)
+  else if (engagement.creation.rank == 0)
     say(engagement, "the communicator is left to NCCL: a rank has not got its smaller ones");
   return false;
 }
@@ -155,7 +157,7 @@ bool all_are_ready(const Engagement& engagement, Companion& here, const Trouble&
 void make_companions(std::vector<Engagement> engagements) {
   Made made;
   for (const Engagement& one : engagements)
-    made.push_back(std::make_shared<Companion>(*one.at, one.plans, one.context));
+    made.push_back(std::make_shared<Companion>(*one.creation.at, one.met.companion, one.creation.context));
   split_all(engagements, made);
   std::vector<Trouble> trouble = open_rails(engagements, made);
   for (std::size_t i = 0; i < made.size(); ++i) {
@@ -171,8 +173,8 @@ void make_companions(std::vector<Engagement> engagements) {
   }
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (all_are_ready(engagements[i], *made[i], trouble[i]) &&
-        made[i]->tune(std::move(engagements[i].meeting), engagements[i].size)) {
-      insert(*engagements[i].at, made[i]);
+        made[i]->tune(std::move(engagements[i].meeting), engagements[i].creation.ranks)) {
+      insert(*engagements[i].creation.at, made[i]);
       continue;
     }
     for (ncclComm_t part : made[i]->release()) original::ncclCommDestroy(part);
@@ -197,9 +199,16 @@ const char* why_flat(const Call& call, const Companion& companion) {
 }  // namespace
 
 void engage(std::vector<Engagement> engagements) noexcept {
-  std::erase_if(engagements, [](const Engagement& one) { return !*one.at; });
-  if (engagements.empty()) return;
-  guarded([&] { return make_companions(std::move(engagements)), ncclSuccess; });
+  guarded([&] {
+    std::erase_if(engagements, [](const Engagement& one) { return !*one.creation.at; });
+    for (Engagement& one : engagements) {
+      one.creation.host = one.met.host;
+      if (one.met.splits_meet) found_lineage(one.creation);
+    }
+    std::erase_if(engagements, [](const Engagement& one) { return one.met.companion.dimensions == 0; });
+    if (!engagements.empty()) make_companions(std::move(engagements));
+    return ncclSuccess;
+  });
 }
 
 bool has_companion(ncclComm_t comm) { return find(comm) != nullptr; }

@@ -14,23 +14,21 @@
 #include <vector>
 
 #include "interpose/nccl/companion.hpp"
+#include "interpose/nccl/creation.hpp"
 
 namespace ddl::nccl {
 
 /// A communicator that the original has made, or will have when this thread's group has ended, and whose
-/// ranks still meet because it is to have a companion.
+/// ranks still meet.
 struct Engagement {
-  ncclComm_t* at;
-  int rank, size;
+  Creation creation;
   MeetingSeat meeting;
-  ddl_companion plans;
-  std::vector<std::byte> config;                          // as the program gave it
-  std::vector<std::shared_ptr<const std::string>> texts;  // of it
-  void* context;
+  ddl_met met;
 };
 
-/// Makes the companions of all of one thread's new communicators. Where that fails on any rank, all ranks'
-/// calls are left to the original: never an error of the program's.
+/// Makes the companions of all of one thread's new communicators, where they are to have some, and has their
+/// splits followed. Where that fails on any rank, all ranks' calls are left to the original: never an error
+/// of the program's.
 void engage(std::vector<Engagement> engagements) noexcept;
 
 /// Costs nothing where there is none.

@@ -1,5 +1,7 @@
 #include "interpose/nccl/creation.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -11,9 +13,11 @@
 #include "interpose/nccl/companion_config.hpp"
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
+#include "interpose/nccl/lineage.hpp"
 #include "interpose/nccl/native_comm.hpp"
 #include "interpose/nccl/network.hpp"
 #include "interpose/nccl/pending.hpp"
+#include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -24,8 +28,8 @@ struct Met {
   ddl_native* native = nullptr;
   ncclUniqueId original_id{};
   bool is_nothing = false;  // a split that leaves this rank out
-  MeetingSeat meeting;      // that goes on: the original's communicator is to have a companion
-  ddl_companion plans{};
+  MeetingSeat meeting;      // that goes on, for what is `found`
+  ddl_met found{};
 };
 
 Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
@@ -52,6 +56,20 @@ Met split(const Creation& c) {
   return met;
 }
 
+// Waits until all ranks have come.
+ddl_native_result find_others(const Creation& c, ddl_meeting** meeting, ddl_met* found,
+                              ddl_problem* problem) {
+  ddl_seat seat = {&c.id,
+                   c.rank,
+                   c.ranks,
+                   next().ncclCommInitRank != nullptr,
+                   next().ncclCommSplit && is_blocking(c.config),
+                   takes_sockets(),
+                   c.host,
+                   c.context};
+  return engine()->meet(&seat, meeting, found, problem);
+}
+
 // May run in a helper thread.
 Met meet(const Creation& c) {
   if (c.parent) return split(c);
@@ -62,21 +80,12 @@ Met meet(const Creation& c) {
                       "DDL_ENABLE=0); give all ranks the same environment");
   ddl_problem problem;
   ddl_meeting* meeting = nullptr;
-  ddl_seat seat = {&c.id,
-                   c.rank,
-                   c.ranks,
-                   next().ncclCommInitRank != nullptr,
-                   next().ncclCommSplit && is_blocking(c.config),
-                   takes_sockets(),
-                   c.context};
-  ddl_met found{};
   Met met;
-  ddl_native_result result = api->meet(&seat, &meeting, &found, &problem);
-  if (result == DDL_NATIVE_OK && found.is_ours) {
+  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
+  if (result == DDL_NATIVE_OK && met.found.is_ours) {
     result = api->open(meeting, &met.native, &problem);
   } else if (result == DDL_NATIVE_OK) {
     met.meeting.reset(meeting);
-    met.plans = found.companion;
     if (c.rank == 0) met.result = original::ncclGetUniqueId(&met.original_id);
     result = api->share(meeting, &met.original_id, &problem);
   }
@@ -92,9 +101,7 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
 
 ncclResult_t settle_on_original(const Creation& c, Met met) {
   ncclResult_t result = call_original(c, met.original_id);
-  if (!went_well(result) || met.plans.dimensions == 0) return result;
-  engage_when_created(
-      {c.at, c.rank, c.ranks, std::move(met.meeting), met.plans, c.config, c.texts, c.context});
+  if (went_well(result)) engage_when_created({c, std::move(met.meeting), met.found});
   return result;
 }
 
@@ -136,6 +143,33 @@ ncclResult_t create_meanwhile(Creation creation) {
   return ncclSuccess;
 }
 
+// In threads, because the ranks wait for each other.
+template <class Meet>
+std::vector<Met> meet_all(const std::vector<Creation>& creations, Meet meet_one) {
+  std::vector<Met> met(creations.size());
+  std::vector<std::thread> threads;
+  {
+    SignalsBlocked blocked;
+    for (std::size_t i = 0; i < creations.size(); ++i)
+      threads.emplace_back([&, i] { met[i] = meet_one(creations[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return met;
+}
+
+// The original has made the communicator already: what else comes of it, with the others.
+Met meet_behind(const Creation& c) {
+  Met met;
+  ddl_problem problem;
+  ddl_meeting* meeting = nullptr;
+  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
+  met.meeting.reset(meeting);
+  if (result != DDL_NATIVE_OK && environment().verbose > 0)
+    log_info("rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
+             ": a communicator that was split off is left to NCCL: " + problem.text);
+  return met;
+}
+
 // Whether one process can create them with the original, as ncclCommInitAll does.
 bool original_can(const std::vector<int>& devices) {
   std::set<int> different(devices.begin(), devices.end());
@@ -170,14 +204,7 @@ ncclResult_t create_with(const char* function, Creation creation, const ncclConf
 }
 
 ncclResult_t create_together(const std::vector<Creation>& creations) {
-  std::vector<Met> met(creations.size());
-  std::vector<std::thread> threads;
-  {
-    SignalsBlocked blocked;
-    for (std::size_t i = 0; i < creations.size(); ++i)
-      threads.emplace_back([&, i] { met[i] = meet(creations[i]); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::vector<Met> met = meet_all(creations, meet);
   ncclResult_t first = ncclSuccess;
   for (std::size_t i = 0; i < creations.size(); ++i) {
     if (!met[i].native && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
@@ -186,6 +213,29 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
     if (went_well(first)) first = result;
   }
   return first;
+}
+
+void meet_after_split(std::vector<Creation> splits) noexcept {
+  guarded([&] {
+    std::erase_if(splits, [](Creation& one) {
+      return !*one.at || original::ncclCommCount(*one.at, &one.ranks) != ncclSuccess ||
+             original::ncclCommUserRank(*one.at, &one.rank) != ncclSuccess || one.ranks < 2;
+    });
+    std::vector<Met> met = meet_all(splits, meet_behind);
+    std::vector<Engagement> engagements;
+    for (std::size_t i = 0; i < splits.size(); ++i)
+      if (met[i].meeting && !met[i].found.is_ours)
+        engagements.push_back({std::move(splits[i]), std::move(met[i].meeting), met[i].found});
+    engage(std::move(engagements));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* comm, ncclConfig_t* config) {
+  std::optional<Creation> split = next_split(parent, color, comm, config);
+  ncclResult_t result = created(original::ncclCommSplit(parent, color, key, comm, config), comm, -1, 0);
+  if (split && went_well(result)) meet_when_split(*std::move(split));
+  return result;
 }
 
 // ---- hooks ----

@@ -14,7 +14,8 @@
 
 namespace ddl::nccl {
 
-/// One ncclCommInitRank*, as the program called it; or an ncclCommSplit of one of our communicators.
+/// One ncclCommInitRank*, as the program called it; or an ncclCommSplit, of one of our communicators, or of
+/// one of the original's (lineage.hpp).
 struct Creation {
   ncclComm_t* at;
   int ranks, rank;
@@ -22,8 +23,9 @@ struct Creation {
   std::vector<std::byte> config = {};  // a copy of the program's; empty where it gave none
   std::vector<std::shared_ptr<const std::string>> texts = {};  // of it
   void* context = nullptr;                                     // of the device that was current
-  ncclComm_t parent = nullptr;  // of a split; then of the above only `at` counts
+  ncclComm_t parent = nullptr;  // ours, of a split; then of the above only `at` counts
   int color = -1, key = 0;
+  int host = -1;  // this rank's, as the last meeting numbered it; -1: there was none that did
 };
 
 /// Loads nothing.
@@ -34,6 +36,12 @@ ncclResult_t create(Creation creation);
 ncclResult_t create_with(const char* function, Creation creation, const ncclConfig_t* config);
 /// All ranks of one thread at once; the first trouble.
 ncclResult_t create_together(const std::vector<Creation>& creations);
+
+/// One thread's new splits of the original's, where they are; `ranks` and `rank` are found out. Never an
+/// error of the program's: who does not meet has no plans.
+void meet_after_split(std::vector<Creation> splits) noexcept;
+/// The original's ncclCommSplit.
+ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* comm, ncclConfig_t* config);
 
 // The hooks.
 ncclResult_t get_unique_id(ncclUniqueId* id);

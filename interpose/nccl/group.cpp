@@ -30,6 +30,7 @@ struct Group {
   std::vector<Issued> issued;          // to it
   std::vector<Call> on_companions;     // wait for the end
   std::vector<Engagement> engagements;
+  std::vector<Creation> splits;     // of the original's that are followed
   std::vector<Created> created;     // by it
   std::vector<Creation> creations;  // with our ids
   std::vector<Call> native;         // on our communicators
@@ -146,6 +147,13 @@ void engage_when_created(Engagement engagement) {
     engage(std::move(one));
 }
 
+void meet_when_split(Creation split) {
+  if (in_group()) return group.splits.push_back(std::move(split));
+  std::vector<Creation> one;
+  one.push_back(std::move(split));
+  meet_after_split(std::move(one));
+}
+
 void finish_calls_on(ncclComm_t comm) noexcept {
   guarded([comm]() -> ncclResult_t {
     std::vector<Call> calls, others;
@@ -176,12 +184,14 @@ ncclResult_t group_end() {
   ncclResult_t result = guarded([]() -> ncclResult_t {
     std::vector<Planned> planned = route_in_group(std::exchange(group.on_companions, {}));
     std::vector<Engagement> engagements = std::move(group.engagements);
+    std::vector<Creation> splits = std::move(group.splits);
     ncclResult_t closed = close(original::ncclGroupEnd, [](Nanoseconds time) {
       count_unit(time);
       note_created();
     });
     if (!went_well(closed)) return closed;
     engage(std::move(engagements));
+    meet_after_split(std::move(splits));
     ncclResult_t performed = perform_planned(planned);
     return went_well(performed) ? closed : performed;
   });

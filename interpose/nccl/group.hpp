@@ -31,8 +31,9 @@ bool in_group();
 /// This thread's group has begun with a communicator that is made meanwhile: its end says so.
 void note_pending_in_group();
 void create_at_group_end(Creation creation);
-/// Now, or when this thread's group has ended.
+/// These two now, or when this thread's group has ended.
 void engage_when_created(Engagement engagement);
+void meet_when_split(Creation split);
 /// Before a communicator ends in a group: what the group has of its calls joins the original's, without a
 /// plan.
 void finish_calls_on(ncclComm_t comm) noexcept;

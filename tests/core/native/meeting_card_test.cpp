@@ -104,6 +104,25 @@ TEST(Meeting, WithARankPerHostTheRailsAreAlone) {
   EXPECT_EQ(outcome_of(cards).why_flat, "every host has one rank") << "which way would be measured";
 }
 
+TEST(Meeting, PartsMeetWhereTheyMayHavePlansThoughTheWholeHasNone) {
+  auto cards = four_ranks_on_two_hosts();
+  EXPECT_TRUE(outcome_of(cards).splits_meet());
+  EXPECT_EQ(outcome_of(cards).host_of_rank, (std::vector<HostIndex>{0, 0, 1, 1}));
+  cards.push_back(card("\xff\x05", "b"));
+  EXPECT_FALSE(outcome_of(cards).grid);
+  EXPECT_TRUE(outcome_of(cards).splits_meet());
+  cards[1].can_split = false;
+  EXPECT_FALSE(outcome_of(cards).splits_meet());
+  cards[1] = card("\xff\x02", "a");
+  cards[0].options = "-mode n";
+  EXPECT_FALSE(outcome_of(cards).splits_meet());
+  cards[0].options = "";
+  for (MeetingCard& one : cards) one.host = "a";
+  EXPECT_FALSE(outcome_of(cards).splits_meet());
+  cards[4] = card(cards[3].device, "b");
+  EXPECT_FALSE(outcome_of(cards).splits_meet()) << "they share a GPU";
+}
+
 TEST(Meeting, WhatIsDeterministicIsNotMeasured) {
   auto cards = four_ranks_on_two_hosts();
   cards[0].deterministic = true;

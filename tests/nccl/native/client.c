@@ -1,9 +1,9 @@
 /* native_client RANKS HOW WHAT: an NCCL program whose ranks are all on one GPU; with `apart` and
  * `companion*` on one each. HOW: processes, threads, all (ncclCommInitAll), group (ncclCommInitRank in one
  * group), one_by_one or one_by_one_in_group (without blocking); with these four the ranks are threads after
- * that; one_thread: only of companion_tuned and unmade; rank:R:FILE: that rank alone, the others being
- * started likewise with the same new file. WHAT: cases, or one of those that end the communicator another
- * way. */
+ * that; one_thread: only of companion_tuned, companion_splits and unmade; rank:R:FILE: that rank alone, the
+ * others being started likewise with the same new file. WHAT: cases, or one of those that end the
+ * communicator another way. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -150,6 +150,7 @@ void one_rank(int rank) {
     last_one = here;
     return;
   }
+  if (is("companion_splits")) return splits_with_plans(&here);
   if (is("companion_tuned")) return tuned(&here);
   if (is("companion_tuned_numbers")) return tuned_numbers(&here);
   if (is("companion_tuned_and_aborted")) return tuned_and_aborted(&here);
@@ -235,7 +236,7 @@ static void one_thread(void) {
     use_device(device_of(r));
     here[r] = here_of(made_before[r]);
   }
-  tuned_by_one_thread(here, size);
+  (is("companion_splits") ? splits_by_one_thread : tuned_by_one_thread)(here, size);
   print_tally();
 }
 

@@ -196,6 +196,84 @@ void tuned_by_one_thread(struct here* all, int n) {
   }
 }
 
+static struct here split_of(const struct here* from, int color, int key) {
+  ncclComm_t comm = NULL;
+  struct here none = {0};
+  expect("split", ncclCommSplit(from->comm, color, key, &comm, NULL), ncclSuccess);
+  check((comm == NULL) == (color == NCCL_SPLIT_NOCOLOR), "who is in a split");
+  return comm ? here_of(comm) : none;
+}
+
+static void sums(struct here* here, int n) {
+  for (int i = 0; i < n; ++i) sum_of_a_plan(here);
+}
+
+/* Five ranks on two hosts, where the third, on the larger host, is one too many. */
+void splits_with_plans(struct here* here) {
+  enum { kCalls = 20 };
+  int is_out = here->rank == 2;
+  struct here even = split_of(here, is_out ? NCCL_SPLIT_NOCOLOR : 3, 0);
+  sums(here, 3);
+  if (is_out) {
+    split_of(here, 1, 0);
+    expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+    return;
+  }
+  sums(&even, kCalls);
+  /* Both in one group, in another order; and again, when the first parent is gone. */
+  ncclComm_t comms[2];
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  expect("split", ncclCommSplit(even.comm, 0, -even.rank, comms, NULL), ncclSuccess);
+  expect("split", ncclCommSplit(even.comm, even.rank % 2, 0, comms + 1, NULL), ncclSuccess);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  struct here turned = here_of(comms[0]), pair = here_of(comms[1]);
+  check(turned.rank == 3 - even.rank && pair.size == 2, "splits in a group");
+  sums(&turned, kCalls);
+  sums(&pair, 6);
+  split_of(here, 1, here->rank);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+  struct here last = split_of(&even, 7, 0);
+  expect("ncclCommDestroy", ncclCommDestroy(even.comm), ncclSuccess);
+  sums(&last, kCalls);
+  expect("ncclCommDestroy", ncclCommDestroy(last.comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(pair.comm), ncclSuccess);
+  expect("ncclCommAbort", ncclCommAbort(turned.comm), ncclSuccess);
+}
+
+/* The same parts where one thread has all ranks: two splits of each in one group. */
+void splits_by_one_thread(struct here* all, int n) {
+  enum { kMost = 16 };
+  ncclComm_t even[kMost], halves[kMost];
+  struct here part[kMost];
+  device_pointer a[kMost];
+  int parts = 0;
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < n; ++r) {
+    int color = r == 2 ? NCCL_SPLIT_NOCOLOR : 0;
+    expect("split", ncclCommSplit(all[r].comm, color, 0, even + r, NULL), ncclSuccess);
+    expect("split", ncclCommSplit(all[r].comm, r % 2, 0, halves + r, NULL), ncclSuccess);
+  }
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  for (int r = 0; r < n; ++r) {
+    use_device(r);
+    if (!even[r]) continue;
+    part[parts] = here_of(even[r]);
+    a[parts] = mine(part + parts);
+    ++parts;
+  }
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  for (int i = 0; i < parts; ++i) sum(part + i, a[i]);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  for (int i = 0; i < parts; ++i) {
+    expect_sum(part + i, a[i], "one thread's sum of a part");
+    expect("ncclCommDestroy", ncclCommDestroy(part[i].comm), ncclSuccess);
+  }
+  for (int r = 0; r < n; ++r) {
+    expect("ncclCommDestroy", ncclCommDestroy(halves[r]), ncclSuccess);
+    expect("ncclCommDestroy", ncclCommDestroy(all[r].comm), ncclSuccess);
+  }
+}
+
 void on_companions(struct here* here) {
   numbers(here);
   many_of_each_type(here);

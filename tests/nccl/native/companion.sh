@@ -105,6 +105,16 @@ case $case_name in
     says "no rails of ours between the hosts: .*nosuch"
     DDL_RAILS=nosuch ranks 2 1,1 processes companion; silent; counted
     ;;
+  splits)
+    # None of the whole, because the hosts are unequal; those of equal parts have some, and their parts.
+    for how in processes threads group; do ranks 5 3,2 $how companion_splits; silent; decided "2x2 on NCCL" "left to NCCL"; done
+    DDL_VERBOSE=1 ranks 5 3,2 processes companion_splits
+    [ "$(grep -c 'communicator of 4 ranks: .* with smaller ones beside it .* 2x2' "$work/ours.err")" = 3 ] || fail "not three times"
+    ranks 5 3,2 one_thread companion_splits; silent; decided "2x2 on NCCL"
+    NCCL_NET=Socket ranks 5 3,2 threads companion_splits; silent; decided "2x2 on NCCL" "2x2 on NCCL and rails"
+    DDL_OPTIONS="-mode n" DDL_VERBOSE=1 ranks 5 3,2 processes companion_splits; decided "left to NCCL"
+    [ "$(grep -c ' a communicator of ' "$work/ours.err")" = 1 ] || fail "splits meet"
+    ;;
   default)
     DDL_OPTIONS="" DDL_VERBOSE=1 ranks 4 2,2 processes companion
     says "a communicator of 4 ranks: NCCL's, with smaller ones beside it for all-reduces of 65536 bytes and more, 2x2, where"

@@ -25,10 +25,12 @@ void groups(struct here* here);
 /* companion.c: on an NCCL of its own */
 void on_companions(struct here* here);
 void sum_of_a_plan(struct here* here);
+void splits_with_plans(struct here* here); /* destroys the communicator */
 void tuned(struct here* here);
 void tuned_numbers(struct here* here);
 void tuned_and_aborted(struct here* here);
 void tuned_and_dead(struct here* here);
+void splits_by_one_thread(struct here* all, int n);
 void tuned_by_one_thread(struct here* all, int n);
 /* bits.c: prints what came out, for two runs to be compared */
 void bits(struct here* here);

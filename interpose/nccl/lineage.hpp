@@ -1,0 +1,22 @@
+// Lineage: communicators that are split off from one of NCCL's may have plans as well (companions.hpp), for
+// which their ranks must meet. Where they do follows from where those of their parent met, from the number of
+// the split and its color: nobody has to be told.
+//
+// Thread safety: all; what concerns one communicator by one thread at a time, as NCCL demands.
+#pragma once
+
+#include <optional>
+
+#include "interpose/nccl/creation.hpp"
+
+namespace ddl::nccl {
+
+/// Splits of this communicator are followed from now on. By every rank, before the meeting ends.
+void found_lineage(const Creation& parent);
+/// Counts a split, which all ranks make; what is known of its communicator, which `parent` is about to write
+/// to `at`. Nothing where it is not followed: this rank is left out, nonblocking, or the parent not founded.
+std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config);
+/// Before the communicator ends.
+void end_lineage(ncclComm_t comm);
+
+}  // namespace ddl::nccl
