@@ -165,37 +165,6 @@ TEST_F(FakeCuda, AThreadHasADefaultStreamOfItsOwn) {
   other.join();
 }
 
-TEST_F(FakeCuda, ACapturingStreamExecutesNothing) {
-  Stream capturing = stream();
-  int status = kCaptureNone, ran = 0;
-  ok(cuda_.begin_capture(capturing, kCaptureThreadLocal));
-  ok(cuda_.stream_is_capturing(capturing, &status));
-  EXPECT_EQ(status, kCaptureActive);
-  ok(cuda_.launch_host_function(
-      capturing, [](void* at) { ++*static_cast<int*>(at); }, &ran));
-  EXPECT_EQ(cuda_.stream_synchronize(capturing), kCaptureUnsupported);
-  Graph graph = nullptr;
-  ok(cuda_.end_capture(capturing, &graph));
-  ok(cuda_.stream_synchronize(capturing));
-  EXPECT_EQ(ran, 0);
-  ok(cuda_.stream_is_capturing(capturing, &status));
-  EXPECT_EQ(status, kCaptureNone);
-  ok(cuda_.graph_destroy(graph));
-}
-
-TEST_F(FakeCuda, InAContextOfOursOtherThreadsCapturesAreSafe) {
-  int mode = kCaptureThreadLocal;
-  ok(cuda_.exchange_capture_mode(&mode));  // the program's choice
-  {
-    CurrentContext current(cuda_, context_);
-    int inside = kCaptureRelaxed;
-    ok(cuda_.exchange_capture_mode(&inside));
-    EXPECT_EQ(inside, kCaptureRelaxed);
-  }
-  ok(cuda_.exchange_capture_mode(&mode));
-  EXPECT_EQ(mode, kCaptureThreadLocal);
-}
-
 TEST_F(FakeCuda, AFullQueueKeepsWhoEnqueuesWaiting) {
   ::setenv("FAKE_CUDA_QUEUE", "2", 1);
   Stream full = stream();

@@ -12,6 +12,10 @@ int cuMemAlloc_v2(device_pointer* address, size_t bytes);
 int cuStreamCreate(stream_t* stream, unsigned flags);
 int cuStreamSynchronize(stream_t stream);
 int cuStreamQuery(stream_t stream);
+int cuStreamWaitEvent(stream_t stream, void* event, unsigned flags);
+int cuEventCreate(void** event, unsigned flags);
+int cuEventRecord(void* event, stream_t stream);
+int cuEventDestroy_v2(void* event);
 int cuStreamBeginCapture_v2(stream_t stream, int mode);
 int cuStreamEndCapture(stream_t stream, void** graph);
 int cuGraphDestroy(void* graph);
@@ -22,7 +26,7 @@ int cuMemcpyHtoDAsync_v2(device_pointer to, const void* from, size_t bytes, stre
 int cuMemcpyDtoHAsync_v2(void* to, device_pointer from, size_t bytes, stream_t stream);
 int cuMemcpyDtoDAsync_v2(device_pointer to, device_pointer from, size_t bytes, stream_t stream);
 
-enum { kNonBlocking = 1, kThreadLocal = 1 };
+enum { kNonBlocking = 1, kWithoutTime = 2, kGlobal = 0, kThreadLocal = 1 };
 
 static void must(int result, const char* what) {
   if (result == 0) return;
@@ -97,6 +101,16 @@ void copy_on_device(device_pointer to, device_pointer from, size_t bytes, stream
 void synchronize(stream_t stream) { must(cuStreamSynchronize(stream), "synchronize"); }
 int is_done(stream_t stream) { return cuStreamQuery(stream) == 0; }
 void begin_capture(stream_t stream) { must(cuStreamBeginCapture_v2(stream, kThreadLocal), "capture"); }
+
+void begin_global_capture(stream_t stream) { must(cuStreamBeginCapture_v2(stream, kGlobal), "capture"); }
+
+void let_wait(stream_t later, stream_t earlier) {
+  void* event;
+  must(cuEventCreate(&event, kWithoutTime), "event");
+  must(cuEventRecord(event, earlier), "event");
+  must(cuStreamWaitEvent(later, event, 0), "event");
+  must(cuEventDestroy_v2(event), "event");
+}
 
 void end_capture(stream_t stream) {
   void* graph;

@@ -26,6 +26,10 @@ void copy_on_device(device_pointer to, device_pointer from, size_t bytes, stream
 void synchronize(stream_t stream);
 int is_done(stream_t stream);
 void begin_capture(stream_t stream);
+/* While it lasts no thread of the process may do what CUDA calls unsafe then. */
+void begin_global_capture(stream_t stream);
+/* By an event. If the earlier stream is captured, the later one is from now on. */
+void let_wait(stream_t later, stream_t earlier);
 void end_capture(stream_t stream);
 /* The end of a capture that can be replayed. */
 struct graph;

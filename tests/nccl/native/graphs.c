@@ -28,19 +28,28 @@ void graphs(struct here* here) {
   device_pointer a = floats(kCount, 1), b = floats(kCount, 2), all = floats((size_t)size, 0);
   device_pointer mine = floats(1, (float)here->rank), from = floats(1, -1), share = floats(kShare, 0);
   device_pointer c = floats(kCount, (float)here->rank), spread = floats((size_t)size * kShare, 5);
-  begin_capture(here->stream);
+  device_pointer busy = floats(kCount, 1);
+  stream_t aside[2] = {new_stream(), new_stream()}, beside = new_stream();
+  /* Under way while others are captured, with what the engine's threads do for it. */
+  CALL(ncclAllReduce, 4 * kCount, (void*)busy, (void*)busy, kCount, ncclFloat32, ncclSum, here->comm, beside);
+  begin_global_capture(here->stream);
   CALL(ncclAllReduce, 4 * kCount, (void*)a, (void*)a, kCount, ncclFloat32, ncclSum, here->comm, here->stream);
   CALL(ncclAllGather, 4 * (size_t)size, (void*)a, (void*)all, 1, ncclFloat32, here->comm, here->stream);
+  /* On streams that join the capture, as frameworks have theirs for NCCL, and that do not know each other. */
+  for (int i = 0; i < 2; ++i) let_wait(aside[i], here->stream);
   CALL(ncclReduce, 4 * kCount, (void*)c, (void*)c, kCount, ncclFloat32, ncclMax, size - 1, here->comm,
-       here->stream);
+       aside[0]);
   CALL(ncclScatter, 4 * (size_t)size * kShare, (void*)spread, (void*)share, kShare, ncclFloat32, 0,
-       here->comm, here->stream);
+       here->comm, aside[1]);
+  for (int i = 0; i < 2; ++i) let_wait(here->stream, aside[i]);
   expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
   CALL(ncclSend, 4, (void*)mine, 1, ncclFloat32, next, here->comm, here->stream);
   CALL(ncclRecv, 4, (void*)from, 1, ncclFloat32, before, here->comm, here->stream);
   expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
   struct graph* graph = captured_graph(here->stream);
   expect_all(a, kCount, 1, "a captured call did something");
+  synchronize(beside);
+  expect_all(busy, kCount, (float)size, "a sum beside a capture");
   float right = 1, between = 2;
   for (int i = 0; i < kLaunches; ++i) {
     replay(graph, here->stream);

@@ -47,7 +47,12 @@ constexpr ErrorText kErrors[] = {
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-     "not permitted when a stream is capturing"},
+     "operation not permitted when stream is capturing"},
+    {fake::kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {fake::kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
+    {fake::kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
 };
 Result error_text(Result error, const char** to, const char* ErrorText::*which) {
   for (const ErrorText& known : kErrors)
@@ -146,6 +151,7 @@ Result cuCtxGetDevice(Device* device) {
 
 Result cuCtxSynchronize() {
   if (!fake::current()) return kInvalidContext;
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   fake::synchronize_all(fake::current());
   return kSuccess;
 }
@@ -174,10 +180,12 @@ Result enqueue(Stream given, std::function<void()> operation) {
 }  // namespace
 
 Result cuStreamSynchronize(Stream given) {
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   return with_stream(given, [](Stream stream) { return fake::synchronize(stream); });
 }
 
 Result cuStreamQuery(Stream given) {
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   return with_stream(given, [](Stream stream) { return fake::query(stream); });
 }
 
@@ -199,18 +207,13 @@ Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
   return enqueue(stream, [=] { function(data); });
 }
 
-Result cuStreamBeginCapture_v2(Stream stream, int) { return fake::begin_capture(stream); }
+Result cuStreamBeginCapture_v2(Stream stream, int mode) { return fake::begin_capture(stream, mode); }
 Result cuStreamEndCapture(Stream stream, Graph* graph) { return fake::end_capture(stream, *graph); }
 Result cuStreamGetCaptureInfo_v3(Stream given, int* status, unsigned long long* id, Graph*, const void**,
                                  const void**, std::size_t*) {
   return with_stream(given, [&](Stream stream) { return fake::capture_status(stream, *status, id); });
 }
-Result cuThreadExchangeStreamCaptureMode(int* mode) {
-  thread_local int of_thread = 0;  // global
-  if (*mode < 0 || *mode > kCaptureRelaxed) return kInvalidValue;
-  std::swap(*mode, of_thread);
-  return kSuccess;
-}
+Result cuThreadExchangeStreamCaptureMode(int* mode) { return fake::exchange_capture_mode(*mode); }
 Result cuGraphDestroy(Graph graph) { return fake::destroy_graph(graph); }
 
 // One type for both kinds of graphs: an executable one is a copy.
@@ -234,8 +237,14 @@ Result cuEventCreate(Event* event, unsigned) {
 }
 
 Result cuEventDestroy_v2(Event event) { return fake::destroy_event(event); }
-Result cuEventQuery(Event event) { return fake::query(event); }
-Result cuEventSynchronize(Event event) { return fake::synchronize(event); }
+Result cuEventQuery(Event event) {
+  RETURN_IF_FAILED(fake::refuse_during_capture());
+  return fake::query(event);
+}
+Result cuEventSynchronize(Event event) {
+  RETURN_IF_FAILED(fake::refuse_during_capture());
+  return fake::synchronize(event);
+}
 
 Result cuEventRecord(Event event, Stream given) {
   RETURN_IF_FAILED(fake::on_call("cuEventRecord"));

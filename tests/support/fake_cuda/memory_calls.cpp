@@ -48,6 +48,7 @@ std::uint32_t* value_at(DevicePointer pointer, std::optional<Range>& keep) {
 
 Result cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
   RETURN_IF_FAILED(begin("cuMemAlloc"));
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   if (bytes == 0) return kInvalidValue;
   *pointer = fake::allocate_device(fake::device_of(fake::current()), bytes);
   return *pointer ? kSuccess : kOutOfMemory;
@@ -55,30 +56,35 @@ Result cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
 
 Result cuMemFree_v2(DevicePointer pointer) {
   if (!fake::current()) return kInvalidContext;
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   fake::synchronize_all(fake::current());
   return pointer == 0 || fake::free_device(pointer) ? kSuccess : kInvalidValue;
 }
 
 Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   RETURN_IF_FAILED(begin("cuMemHostAlloc"));
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   *pointer = bytes ? fake::allocate_pinned(bytes) : nullptr;
   return *pointer ? kSuccess : kOutOfMemory;
 }
 
 Result cuMemFreeHost(void* pointer) {
   if (!fake::current()) return kInvalidContext;
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   fake::synchronize_all(fake::current());
   return fake::free_pinned(pointer) ? kSuccess : kInvalidValue;
 }
 
 Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
   RETURN_IF_FAILED(begin("cuMemHostRegister"));
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   if (!pointer || bytes == 0) return kInvalidValue;
   return fake::register_pinned(pointer, bytes) ? kSuccess : kAlreadyRegistered;
 }
 
 Result cuMemHostUnregister(void* pointer) {
   if (!fake::current()) return kInvalidContext;
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   fake::synchronize_all(fake::current());
   return fake::unregister_pinned(pointer) ? kSuccess : kInvalidValue;
 }
@@ -123,6 +129,7 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes, St
 
 Result cuMemcpy(DevicePointer to, DevicePointer from, std::size_t bytes) {
   RETURN_IF_FAILED(begin("cuMemcpy"));
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   RETURN_IF_FAILED(copy(to, Kind::kAny, from, Kind::kAny, bytes, nullptr));
   return cuStreamSynchronize(nullptr);
 }
@@ -173,12 +180,14 @@ Result cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
 
 Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned) {
   RETURN_IF_FAILED(begin("cuIpcOpenMemHandle"));
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   *pointer = fake::import_device(handle, fake::device_of(fake::current()));
   return *pointer ? kSuccess : kInvalidValue;
 }
 
 Result cuIpcCloseMemHandle(DevicePointer pointer) {
   if (!fake::current()) return kInvalidContext;
+  RETURN_IF_FAILED(fake::refuse_during_capture());
   fake::synchronize_all(fake::current());
   return fake::close_device(pointer) ? kSuccess : kInvalidValue;
 }

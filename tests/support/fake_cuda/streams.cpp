@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/fake_cuda/captures.hpp"
+
 namespace fake_cuda {
 namespace {
 
@@ -33,8 +35,7 @@ struct Queue {
   bool blocking = true;  // ordered with the legacy default stream
   bool legacy = false;   // is the legacy default stream
   bool closing = false;
-  bool capturing = false;
-  unsigned long long capture = 0;  // its number
+  std::shared_ptr<Capture> capture;  // while it is captured
   std::deque<Operation> waiting;
   std::uint64_t submitted = 0, done = 0;
 };
@@ -42,11 +43,9 @@ struct Queue {
 bool Point::reached() const { return queue->done >= operations; }
 
 struct RecordedEvent {
-  std::vector<Point> at;  // empty: never recorded, which counts as reached
-};
-
-struct CapturedGraph {
-  std::vector<Operation> operations;
+  std::vector<Point> at;             // empty: never recorded, which counts as reached
+  std::shared_ptr<Capture> capture;  // where it was recorded last, if in one, and behind what
+  Capture::Ends ends;
 };
 
 // One lock and one bell for everything: this is about order, not speed. Never taken down, because threads of
@@ -55,7 +54,7 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Stream, std::shared_ptr<Queue>> queues;
-  std::map<Stream, CapturedGraph*> captures;
+  std::set<std::shared_ptr<Capture>> captures;  // under way
   std::set<Event> events;
   std::set<Graph> graphs;
 };
@@ -112,17 +111,15 @@ std::vector<Point> implied(const std::shared_ptr<Queue>& queue) {
 // The legacy default stream, while one that is ordered with it is captured.
 bool is_implicitly_captured(const std::shared_ptr<Queue>& queue) {
   for (const auto& [stream, other] : world().queues)
-    if (queue->legacy && other->context == queue->context && other->blocking && other->capturing) return true;
+    if (queue->legacy && other->context == queue->context && other->blocking && other->capture) return true;
   return false;
 }
 
 Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
-  if (queue->capturing) {
-    world().captures[stream]->operations.push_back({std::move(after), std::move(run)});
-    return kSuccess;
-  }
+  if (queue->capture && queue->capture->is_invalid) return kCaptureInvalid;
+  if (queue->capture) return queue->capture->add(stream, std::move(run)), kSuccess;
   if (is_implicitly_captured(queue)) return kCaptureImplicit;
   for (Point& point : implied(queue)) after.push_back(std::move(point));
   queue->waiting.push_back({std::move(after), std::move(run)});
@@ -137,7 +134,7 @@ void await_room(std::unique_lock<std::mutex>& lock, Stream stream) {
   if (!limit) return;
   const std::size_t most = std::strtoul(limit, nullptr, 10);
   std::shared_ptr<Queue> queue = find(stream);
-  world().changed.wait(lock, [&] { return !queue || queue->capturing || queue->waiting.size() < most; });
+  world().changed.wait(lock, [&] { return !queue || queue->capture || queue->waiting.size() < most; });
 }
 
 bool reached(const std::vector<Point>& points) {
@@ -154,7 +151,7 @@ void wait_until_reached(std::unique_lock<std::mutex>& lock, const std::vector<Po
 Result points_of(Stream stream, std::vector<Point>& points) {
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
-  if (queue->capturing) return kCaptureUnsupported;
+  if (queue->capture) return queue->capture->is_invalid = true, kCaptureUnsupported;
   points = queue->legacy ? implied(queue) : std::vector<Point>{};
   points.push_back(tail(queue));
   return kSuccess;
@@ -250,7 +247,9 @@ Result record(Event event, Stream stream) {
   RecordedEvent* known = recorded(event);
   std::shared_ptr<Queue> queue = find(stream);
   if (!known || !queue) return kInvalidHandle;
-  if (queue->capturing) return put(stream, {}, [] {});
+  known->capture = queue->capture;
+  known->at.clear();
+  if (queue->capture) return known->ends = queue->capture->ends(stream), kSuccess;
   known->at = queue->legacy ? implied(queue) : std::vector<Point>{};
   known->at.push_back(tail(queue));
   return kSuccess;
@@ -260,13 +259,24 @@ Result wait_for(Stream stream, Event event) {
   std::unique_lock lock(world().mutex);
   await_room(lock, stream);
   RecordedEvent* known = recorded(event);
-  return known ? put(stream, known->at, [] {}) : kInvalidHandle;
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!known || !queue) return kInvalidHandle;
+  if (!known->capture && queue->capture && !known->at.empty()) return kCaptureIsolation;
+  if (!known->capture && queue->capture) return kSuccess;
+  if (!known->capture) return put(stream, known->at, [] {});
+  if (known->capture->is_over) return kInvalidValue;
+  if (queue->capture && queue->capture != known->capture) return kCaptureMerge;
+  if (queue->legacy) return kCaptureImplicit;
+  queue->capture = known->capture;
+  queue->capture->join(stream, known->ends);
+  return kSuccess;
 }
 
 Result query(Event event) {
   std::lock_guard lock(world().mutex);
   RecordedEvent* known = recorded(event);
   if (!known) return kInvalidHandle;
+  if (known->capture) return kCapturedEvent;
   return reached(known->at) ? kSuccess : kNotReady;
 }
 
@@ -274,30 +284,38 @@ Result synchronize(Event event) {
   std::unique_lock lock(world().mutex);
   RecordedEvent* known = recorded(event);
   if (!known) return kInvalidHandle;
+  if (known->capture) return kCapturedEvent;
   std::vector<Point> points = known->at;
   wait_until_reached(lock, points);
   return kSuccess;
 }
 
-Result begin_capture(Stream stream) {
+Result begin_capture(Stream stream, int mode) {
   std::lock_guard lock(world().mutex);
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
-  if (queue->legacy || queue->capturing) return kCaptureUnsupported;
-  static unsigned long long captures = 0;
-  queue->capturing = true;
-  queue->capture = ++captures;
-  world().captures[stream] = new CapturedGraph;
+  if (queue->legacy || queue->capture) return kCaptureUnsupported;
+  queue->capture = std::make_shared<Capture>(stream, mode);
+  world().captures.insert(queue->capture);
   return kSuccess;
 }
 
 Result end_capture(Stream stream, Graph& graph) {
   std::lock_guard lock(world().mutex);
   std::shared_ptr<Queue> queue = find(stream);
-  if (!queue || !queue->capturing) return kInvalidHandle;
-  queue->capturing = false;
-  graph = reinterpret_cast<Graph>(world().captures[stream]);
-  world().captures.erase(stream);
+  if (!queue || !queue->capture) return kInvalidHandle;
+  std::shared_ptr<Capture> capture = queue->capture;
+  if (capture->first != stream) return kCaptureUnmatched;
+  if (capture->mode != kCaptureRelaxed && capture->thread != std::this_thread::get_id())
+    return kCaptureWrongThread;
+  for (auto& [name, other] : world().queues)
+    if (other->capture == capture) other->capture = nullptr;
+  capture->is_over = true;
+  world().captures.erase(capture);
+  graph = nullptr;
+  if (capture->is_invalid) return kCaptureInvalid;
+  if (!capture->has_waited_for_all()) return kCaptureUnjoined;
+  graph = reinterpret_cast<Graph>(new CapturedGraph(capture->graph));
   world().graphs.insert(graph);
   return kSuccess;
 }
@@ -306,9 +324,32 @@ Result capture_status(Stream stream, int& status, unsigned long long* id) {
   std::lock_guard lock(world().mutex);
   std::shared_ptr<Queue> queue = find(stream);
   if (!queue) return kInvalidHandle;
-  status = queue->capturing ? kCaptureActive : kCaptureNone;
-  if (id) *id = queue->capture;
+  status = !queue->capture ? kCaptureNone : queue->capture->is_invalid ? kCaptureInvalidated : kCaptureActive;
+  if (id && queue->capture) *id = queue->capture->number;
   return is_implicitly_captured(queue) ? kCaptureImplicit : kSuccess;
+}
+
+namespace {
+thread_local int mode_of_thread = kCaptureGlobal;
+}  // namespace
+
+Result exchange_capture_mode(int& mode) {
+  if (mode < kCaptureGlobal || mode > kCaptureRelaxed) return kInvalidValue;
+  std::swap(mode, mode_of_thread);
+  return kSuccess;
+}
+
+Result refuse_during_capture() {
+  std::lock_guard lock(world().mutex);
+  bool refused = false;
+  for (const std::shared_ptr<Capture>& capture : world().captures) {
+    const bool own = capture->thread == std::this_thread::get_id();
+    const bool by_others = capture->mode == kCaptureGlobal && mode_of_thread == kCaptureGlobal;
+    if (capture->mode == kCaptureRelaxed || mode_of_thread == kCaptureRelaxed || !(own || by_others))
+      continue;
+    refused = capture->is_invalid = true;
+  }
+  return refused ? kCaptureUnsupported : kSuccess;
 }
 
 Result destroy_graph(Graph graph) {
@@ -329,8 +370,9 @@ Result copy_graph(Graph graph, Graph& copy) {
 Result launch_graph(Graph graph, Stream stream) {
   std::lock_guard lock(world().mutex);
   if (!world().graphs.count(graph)) return kInvalidHandle;
-  for (const Operation& one : reinterpret_cast<CapturedGraph*>(graph)->operations)
-    if (Result result = put(stream, one.after, one.run)) return result;
+  const CapturedGraph& captured = *reinterpret_cast<CapturedGraph*>(graph);
+  for (std::size_t node : captured.order())
+    if (Result result = put(stream, {}, captured.nodes[node].run)) return result;
   return kSuccess;
 }
 

@@ -17,6 +17,11 @@ using ddl::cuda::Graph;
 using ddl::cuda::Result;
 using ddl::cuda::Stream;
 
+// Those of CUDA's results and modes about captures that only the double has a use for.
+constexpr Result kCaptureInvalid = 901, kCaptureMerge = 902, kCaptureUnmatched = 903, kCaptureUnjoined = 904,
+                 kCaptureIsolation = 905, kCapturedEvent = 907, kCaptureWrongThread = 908;
+constexpr int kCaptureGlobal = 0;
+
 /// A stream of `context` that exists until its work is done and it is destroyed. Flags: kStreamNonBlocking.
 Stream make_stream(Context context, unsigned flags);
 /// Makes `stream` the one that waits for the others of its context and they for it.
@@ -38,12 +43,16 @@ Result wait_for(Stream stream, Event event);
 Result query(Event event);
 Result synchronize(Event event);
 
-Result begin_capture(Stream stream);
+Result begin_capture(Stream stream, int mode);
 Result end_capture(Stream stream, Graph& graph);
 Result capture_status(Stream stream, int& status, unsigned long long* id = nullptr);
 Result destroy_graph(Graph graph);
 Result copy_graph(Graph graph, Graph& copy);
-/// Its operations one after the other, in the order in which they were captured.
+Result exchange_capture_mode(int& mode);
+/// Of calls that are not safe while anything is captured, by this thread or, in the global mode, by any: that
+/// capture is invalid from then on. A thread in the relaxed mode may.
+Result refuse_during_capture();
+/// Its operations one after the other, in CapturedGraph::order().
 Result launch_graph(Graph graph, Stream stream);
 
 }  // namespace fake_cuda
