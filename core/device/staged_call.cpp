@@ -30,16 +30,11 @@ constexpr Bytes kLeastPiece = Bytes{256} << 10;
 // How soon the worker looks again after what is under way elsewhere: nobody waits for that.
 constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
 
-// The part of a host function that raises a flag or waits for one.
+// What a host function waits for.
 struct FlagStep {
   Flag flag;
   std::uint32_t value;
 };
-
-void raise_flag(void* data) {
-  std::unique_ptr<FlagStep> step(static_cast<FlagStep*>(data));
-  step->flag.set(step->value);
-}
 
 void wait_for_flag(void* data) {
   std::unique_ptr<FlagStep> step(static_cast<FlagStep*>(data));
@@ -84,7 +79,6 @@ struct StagedCalls::State {
   bool take_out(const Call& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
   cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
-  cuda::Result launch(cuda::Stream stream, void (*function)(void*), const FlagStep& what);
 
   void pin();
   void unpin();
@@ -284,20 +278,15 @@ bool StagedCalls::State::take_out(const Call& call, std::uint64_t index, cuda::S
 cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
   if (options.ordering == FlagOrdering::kStreamMemoryOperations)
     return driver.stream_write_value(stream, flag.on_device, value, cuda::kWriteValueDefault);
-  return launch(stream, raise_flag, {flag, value});
+  return driver.set_values(flag.on_device, value, 1, stream);
 }
 
 cuda::Result StagedCalls::State::wait(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
   if (options.ordering == FlagOrdering::kStreamMemoryOperations)
     return driver.stream_wait_value(stream, flag.on_device, value, cuda::kWaitValueGreaterOrEqual);
-  return launch(stream, wait_for_flag, {flag, value});
-}
-
-// The function owns its step once it is launched.
-cuda::Result StagedCalls::State::launch(cuda::Stream stream, void (*function)(void*), const FlagStep& what) {
-  auto step = std::make_unique<FlagStep>(what);
-  cuda::Result result = driver.launch_host_function(stream, function, step.get());
-  if (result == cuda::kSuccess) step.release();
+  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
+  cuda::Result result = driver.launch_host_function(stream, wait_for_flag, step.get());
+  if (result == cuda::kSuccess) step.release();  // the function owns it from now on
   return result;
 }
 

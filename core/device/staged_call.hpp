@@ -27,8 +27,9 @@
 
 namespace ddl {
 
-/// How a stream raises a flag and waits for one. Host functions are for devices without stream memory
-/// operations: one that waits may keep all others of the process waiting, so only with one rank per process.
+/// How a stream waits for a flag. Host functions are for devices without stream memory operations: one that
+/// waits may keep all others of the process waiting, so only with one rank per process; and flags are raised
+/// without them, so that the work is done in its order whatever streams wait in theirs.
 enum class FlagOrdering { kStreamMemoryOperations, kHostFunctions };
 
 struct StagedOptions {

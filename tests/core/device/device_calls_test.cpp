@@ -153,7 +153,7 @@ TEST_F(DeviceCallsTest, NothingIsWrittenBeforeAllAgree) {
 TEST_F(DeviceCallsTest, CallsOnOtherStreamsComeOneAfterTheOther) {
   make_ranks(2);
   cuda::Stream first = ranks_[0].stream;
-  Obstacle obstacle(cuda_, first);
+  Obstacle obstacle(first);
   auto one = submit_all(700);
   ranks_[0].stream = stream();
   auto two = submit_all(900);
@@ -194,7 +194,7 @@ TEST_F(DeviceCallsTest, WhoWaitsForACallThatOthersNeverMakeIsLetGo) {
 
 TEST_F(DeviceCallsTest, AFlagThatIsPutBackAfterwardsHoldsNobodyForLong) {
   make_ranks(2);
-  Obstacle obstacle(cuda_, ranks_[0].stream);
+  Obstacle obstacle(ranks_[0].stream);
   cuda::DevicePointer at = buffer(values_of(0, 100));
   DeviceReduction call{at, at, 100, DType::float32, DeviceOp::sum};
   ASSERT_EQ(ranks_[0].calls->submit(call, ranks_[0].stream), Submitted::kEnqueued);

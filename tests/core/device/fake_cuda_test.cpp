@@ -79,7 +79,7 @@ TEST_F(FakeCuda, AStreamKeepsItsOrderAndStreamsAreIndependent) {
   Stream held = stream(), free = stream();
   DevicePointer one = buffer(std::vector<int>{1}), two = buffer(std::vector<int>{2}),
                 to = buffer(sizeof(int));
-  Obstacle obstacle(cuda_, held);
+  Obstacle obstacle(held);
   ok(cuda_.copy_on_device_async(to, one, sizeof(int), held));
   ok(cuda_.copy_on_device_async(to, two, sizeof(int), free));
   ok(cuda_.stream_synchronize(free));
@@ -123,7 +123,7 @@ TEST_F(FakeCuda, AnEventIsReachedWhenWhatCameBeforeItIsDone) {
   Event event = nullptr;
   ok(cuda_.event_create(&event, kEventNoTiming));
   EXPECT_EQ(cuda_.event_query(event), kSuccess);  // never recorded
-  Obstacle obstacle(cuda_, first);
+  Obstacle obstacle(first);
   ok(cuda_.event_record(event, first));
   ok(cuda_.stream_wait_event(second, event, 0));
   EXPECT_EQ(cuda_.event_query(event), kNotReady);
@@ -138,13 +138,13 @@ TEST_F(FakeCuda, AnEventIsReachedWhenWhatCameBeforeItIsDone) {
 TEST_F(FakeCuda, TheDefaultStreamAndBlockingStreamsWaitForEachOther) {
   Stream blocking = stream(0), independent = stream();
   {
-    Obstacle obstacle(cuda_, blocking);
+    Obstacle obstacle(blocking);
     ok(cuda_.launch_host_function(
         nullptr, [](void*) {}, nullptr));
     EXPECT_EQ(cuda_.stream_query(nullptr), kNotReady);
   }
   ok(cuda_.stream_synchronize(nullptr));
-  Obstacle obstacle(cuda_, kStreamLegacy);
+  Obstacle obstacle(kStreamLegacy);
   ok(cuda_.launch_host_function(
       blocking, [](void*) {}, nullptr));
   ok(cuda_.launch_host_function(
@@ -156,7 +156,7 @@ TEST_F(FakeCuda, TheDefaultStreamAndBlockingStreamsWaitForEachOther) {
 }
 
 TEST_F(FakeCuda, AThreadHasADefaultStreamOfItsOwn) {
-  Obstacle obstacle(cuda_, kStreamPerThread);
+  Obstacle obstacle(kStreamPerThread);
   EXPECT_EQ(cuda_.stream_query(kStreamPerThread), kNotReady);
   std::thread other([&] {
     ok(cuda_.context_set(context_));
@@ -168,7 +168,7 @@ TEST_F(FakeCuda, AThreadHasADefaultStreamOfItsOwn) {
 TEST_F(FakeCuda, AFullQueueKeepsWhoEnqueuesWaiting) {
   ::setenv("FAKE_CUDA_QUEUE", "2", 1);
   Stream full = stream();
-  Obstacle obstacle(cuda_, full);
+  Obstacle obstacle(full);
   std::atomic<int> enqueued{0};
   std::thread other([&] {
     ok(cuda_.context_set(context_));

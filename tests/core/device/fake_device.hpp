@@ -76,8 +76,8 @@ class FakeDevice : public ::testing::Test {
   /// A kernel that runs until it is let go.
   class Obstacle {
    public:
-    Obstacle(const cuda::Driver& driver, cuda::Stream stream) {
-      driver.launch_host_function(
+    explicit Obstacle(cuda::Stream stream) {
+      control<int (*)(cuda::Stream, void (*)(void*), void*)>("fake_cuda_enqueue")(
           stream,
           [](void* self) {
             while (!static_cast<Obstacle*>(self)->gone_)

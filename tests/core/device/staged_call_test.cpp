@@ -134,7 +134,7 @@ TEST_F(StagedCallTest, TheCallerReturnsWhileItsStreamIsHeldUp) {
   StagedCalls calls(cuda_, context_, small());
   cuda::Stream on = stream();
   Floats values = ramp(10'000, 1);
-  Obstacle obstacle(cuda_, on);
+  Obstacle obstacle(on);
   cuda::DevicePointer out = submit_twice(calls, values, on);  // many times more than the pinned chunks hold
   EXPECT_EQ(cuda_.stream_query(on), cuda::kNotReady);
   obstacle.remove();
@@ -149,7 +149,7 @@ TEST_F(StagedCallTest, ManyCallsOnSeveralStreamsAreDoneInTheOrderOfSubmission) {
     std::vector<int> order;  // by the worker alone
     std::vector<cuda::DevicePointer> outs;
     constexpr int kCalls = 60;
-    Obstacle obstacle(cuda_, on[0]);
+    Obstacle obstacle(on[0]);
     for (int i = 0; i < kCalls; ++i) {
       Floats values = ramp(1 + static_cast<std::size_t>(i * 37 % 1500), static_cast<float>(i));
       outs.push_back(buffer(bytes(values)));
@@ -309,7 +309,7 @@ TEST_F(StagedCallTest, ShutDownLeavesWhatAHeldUpStreamMayStillUse) {
     auto calls = std::make_unique<StagedCalls>(cuda_, context_, options);
     cuda::Stream on = stream();
     cuda::DevicePointer at = buffer(16384);
-    Obstacle obstacle(cuda_, on);
+    Obstacle obstacle(on);
     fail(refused, *refused ? 2 : 0, cuda::kOutOfMemory);
     EXPECT_EQ(calls->submit({at, at, 16384}, on, twice),
               *refused ? Submitted::kFailed : Submitted::kEnqueued);
@@ -338,7 +338,7 @@ TEST_F(StagedCallTest, ShutDownWaitsForWhatWasSubmitted) {
 // It would never be done, were that the stream of a rank that waits for the one that shuts down.
 TEST_F(StagedCallTest, ShutDownWaitsForNoOtherStream) {
   cuda::Stream on = stream(), other = stream();
-  Obstacle obstacle(cuda_, other);
+  Obstacle obstacle(other);
   {
     StagedCalls calls(cuda_, context_, small());
     submit_twice(calls, ramp(5000, 1), on);

@@ -47,7 +47,7 @@ static int is_captured(cudaStream_t stream) {
   int (*capturing)(cudaStream_t, int*) =
       (int (*)(cudaStream_t, int*))(uintptr_t)fake_libcuda("cuStreamIsCapturing");
   int (*launch)(cudaStream_t, void (*)(void*), void*) =
-      (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("cuLaunchHostFunc");
+      (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("fake_cuda_enqueue");
   if (!capturing || capturing(stream, &status) != 0 || status == 0) return 0;
   return launch(stream, nothing, NULL) == 0;
 }
@@ -103,7 +103,7 @@ ncclResult_t fake_start(ncclResult_t (*work)(void*), void* what) {
 
 static ncclResult_t start_unit(struct unit* unit, cudaStream_t stream) {
   int (*launch)(cudaStream_t, void (*)(void*), void*) =
-      (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("cuLaunchHostFunc");
+      (int (*)(cudaStream_t, void (*)(void*), void*))(uintptr_t)fake_libcuda("fake_cuda_enqueue");
   if (!launch) return run(unit);
   if (launch(stream, run_on_stream, unit) == 0) return ncclSuccess;
   fake_begin_turn(unit->comm, unit->ticket); /* nobody may wait for what will not run */
@@ -165,7 +165,7 @@ static ncclResult_t run_calls(void) {
     for (int j = 0; j < i; ++j) seen |= calls[j].comm == calls[i].comm;
     if (seen) continue;
     struct unit* unit = make_unit(calls[i].comm, calls, calls_n);
-    if (fake_libcuda("cuLaunchHostFunc"))
+    if (fake_libcuda("fake_cuda_enqueue"))
       result = start_unit(unit, calls[i].stream);
     else
       jobs[n++] = (struct job){run, unit, ncclSuccess};

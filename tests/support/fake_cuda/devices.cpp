@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +25,7 @@ namespace {
 using namespace ddl::cuda;
 
 std::atomic<bool> ready{false};
+thread_local bool is_host_function = false;
 
 // The ordinals of the machine that this process sees, in its own order.
 std::vector<int> read_visible_devices() {
@@ -108,7 +111,26 @@ Result initialise() {
   return kSuccess;
 }
 
-Result initialised() { return ready ? kSuccess : kNotInitialized; }
+Result initialised() { return is_host_function ? kNotPermitted : ready ? kSuccess : kNotInitialized; }
+
+void run_host_function(void (*function)(void*), void* data) {
+  struct Line {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t last = 0, next = 1;
+  };
+  static Line* line = new Line;  // outlives exit handlers of the program
+  std::unique_lock lock(line->mutex);
+  const std::uint64_t mine = ++line->last;
+  line->changed.wait(lock, [mine] { return line->next == mine; });
+  lock.unlock();
+  is_host_function = true;
+  function(data);
+  is_host_function = false;
+  lock.lock();
+  ++line->next;
+  line->changed.notify_all();
+}
 int device_count() { return static_cast<int>(visible_devices().size()); }
 bool device_exists(Device device) { return device >= 0 && device < device_count(); }
 
@@ -160,6 +182,7 @@ bool pop(Context& context) {
 }
 
 Result stream_meant(Stream given, Stream& meant) {
+  RETURN_IF_FAILED(initialised());
   meant = given;
   if (given && given != kStreamLegacy && given != kStreamPerThread) return kSuccess;
   if (!current()) return kInvalidContext;

@@ -34,5 +34,9 @@ Result stream_meant(Stream given, Stream& meant);
 
 /// Counts a call and tells what it has to answer: kSuccess, or the failure asked for.
 Result on_call(const char* function);
+/// One after the other, whatever their streams, in the order in which they come to them: what waits in one
+/// for a later one hangs. In them CUDA is refused.
+void run_host_function(void (*function)(void*), void* data);
+inline constexpr Result kNotPermitted = 800;
 
 }  // namespace fake_cuda

@@ -45,6 +45,7 @@ constexpr ErrorText kErrors[] = {
     {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {fake::kNotPermitted, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
@@ -204,6 +205,10 @@ Result cuStreamGetCtx(Stream given, Context* context) {
 
 Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
   RETURN_IF_FAILED(fake::on_call("cuLaunchHostFunc"));
+  return enqueue(stream, [=] { fake::run_host_function(function, data); });
+}
+
+int fake_cuda_enqueue(Stream stream, void (*function)(void*), void* data) {
   return enqueue(stream, [=] { function(data); });
 }
 

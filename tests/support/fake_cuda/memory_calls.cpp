@@ -159,6 +159,14 @@ Result cuStreamWriteValue32_v2(Stream stream, DevicePointer pointer, std::uint32
   return enqueue(stream, [=] { __atomic_store_n(at, value, __ATOMIC_RELEASE); });
 }
 
+Result cuMemsetD32Async(DevicePointer pointer, std::uint32_t value, std::size_t count, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemsetD32Async"));
+  std::optional<Range> keep;
+  std::uint32_t* at = value_at(pointer, keep);
+  if (!at || count != 1) return kInvalidValue;  // more is not needed here
+  return enqueue(stream, [=] { __atomic_store_n(at, value, __ATOMIC_RELEASE); });
+}
+
 Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {
   RETURN_IF_FAILED(begin("cuStreamWaitValue32"));
   std::optional<Range> keep;

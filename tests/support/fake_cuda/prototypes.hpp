@@ -18,6 +18,7 @@ Result cuGraphExecDestroy(Graph executable);
 int fake_cuda_fail(const char* function, int calls_from_now, int result);
 unsigned long fake_cuda_calls(const char* function);
 void* fake_cuda_inside(DevicePointer pointer);
+int fake_cuda_enqueue(Stream stream, void (*function)(void*), void* data);
 }
 #pragma GCC visibility pop
 

@@ -78,6 +78,7 @@ void work_off(const std::shared_ptr<Queue>& queue) {
     if (queue->waiting.empty()) return;  // closing
     Operation operation = std::move(queue->waiting.front());
     queue->waiting.pop_front();
+    all.changed.notify_all();  // there is room
     lock.unlock();
     operation.run();
     operation = {};
