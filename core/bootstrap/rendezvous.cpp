@@ -30,11 +30,11 @@ bool wait_for(int fd, short events, Patience& patience) {
 }
 
 // An open connection, or none and why not.
-Handle connect_to(const RendezvousAddress& place, std::uint16_t port, double limit_s, std::string& why) {
+Handle connect_to(const RendezvousAddress& place, std::uint16_t port, double limit_s, int& error) {
   sockaddr_storage where;
   socklen_t bytes = fill_socket_address(place, port, where);
   Handle socket(::socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  int error = 0;
+  error = 0;
   socklen_t length = sizeof(error);
   if (socket.get() < 0 || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0)
     error = errno;
@@ -44,7 +44,6 @@ Handle connect_to(const RendezvousAddress& place, std::uint16_t port, double lim
     if (wait_for(socket.get(), POLLOUT, patience))
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   }
-  why = error == 0 ? "" : std::strerror(error);
   if (error != 0) return {};
   tune_socket(socket.get());
   return socket;
@@ -63,7 +62,8 @@ Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double time
   for (const RendezvousAddress& place : places) refusals_.push_back(text_of(place, id_.port) + ": not tried");
   Patience patience(timeout_s);
   for (double limit_s = std::min(kFirstTry_s, timeout_s); !try_all(places, limit_s, patience); limit_s *= 2) {
-    if (patience.is_over()) fail_unreachable(timeout_s);
+    // Where parts of a group meet was a server before: it will not come again.
+    if (patience.is_over() || (is_gone_ && id_.circle != 0)) fail_unreachable(timeout_s);
     ::poll(nullptr, 0, kBetweenTries_ms);
   }
   join(timeout_s);
@@ -77,12 +77,15 @@ Rendezvous::~Rendezvous() {
 }
 
 bool Rendezvous::try_all(const std::vector<RendezvousAddress>& places, double limit_s, Patience& patience) {
+  is_gone_ = true;
   for (std::size_t i = 0; i < places.size() && !patience.is_over(); ++i) {
-    std::string why;
+    int error = 0;
     server_ = text_of(places[i], id_.port);
-    socket_ = connect_to(places[i], id_.port, limit_s, why);
-    if (why.empty() && say_hello(limit_s)) return true;
-    refusals_[i] = server_ + ": " + (why.empty() ? "who answers there knows nothing of this unique id" : why);
+    socket_ = connect_to(places[i], id_.port, limit_s, error);
+    if (error == 0 && say_hello(limit_s)) return true;
+    is_gone_ &= error == ECONNREFUSED;
+    refusals_[i] = server_ + ": " +
+                   (error == 0 ? "who answers there knows nothing of this unique id" : std::strerror(error));
   }
   return false;
 }
@@ -174,7 +177,8 @@ FrameReader::State Rendezvous::hear(double limit_s) {
 
 void Rendezvous::fail_unreachable(double timeout_s) const {
   throw Error(
-      fmt::format("rank {} reaches no rendezvous within {:g} s: {}", rank_, timeout_s,
+      fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
+                  id_.circle != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
                   fmt::join(refusals_, ", ")),
       kWhy,
       "see that the process that made the unique id lives, and that no firewall is between; DDL_RAILS "

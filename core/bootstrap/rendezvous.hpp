@@ -63,6 +63,7 @@ class Rendezvous {
   pid_t owner_;
   std::string server_;                 // the address that is tried, and then the one that answered
   std::vector<std::string> refusals_;  // why each of the others did not
+  bool is_gone_ = false;               // at the last try nobody listened at any of them
   double limit_s_ = 0;                 // the server's
   rendezvous::Handle socket_;
   rendezvous::FrameReader reader_;

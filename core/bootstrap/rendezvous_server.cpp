@@ -13,6 +13,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -133,6 +134,7 @@ class RendezvousServer::Service {
  private:
   void serve() noexcept;
   bool goes_on();
+  void forget_parts();
   std::string refusal(const Guest& guest) const;
   RendezvousGroup& group_of(const Guest& guest) { return circles_.at(guest.circle).group; }
   void wait();
@@ -158,7 +160,8 @@ class RendezvousServer::Service {
   // From here on the thread's alone.
   std::map<std::uint64_t, Circle> circles_;  // those who joined one find it here until all have left it
   std::list<Guest> guests_;
-  bool has_begun_ = false, is_full_ = false, ending_ = false;
+  bool has_begun_ = false, has_parts_ = false, is_full_ = false, ending_ = false;
+  std::optional<Patience> emptied_;  // parts may still be on their way when the last member has left
   Patience farewell_{kFarewell_s};
   Nanoseconds created_ = now();
 
@@ -188,7 +191,7 @@ void RendezvousServer::Service::serve() noexcept {
       for (Guest& guest : guests_)
         if (guest.ready) listen_to(guest);
       guests_.remove_if([](const Guest& guest) { return guest.gone; });
-      std::erase_if(circles_, [](const auto& one) { return one.first != 0 && one.second.group.all_left(); });
+      forget_parts();
       if (!ending_) accept_all();
       look_at_the_clock();
       tell_news();
@@ -206,8 +209,19 @@ bool RendezvousServer::Service::goes_on() {
       std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.writer.empty(); });
   if (ending_) return answers && !farewell_.is_over();
   if (!has_begun_) return now() - created_ < static_cast<Nanoseconds>(limits_.first_s * 1e9);
-  return answers ||
-         std::any_of(circles_.begin(), circles_.end(), [](const auto& one) { return !one.second.is_over; });
+  bool goes_on = answers || std::any_of(circles_.begin(), circles_.end(),
+                                        [](const auto& one) { return !one.second.is_over; });
+  if (goes_on || !has_parts_) return emptied_.reset(), goes_on;
+  if (!emptied_) emptied_.emplace(limits_.others_s);
+  return !emptied_->is_over();
+}
+
+// Nobody can be in them any more; latecomers begin anew.
+void RendezvousServer::Service::forget_parts() {
+  std::erase_if(circles_, [this](const auto& one) {
+    auto is_here = [&](const Guest& guest) { return guest.has_joined() && guest.circle == one.first; };
+    return one.first != 0 && one.second.is_over && std::none_of(guests_.begin(), guests_.end(), is_here);
+  });
 }
 
 int RendezvousServer::Service::nap() const {
@@ -219,6 +233,7 @@ int RendezvousServer::Service::nap() const {
   for (const auto& [name, circle] : circles_)
     if (circle.needs_the_clock())
       shortest = shortest < 0 ? circle.patience.nap() : std::min(shortest, circle.patience.nap());
+  if (emptied_) return emptied_->nap();
   if (has_begun_ || shortest >= 0) return shortest;
   double left_s = limits_.first_s - static_cast<double>(now() - created_) / 1e9;
   return static_cast<int>(std::clamp(left_s * 1e3 + 1, 1.0, 1e9));
@@ -288,8 +303,8 @@ void RendezvousServer::Service::hear(Guest& guest, Frame frame) {
 
 std::string RendezvousServer::Service::refusal(const Guest& guest) const {
   auto circle = circles_.find(guest.circle);
-  return (circle == circles_.end() ? RendezvousGroup() : circle->second.group)
-      .refusal(guest.rank, guest.size);
+  if (circle == circles_.end()) return RendezvousGroup().refusal(guest.rank, guest.size);
+  return circle->second.group.refusal(guest.rank, guest.size);
 }
 
 void RendezvousServer::Service::hear_hello(Guest& guest, const Frame& frame) {
@@ -313,6 +328,7 @@ void RendezvousServer::Service::hear_join(Guest& guest) {
   auto [circle, is_new] = circles_.try_emplace(guest.circle, Circle{.patience = Patience(limits_.others_s)});
   circle->second.group.join(guest.rank, guest.size);
   has_begun_ = true;
+  has_parts_ |= guest.circle != 0;
 }
 
 void RendezvousServer::Service::part(Guest& guest) {

@@ -3,10 +3,11 @@
 // others.
 //
 // It listens on one port of every address of this host (a port per address would not fit into the id); the
-// token keeps strangers out, who get no answer and little memory. It ends when all have left every circle or
-// a limit is reached. The rule a user can break: keep it alive until the ranks are through; who destroys it
-// earlier fails those who still wait. Thread safety: its functions may be called from any thread. A forked
-// child inherits no server: there the destructor does nothing.
+// token keeps strangers out, who get no answer and little memory. It ends when all have left every circle
+// (where there were parts, a while later, because others may be on their way) or a limit is reached. The rule
+// a user can break: keep it alive until the ranks are through; who destroys it earlier fails those who still
+// wait. Thread safety: its functions may be called from any thread. A forked child inherits no server: there
+// the destructor does nothing.
 #pragma once
 
 #include <memory>

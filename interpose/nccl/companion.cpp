@@ -1,6 +1,7 @@
 #include "interpose/nccl/companion.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -21,6 +22,17 @@ const cuda::Driver& driver() {
 }
 
 cuda::Stream as_driver_stream(cudaStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
+
+// A byte that nobody looks at, 0 where none can be had. Never freed, because that waits for the whole device,
+// and so for a communicator that the program is about to abort as well. Its context is current.
+cuda::DevicePointer nothing_in(cuda::Context context) {
+  static std::mutex mutex;
+  static auto* all = new std::map<cuda::Context, cuda::DevicePointer>;  // outlives exit handlers
+  std::lock_guard lock(mutex);
+  cuda::DevicePointer& nothing = (*all)[context];
+  if (!nothing) driver().allocate(&nothing, 1);
+  return nothing;
+}
 
 // Keeps its Clocked alive until the stream has come there.
 struct TimeNote {
@@ -113,7 +125,7 @@ void Companion::make_streams() {
   } catch (const std::system_error&) {
     return;
   }
-  driver().allocate(&nothing_, 1);
+  nothing_ = nothing_in(context_);
 }
 
 bool Companion::is_ready() const {

@@ -108,9 +108,7 @@ class Companion {
   std::vector<CompanionWay> ways_;  // the first: where nothing is known
   ddl_native* rails_ = nullptr;
   std::atomic<bool> retired_{false};  // they are
-  // A byte that nobody looks at: a sum of it is how ranks meet. Never freed, because that waits for the whole
-  // device, and so for a communicator that the program is about to abort as well.
-  cuda::DevicePointer nothing_ = 0;
+  cuda::DevicePointer nothing_ = 0;   // a sum of it is how ranks meet
   std::unique_ptr<CompanionTuner> tuner_;
   mutable std::mutex mutex_;       // of what follows
   std::vector<ncclComm_t> parts_;  // by dimension; null when they are gone

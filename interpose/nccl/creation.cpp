@@ -143,17 +143,19 @@ ncclResult_t create_meanwhile(Creation creation) {
   return ncclSuccess;
 }
 
-// In threads, because the ranks wait for each other.
+// In threads, because the ranks wait for each other; the last in this one.
 template <class Meet>
 std::vector<Met> meet_all(const std::vector<Creation>& creations, Meet meet_one) {
   std::vector<Met> met(creations.size());
-  std::vector<std::thread> threads;
+  if (creations.empty()) return met;
+  std::vector<std::jthread> threads;
   {
     SignalsBlocked blocked;
-    for (std::size_t i = 0; i < creations.size(); ++i)
+    for (std::size_t i = 0; i + 1 < creations.size(); ++i)
       threads.emplace_back([&, i] { met[i] = meet_one(creations[i]); });
   }
-  for (std::thread& thread : threads) thread.join();
+  met.back() = meet_one(creations.back());
+  for (std::jthread& thread : threads) thread.join();
   return met;
 }
 

@@ -44,6 +44,8 @@ void found_lineage(const Creation& parent) {
 
 std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config) {
   Creation split{at, 0, 0};
+  GivenConfig given = copy_of(config);
+  if (!at || !given.trouble.empty()) return std::nullopt;
   {
     std::lock_guard lock(table().mutex);
     auto found = table().lineages.find(parent);
@@ -55,8 +57,8 @@ std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at,
     split.host = from.host;
     engine()->part_of(&from.id, ++found->second.splits, color, &split.id);
   }
-  if (color < 0 || !at) return std::nullopt;
-  if (GivenConfig given = copy_of(config); !given.bytes.empty()) {
+  if (color < 0) return std::nullopt;
+  if (!given.bytes.empty()) {
     split.config = std::move(given.bytes);
     split.texts = std::move(given.texts);
   }

@@ -13,8 +13,9 @@ namespace ddl::nccl {
 
 /// Splits of this communicator are followed from now on. By every rank, before the meeting ends.
 void found_lineage(const Creation& parent);
-/// Counts a split, which all ranks make; what is known of its communicator, which `parent` is about to write
-/// to `at`. Nothing where it is not followed: this rank is left out, nonblocking, or the parent not founded.
+/// Counts a split, which all ranks make; what is known of its communicator, which the original is about to
+/// write to `at`. Nothing where it is not followed: this rank is left out, nonblocking, or the parent not
+/// founded; or the original will refuse this rank's call at once, which does not count.
 std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config);
 /// Before the communicator ends.
 void end_lineage(ncclComm_t comm);

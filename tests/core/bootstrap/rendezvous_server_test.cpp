@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "core/base/error.hpp"
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 
@@ -187,8 +188,8 @@ TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt)
   EXPECT_EQ(waiting.hear().value().kind, Kind::failed);
 }
 
-TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterIt) {
-  RendezvousServer server({kLong_s, kLong_s});
+TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) {
+  RendezvousServer server({kLong_s, 5});
   const RendezvousId& id = server.id();
   auto keeper = std::make_unique<Rendezvous>(id.part(0, 0), 0, 1, kLong_s);
   {
@@ -199,9 +200,12 @@ TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterIt) {
     Rendezvous other(id, 1, 2, kLong_s);
   }
   expect_two_can_meet(id.part(2, 7));
-  EXPECT_FALSE(server.is_over());
   keeper.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  expect_two_can_meet(id.part(3, 7));
+  EXPECT_FALSE(server.is_over());
   wait_until_over(server);
+  EXPECT_THROW(Rendezvous(id.part(3, 7), 0, 2, 1e6), Error) << "nobody waits for a server that has ended";
 }
 
 TEST(RendezvousServer, WhatBefallsOneCircleDoesNotConcernTheOthers) {

@@ -102,6 +102,9 @@ TEST_F(FakeCaptures, WhatIsOutsideCannotBeWaitedForInside) {
   ok(cuda_.event_record(outside, other));
   ok(cuda_.begin_capture(capturing, kCaptureThreadLocal));
   EXPECT_EQ(cuda_.stream_wait_event(capturing, outside, 0), fake_cuda::kCaptureIsolation);
+  EXPECT_EQ(cuda_.end_capture(capturing, &graph), fake_cuda::kCaptureInvalid);
+  EXPECT_EQ(graph, nullptr);
+  ok(cuda_.begin_capture(capturing, kCaptureThreadLocal));
   ok(cuda_.event_record(inside, capturing));
   ok(cuda_.end_capture(capturing, &graph));
   EXPECT_NE(cuda_.stream_wait_event(other, inside, 0), kSuccess);

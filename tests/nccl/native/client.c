@@ -151,6 +151,7 @@ void one_rank(int rank) {
     return;
   }
   if (is("companion_splits")) return splits_with_plans(&here);
+  if (is("companion_splits_of_others")) return splits_without_the_first(&here);
   if (is("companion_tuned")) return tuned(&here);
   if (is("companion_tuned_numbers")) return tuned_numbers(&here);
   if (is("companion_tuned_and_aborted")) return tuned_and_aborted(&here);

@@ -240,6 +240,23 @@ void splits_with_plans(struct here* here) {
   expect("ncclCommAbort", ncclCommAbort(turned.comm), ncclSuccess);
 }
 
+/* Rank 0 is left out, and gone before the others have met. A split that one rank is refused counts for
+ * nobody. */
+void splits_without_the_first(struct here* here) {
+  ncclConfig_t garbage = {0};
+  ncclComm_t none = NULL;
+  if (here->rank == 1)
+    expect("garbage", ncclCommSplit(here->comm, 0, 0, &none, &garbage), ncclInvalidArgument);
+  struct here all = split_of(here, 0, 0);
+  sums(&all, 6);
+  if (here->rank == 1) usleep(200000); /* NCCL's own split is through on the first */
+  struct here rest = split_of(here, here->rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, 0);
+  if (rest.comm) sums(&rest, 20);
+  if (rest.comm) expect("ncclCommDestroy", ncclCommDestroy(rest.comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(all.comm), ncclSuccess);
+  expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
+}
+
 /* The same parts where one thread has all ranks: two splits of each in one group. */
 void splits_by_one_thread(struct here* all, int n) {
   enum { kMost = 16 };

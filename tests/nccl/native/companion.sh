@@ -110,6 +110,9 @@ case $case_name in
     for how in processes threads group; do ranks 5 3,2 $how companion_splits; silent; decided "2x2 on NCCL" "left to NCCL"; done
     DDL_VERBOSE=1 ranks 5 3,2 processes companion_splits
     [ "$(grep -c 'communicator of 4 ranks: .* with smaller ones beside it .* 2x2' "$work/ours.err")" = 3 ] || fail "not three times"
+    ranks 5 3,2 threads companion_splits_of_others; silent; decided "2x2 on NCCL" "left to NCCL"
+    # Here the process that is left out ends, with the meeting place: nobody waits for that.
+    DDL_TIMEOUT=100000 ranks 5 3,2 processes companion_splits_of_others; silent
     ranks 5 3,2 one_thread companion_splits; silent; decided "2x2 on NCCL"
     NCCL_NET=Socket ranks 5 3,2 threads companion_splits; silent; decided "2x2 on NCCL" "2x2 on NCCL and rails"
     DDL_OPTIONS="-mode n" DDL_VERBOSE=1 ranks 5 3,2 processes companion_splits; decided "left to NCCL"

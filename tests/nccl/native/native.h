@@ -30,6 +30,7 @@ void tuned(struct here* here);
 void tuned_numbers(struct here* here);
 void tuned_and_aborted(struct here* here);
 void tuned_and_dead(struct here* here);
+void splits_without_the_first(struct here* here); /* likewise */
 void splits_by_one_thread(struct here* all, int n);
 void tuned_by_one_thread(struct here* all, int n);
 /* bits.c: prints what came out, for two runs to be compared */

@@ -262,11 +262,13 @@ Result wait_for(Stream stream, Event event) {
   RecordedEvent* known = recorded(event);
   std::shared_ptr<Queue> queue = find(stream);
   if (!known || !queue) return kInvalidHandle;
-  if (!known->capture && queue->capture && !known->at.empty()) return kCaptureIsolation;
+  if (!known->capture && queue->capture && !known->at.empty())
+    return queue->capture->is_invalid = true, kCaptureIsolation;
   if (!known->capture && queue->capture) return kSuccess;
   if (!known->capture) return put(stream, known->at, [] {});
   if (known->capture->is_over) return kInvalidValue;
-  if (queue->capture && queue->capture != known->capture) return kCaptureMerge;
+  if (queue->capture && queue->capture != known->capture)
+    return queue->capture->is_invalid = known->capture->is_invalid = true, kCaptureMerge;
   if (queue->legacy) return kCaptureImplicit;
   queue->capture = known->capture;
   queue->capture->join(stream, known->ends);
@@ -277,7 +279,7 @@ Result query(Event event) {
   std::lock_guard lock(world().mutex);
   RecordedEvent* known = recorded(event);
   if (!known) return kInvalidHandle;
-  if (known->capture) return kCapturedEvent;
+  if (known->capture) return known->capture->is_invalid = true, kCapturedEvent;
   return reached(known->at) ? kSuccess : kNotReady;
 }
 
@@ -285,7 +287,7 @@ Result synchronize(Event event) {
   std::unique_lock lock(world().mutex);
   RecordedEvent* known = recorded(event);
   if (!known) return kInvalidHandle;
-  if (known->capture) return kCapturedEvent;
+  if (known->capture) return known->capture->is_invalid = true, kCapturedEvent;
   std::vector<Point> points = known->at;
   wait_until_reached(lock, points);
   return kSuccess;
