@@ -87,6 +87,11 @@ std::span<const std::byte, ddl::RendezvousId::kBytes> bytes_of(const void* id) {
                                                                ddl::RendezvousId::kBytes);
 }
 
+ddl::RendezvousId id_from(const void* id) {
+  if (auto ours = ddl::RendezvousId::from(bytes_of(id))) return *ours;
+  throw ddl::Error("a communicator has no meeting place of ours");
+}
+
 ddl_native_result make_id(void* id, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
     ddl::RendezvousId made = ddl::make_unique_id(environment());
@@ -115,10 +120,9 @@ ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met
     if (seat->context &&
         !ddl::cuda::has_stream_memory_operations(*ddl::native::driver(), device_of(seat->context)))
       original.by_sockets = false;
-    auto id = ddl::RendezvousId::from(bytes_of(seat->id));
-    if (!id || !seat->context) throw ddl::Error("there is no CUDA device for this rank");
+    if (!seat->context) throw ddl::Error("there is no CUDA device for this rank");
     auto host = seat->host < 0 ? std::nullopt : std::optional<ddl::HostIndex>(seat->host);
-    *meeting = new ddl_meeting{ddl::Meeting(*id, seat->rank, seat->size, original, host,
+    *meeting = new ddl_meeting{ddl::Meeting(id_from(seat->id), seat->rank, seat->size, original, host,
                                             static_cast<ddl::cuda::Context>(seat->context), environment())};
     const ddl::Meeting& held = (*meeting)->meeting;
     const std::vector<ddl::HostIndex>& hosts = held.outcome().host_of_rank;
@@ -126,11 +130,6 @@ ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met
             held.outcome().splits_meet(), companion_of(held)};
     return DDL_NATIVE_OK;
   });
-}
-
-ddl::RendezvousId id_from(const void* id) {
-  if (auto ours = ddl::RendezvousId::from(bytes_of(id))) return *ours;
-  throw ddl::Error("a communicator has no meeting place of ours");
 }
 
 void part_of(const void* id, uint64_t number, int32_t color, void* part) {

@@ -339,8 +339,8 @@ void RendezvousServer::Service::part(Guest& guest) {
 void RendezvousServer::Service::look_at_the_clock() {
   for (Guest& guest : guests_)
     if (!guest.has_joined() && guest.silence.is_over()) guest.gone = true;
-  for (auto& [name, circle] : circles_)
-    if (!ending_) circle.look_at_the_clock(limits_.others_s);
+  if (ending_) return;
+  for (auto& [name, circle] : circles_) circle.look_at_the_clock(limits_.others_s);
 }
 
 void RendezvousServer::Service::tell_news() {

@@ -53,10 +53,6 @@ void insert(ncclComm_t comm, std::shared_ptr<Companion> companion) {
   t.any.store(true, std::memory_order_release);
 }
 
-std::string who_is(const Creation& creation) {
-  return "rank " + std::to_string(creation.rank) + " of " + std::to_string(creation.ranks);
-}
-
 void say(const Engagement& engagement, const std::string& what) {
   if (environment().verbose > 0) log_info(who_is(engagement.creation) + ": " + what);
 }

@@ -33,9 +33,7 @@ struct Met {
 };
 
 Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
-  complain(nullptr, result,
-           "rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
-               " cannot create a communicator: " + why);
+  complain(nullptr, result, who_is(c) + " cannot create a communicator: " + why);
   Met met;
   met.result = result;
   return met;
@@ -167,8 +165,7 @@ Met meet_behind(const Creation& c) {
   ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
   met.meeting.reset(meeting);
   if (result != DDL_NATIVE_OK && environment().verbose > 0)
-    log_info("rank " + std::to_string(c.rank) + " of " + std::to_string(c.ranks) +
-             ": a communicator that was split off is left to NCCL: " + problem.text);
+    log_info(who_is(c) + ": a communicator that was split off is left to NCCL: " + problem.text);
   return met;
 }
 
@@ -179,6 +176,10 @@ bool original_can(const std::vector<int>& devices) {
 }
 
 }  // namespace
+
+std::string who_is(const Creation& creation) {
+  return "rank " + std::to_string(creation.rank) + " of " + std::to_string(creation.ranks);
+}
 
 bool is_our_id(const ncclUniqueId& id) {
   return RendezvousId::is_ours(std::as_bytes(std::span(id.internal)));

@@ -28,6 +28,8 @@ struct Creation {
   int host = -1;  // this rank's, as the last meeting numbered it; -1: there was none that did
 };
 
+/// "rank 1 of 4", for people.
+std::string who_is(const Creation& creation);
 /// Loads nothing.
 bool is_our_id(const ncclUniqueId& id);
 /// A creation with an id of ours, or a split: now, or at the end of this thread's group.

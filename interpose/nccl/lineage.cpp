@@ -43,26 +43,20 @@ void found_lineage(const Creation& parent) {
 }
 
 std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config) {
-  Creation split{at, 0, 0};
+  std::lock_guard lock(table().mutex);
+  auto found = table().lineages.find(parent);
+  if (found == table().lineages.end() || !at) return std::nullopt;
   GivenConfig given = copy_of(config);
-  if (!at || !given.trouble.empty()) return std::nullopt;
-  {
-    std::lock_guard lock(table().mutex);
-    auto found = table().lineages.find(parent);
-    if (found == table().lineages.end()) return std::nullopt;
-    const Creation& from = found->second.parent;
-    split.config = from.config;
-    split.texts = from.texts;
-    split.context = from.context;
-    split.host = from.host;
-    engine()->part_of(&from.id, ++found->second.splits, color, &split.id);
-  }
-  if (color < 0) return std::nullopt;
+  if (!given.trouble.empty()) return std::nullopt;
+  Creation split = found->second.parent;
+  split.at = at;
+  engine()->part_of(&found->second.parent.id, ++found->second.splits, color, &split.id);
   if (!given.bytes.empty()) {
     split.config = std::move(given.bytes);
     split.texts = std::move(given.texts);
   }
-  return is_blocking(split.config) ? std::optional(std::move(split)) : std::nullopt;
+  if (color < 0 || !is_blocking(split.config)) return std::nullopt;
+  return split;
 }
 
 void end_lineage(ncclComm_t comm) {

@@ -8,7 +8,6 @@ rail carries compared to those that have to be: 2 (H - 1)/H N per host of H and 
 """
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys

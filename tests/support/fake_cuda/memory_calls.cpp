@@ -151,20 +151,23 @@ Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t by
 
 // ---- values in memory ----
 
-Result cuStreamWriteValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned) {
-  RETURN_IF_FAILED(begin("cuStreamWriteValue32"));
+namespace {
+Result write_value(Stream stream, DevicePointer pointer, std::uint32_t value) {
   std::optional<Range> keep;
   std::uint32_t* at = value_at(pointer, keep);
   if (!at) return kInvalidValue;
   return enqueue(stream, [=] { __atomic_store_n(at, value, __ATOMIC_RELEASE); });
 }
+}  // namespace
+
+Result cuStreamWriteValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned) {
+  RETURN_IF_FAILED(begin("cuStreamWriteValue32"));
+  return write_value(stream, pointer, value);
+}
 
 Result cuMemsetD32Async(DevicePointer pointer, std::uint32_t value, std::size_t count, Stream stream) {
   RETURN_IF_FAILED(begin("cuMemsetD32Async"));
-  std::optional<Range> keep;
-  std::uint32_t* at = value_at(pointer, keep);
-  if (!at || count != 1) return kInvalidValue;  // more is not needed here
-  return enqueue(stream, [=] { __atomic_store_n(at, value, __ATOMIC_RELEASE); });
+  return count == 1 ? write_value(stream, pointer, value) : kInvalidValue;  // more is not needed here
 }
 
 Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {

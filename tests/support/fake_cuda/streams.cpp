@@ -18,6 +18,8 @@ using namespace ddl::cuda;
 
 struct Queue;
 
+thread_local int mode_of_thread = kCaptureGlobal;
+
 // Reached when that many operations of a queue are done.
 struct Point {
   std::shared_ptr<Queue> queue;
@@ -262,10 +264,11 @@ Result wait_for(Stream stream, Event event) {
   RecordedEvent* known = recorded(event);
   std::shared_ptr<Queue> queue = find(stream);
   if (!known || !queue) return kInvalidHandle;
-  if (!known->capture && queue->capture && !known->at.empty())
+  if (!known->capture) {
+    if (!queue->capture) return put(stream, known->at, [] {});
+    if (known->at.empty()) return kSuccess;
     return queue->capture->is_invalid = true, kCaptureIsolation;
-  if (!known->capture && queue->capture) return kSuccess;
-  if (!known->capture) return put(stream, known->at, [] {});
+  }
   if (known->capture->is_over) return kInvalidValue;
   if (queue->capture && queue->capture != known->capture)
     return queue->capture->is_invalid = known->capture->is_invalid = true, kCaptureMerge;
@@ -332,10 +335,6 @@ Result capture_status(Stream stream, int& status, unsigned long long* id) {
   return is_implicitly_captured(queue) ? kCaptureImplicit : kSuccess;
 }
 
-namespace {
-thread_local int mode_of_thread = kCaptureGlobal;
-}  // namespace
-
 Result exchange_capture_mode(int& mode) {
   if (mode < kCaptureGlobal || mode > kCaptureRelaxed) return kInvalidValue;
   std::swap(mode, mode_of_thread);
@@ -344,15 +343,15 @@ Result exchange_capture_mode(int& mode) {
 
 Result refuse_during_capture() {
   std::lock_guard lock(world().mutex);
-  bool refused = false;
+  if (mode_of_thread == kCaptureRelaxed) return kSuccess;
+  Result result = kSuccess;
   for (const std::shared_ptr<Capture>& capture : world().captures) {
-    const bool own = capture->thread == std::this_thread::get_id();
-    const bool by_others = capture->mode == kCaptureGlobal && mode_of_thread == kCaptureGlobal;
-    if (capture->mode == kCaptureRelaxed || mode_of_thread == kCaptureRelaxed || !(own || by_others))
-      continue;
-    refused = capture->is_invalid = true;
+    const bool own = capture->mode != kCaptureRelaxed && capture->thread == std::this_thread::get_id();
+    if (!own && (capture->mode != kCaptureGlobal || mode_of_thread != kCaptureGlobal)) continue;
+    capture->is_invalid = true;
+    result = kCaptureUnsupported;
   }
-  return refused ? kCaptureUnsupported : kSuccess;
+  return result;
 }
 
 Result destroy_graph(Graph graph) {
