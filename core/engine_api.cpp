@@ -21,6 +21,13 @@ using ddl::Bytes;
 
 extern "C" const ddl_native_api ddl_native_functions;  // native_api.cpp
 
+namespace {
+struct ddl_work : ddl::JobCall {
+  void* owner = nullptr;
+  bool is_under_way = false;
+};
+}  // namespace
+
 struct ddl_job {
   std::unique_ptr<ddl::Job> job;
   std::string failure;  // found at the wall, before or beside the engine's own
@@ -30,16 +37,13 @@ struct ddl_job {
   std::vector<ddl_work*> idle;
 };
 
+// The engine learns of a communicator in its first call: many are made for their context alone.
 struct ddl_comm {
   ddl_job* job;
-  ddl::CommunicatorSpec spec;
+  ddl::CommId id;
+  std::shared_ptr<ddl::PlanStore> plans;
   ddl::Communicator* communicator = nullptr;
   std::unique_ptr<ddl::Selection> selection;
-};
-
-struct ddl_work {
-  ddl_job* job = nullptr;
-  ddl::JobCall call;
 };
 
 namespace {
@@ -138,44 +142,40 @@ int connect(ddl_job* job, const uint64_t* reach, size_t ranks, void (*guest)()) 
 
 int nonblocking(ddl_job* job) { return job->job->census().nonblocking; }
 
-ddl_comm* comm_prepare(ddl_job* job, int32_t n, const int32_t* members, int32_t me, ddl_offer* offer) {
-  *offer = {};
-  return guarded(job, static_cast<ddl_comm*>(nullptr), [&]() -> ddl_comm* {
-    auto spec = job->job->prepare({members, members + n}, me);
-    if (!spec) return nullptr;
-    *offer = {job->job->fresh_id(), spec->limits.staging, job->job->offset_of(spec->area)};
-    return new ddl_comm{job, std::move(*spec), nullptr, nullptr};
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+uint64_t identity(uint64_t parent, uint64_t number, uint64_t which) {
+  return mix(mix(mix(parent) ^ number) ^ which);
+}
+
+uint64_t fresh_identity(ddl_job* job) { return mix(job->job->fresh_id()); }
+
+ddl_comm* comm_create(ddl_job* job, uint64_t id, int32_t n, const int32_t* members, int32_t me) {
+  return guarded(job, static_cast<ddl_comm*>(nullptr), [&] {
+    return new ddl_comm{job, id, job->job->plans_of({members, members + n}, me), nullptr, nullptr};
   });
 }
 
-void comm_free(ddl_comm* comm);
-
-int comm_start(ddl_comm* comm, const ddl_offer* offers) {
-  return guarded(comm->job, 0, [&] {
-    Bytes least = offers[0].staging;
-    for (std::size_t m = 0; m < comm->spec.members.size(); ++m) {
-      least = std::min<Bytes>(least, offers[m].staging);
-      comm->spec.areas.push_back(offers[m].area);
-    }
-    if (least == 0) {
-      comm_free(comm);
-      return 0;
-    }
-    comm->spec.id = offers[0].id;
-    comm->spec.limits.staging = least;
-    comm->communicator = &comm->job->job->engine().create(comm->spec);
-    comm->selection = comm->job->job->make_selection(*comm->communicator);
-    return 1;
+ddl_comm* comm_dup(ddl_comm* comm, uint64_t id) {
+  return guarded(comm->job, static_cast<ddl_comm*>(nullptr), [&] {
+    return new ddl_comm{comm->job, id, comm->plans, nullptr, nullptr};
   });
+}
+
+void make_usable(ddl_comm& comm) {
+  if (comm.communicator) return;
+  comm.communicator = &comm.job->job->engine().create(comm.id, comm.plans);
+  comm.selection = comm.job->job->make_selection(*comm.communicator);
 }
 
 void comm_free(ddl_comm* comm) {
   guarded(comm->job, 0, [&] {
-    ddl::Engine& engine = comm->job->job->engine();
-    if (comm->communicator)
-      engine.destroy(*comm->communicator);
-    else if (comm->spec.area.begin)
-      engine.give_back(comm->spec.area);
+    if (comm->communicator) comm->job->job->engine().destroy(*comm->communicator);
     delete comm;
     return 0;
   });
@@ -185,12 +185,19 @@ ddl_work* take_work(ddl_job* job) {
   std::lock_guard lock(job->mutex);
   if (job->idle.empty()) {
     job->works.push_back(std::make_unique<ddl_work>());
-    job->works.back()->job = job;
+    job->works.back()->ask_for_notice();
     job->idle.push_back(job->works.back().get());
   }
   ddl_work* work = job->idle.back();
   job->idle.pop_back();
+  work->is_under_way = true;
   return work;
+}
+
+void give_back(ddl_job* job, ddl_work& work) {
+  std::lock_guard lock(job->mutex);
+  work.is_under_way = false;
+  if (work.done()) job->idle.push_back(&work);  // else the engine still knows it
 }
 
 ddl::Call call_of(const ddl_all_reduce_call& call) {
@@ -209,64 +216,74 @@ int leave(const ddl::Way& way, const char** why) {
   return way.how == ddl::Way::Original::as_called ? DDL_ORIGINAL : DDL_ORIGINAL_IN_TWO_STEPS;
 }
 
-// How calls begin: asks for the way, and goes it when it is a plan of ours.
-template <class Choose, class Go>
-int begin(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why, Choose choose, Go go) {
-  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
-    if (comm->job->job->engine().failed()) return DDL_FAILED;
-    ddl::Call wanted = call_of(*asked);
-    ddl::Way way = ((*comm->selection).*choose)(wanted);
-    if (comm->job->job->engine().failed()) return DDL_FAILED;  // while the ranks met
-    return way.plan ? go(*comm->job->job, wanted, way) : leave(way, why);
-  });
-}
-
-void start_on(ddl_comm* comm, ddl::JobCall& call, const ddl::Call& wanted, const ddl::Way& way,
-              ddl::Job::Caller caller) {
-  if (!comm->job->job->start(call, *comm->communicator, wanted, *way.plan, caller))
-    throw ddl::Error("cannot copy a device buffer to the host");
-}
+ddl::CallShape shape_of(const ddl::Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
 
 int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
-  auto go = [&](ddl::Job& job, const ddl::Call& wanted, const ddl::Way& way) -> int {
-    ddl::JobCall call;
-    start_on(comm, call, wanted, way, ddl::Job::Caller::waits);
-    if (call.operation) job.engine().wait(*call.communicator, call.operation);
+  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
+    ddl::Job& job = *comm->job->job;
+    if (job.engine().failed()) return DDL_FAILED;
+    make_usable(*comm);
+    ddl::Call call = call_of(*asked);
+    ddl::Way way = comm->selection->blocking(shape_of(call));
+    if (job.engine().failed()) return DDL_FAILED;  // while the ranks met
+    if (way.began_anew) call.began = ddl::now();
+    if (!way.plan) return leave(way, why);
+    ddl::Observed observed;
+    job.run(*comm->communicator, call, *way.plan, way.is_watched ? &observed : nullptr);
     if (way.is_watched && !job.engine().failed())
-      comm->selection->finished(wanted, ddl::now() - wanted.began, call.operation);
-    return job.finish(call) ? DDL_DONE : DDL_FAILED;
-  };
-  return begin(comm, asked, why, &ddl::Selection::blocking, go);
+      comm->selection->finished(shape_of(call), way, ddl::now() - call.began, &observed);
+    return job.engine().failed() ? DDL_FAILED : DDL_DONE;
+  });
 }
 
 void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) {
   guarded(comm->job, 0, [&] {
-    if (!comm->job->job->engine().failed()) comm->selection->finished(call_of(*call), ns, nullptr);
+    if (!comm->job->job->engine().failed())
+      comm->selection->finished(shape_of(call_of(*call)), {}, ns, nullptr);
     return 0;
   });
 }
 
-int start(ddl_comm* comm, const ddl_all_reduce_call* asked, ddl_work** started, const char** why) {
-  auto go = [&](ddl::Job& job, const ddl::Call& wanted, const ddl::Way& way) -> int {
+int start(ddl_comm* comm, const ddl_all_reduce_call* asked, void* owner, const char** why) {
+  return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
+    ddl::Job& job = *comm->job->job;
+    if (job.engine().failed()) return DDL_FAILED;
+    make_usable(*comm);
+    ddl::Call call = call_of(*asked);
+    ddl::Way way = comm->selection->nonblocking(shape_of(call));
+    if (!way.plan) return leave(way, why);
     ddl_work* work = take_work(comm->job);
-    start_on(comm, work->call, wanted, way, ddl::Job::Caller::goes_on);
-    job.run_in_background(work->call);
-    *started = work;
+    work->owner = owner;
+    if (job.start(*work, *comm->communicator, call, *way.plan) == ddl::Started::under_way)
+      return DDL_UNDER_WAY;
+    job.finish(*work);
+    give_back(comm->job, *work);
     return DDL_DONE;
-  };
-  return begin(comm, asked, why, &ddl::Selection::nonblocking, go);
+  });
 }
 
-int test(ddl_work* work) {
-  return guarded(work->job, 1, [&]() -> int { return work->job->job->engine().test(work->call.operation); });
+void poll(ddl_job* job) {
+  guarded(job, 0, [&]() -> int { return job->job->engine().poll(); });
 }
 
-int finish(ddl_work* work) {
-  return guarded(work->job, 0, [&]() -> int {
-    bool right = work->job->job->finish(work->call);
-    std::lock_guard lock(work->job->mutex);
-    work->job->idle.push_back(work);
-    return right;
+// After a failure, one of those that will never be done.
+ddl_work* give_up_one(ddl_job* job) {
+  std::lock_guard lock(job->mutex);
+  for (auto& work : job->works)
+    if (work->is_under_way) return work.get();
+  return nullptr;
+}
+
+void* next_done(ddl_job* job, int* right) {
+  return guarded(job, static_cast<void*>(nullptr), [&]() -> void* {
+    ddl::Engine& engine = job->job->engine();
+    auto* work = static_cast<ddl_work*>(engine.next_done());
+    if (!work && engine.failed()) work = give_up_one(job);
+    if (!work) return nullptr;
+    *right = guarded(job, 0, [&] { return job->job->finish(*work), 1; }) && !engine.failed();
+    void* owner = work->owner;
+    give_back(job, *work);
+    return owner;
   });
 }
 
@@ -326,14 +343,16 @@ const ddl_engine_api kApi = {DDL_ENGINE_VERSION,
                              meet,
                              connect,
                              nonblocking,
-                             comm_prepare,
-                             comm_start,
+                             identity,
+                             fresh_identity,
+                             comm_create,
+                             comm_dup,
                              comm_free,
                              run,
                              original_done,
                              start,
-                             test,
-                             finish,
+                             poll,
+                             next_done,
                              failure,
                              count_original,
                              is_device,

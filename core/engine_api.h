@@ -17,11 +17,10 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 6 };
+enum { DDL_ENGINE_VERSION = 7 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
-typedef struct ddl_work ddl_work;
 
 typedef struct ddl_all_reduce_call {
   const void* in; /* may be out */
@@ -31,16 +30,9 @@ typedef struct ddl_all_reduce_call {
   const char* collective; /* name for the report, a literal */
 } ddl_all_reduce_call;
 
-/* What one rank brings to a new communicator; its members exchange these, byte by byte. */
-typedef struct ddl_offer {
-  uint64_t id;      /* the first member's becomes the communicator's */
-  uint64_t staging; /* bytes; 0: none left here */
-  uint64_t area;    /* where in this rank's shared memory */
-} ddl_offer;
-
 /* What became of a call. DDL_FAILED: see failure(). The last two leave it to the original library, as it was
  * called or as a reduce-scatter and an all-gather. */
-enum { DDL_FAILED = 0, DDL_DONE = 1, DDL_ORIGINAL = 2, DDL_ORIGINAL_IN_TWO_STEPS = 3 };
+enum { DDL_FAILED = 0, DDL_DONE = 1, DDL_ORIGINAL = 2, DDL_ORIGINAL_IN_TWO_STEPS = 3, DDL_UNDER_WAY = 4 };
 
 enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
 
@@ -56,20 +48,29 @@ typedef struct ddl_engine_api {
    * original library while we wait. */
   int (*connect)(ddl_job* job, const uint64_t* reach, size_t ranks, void (*guest)(void));
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
-  /* A communicator of `n` ranks of the job, not usable yet, and what this rank offers to it. */
-  ddl_comm* (*comm_prepare)(ddl_job* job, int32_t n, const int32_t* members, int32_t me, ddl_offer* offer);
-  /* Makes it usable with the offers of all members in order. 0, alike on all members: somebody has no staging
-   * left; then it is freed. */
-  int (*comm_start)(ddl_comm* comm, const ddl_offer* offers);
+  /* An identity for a new communicator, the same on all ranks that give the same three numbers: that of the
+   * one it comes from (0: none), the number of the creation there, and one that tells several of the same
+   * creation apart. */
+  uint64_t (*identity)(uint64_t parent, uint64_t number, uint64_t which);
+  /* One that this process has never given before. */
+  uint64_t (*fresh_identity)(ddl_job* job);
+  /* A communicator of `n` ranks of the job. Nobody else hears of it; its members give the same identity. */
+  ddl_comm* (*comm_create)(ddl_job* job, uint64_t identity, int32_t n, const int32_t* members, int32_t me);
+  /* One of the same ranks. */
+  ddl_comm* (*comm_dup)(ddl_comm* comm, uint64_t identity);
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why, and the caller says how long it took with original_done(). */
   int (*run)(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why);
   void (*original_done)(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns);
-  /* Starts a call that moves while the program computes; DDL_DONE: *work is under way. */
-  int (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, ddl_work** work, const char** why);
-  int (*test)(ddl_work* work);
-  int (*finish)(ddl_work* work);        /* after test said done; 1 when the result is right */
+  /* Starts a call that moves while the program computes. DDL_UNDER_WAY: next_done() will name `owner`;
+   * DDL_DONE: it was done at once. */
+  int (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, void* owner, const char** why);
+  /* Moves what is under way. */
+  void (*poll)(ddl_job* job);
+  /* The owner of a call that is done, each once; *right: its result is. NULL: there is none. After a failure
+   * all are done, and none is right. */
+  void* (*next_done)(ddl_job* job, int* right);
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
   void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
                          int64_t ns);

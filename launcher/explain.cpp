@@ -98,18 +98,15 @@ std::vector<Nic> rails_like_here(const Env& env, const std::vector<Nic>& nics) {
   return choice.missing.empty() ? choice.rails : std::vector<Nic>();
 }
 
-// Staging as a communicator of all ranks would get it.
-PlanLimits limits_of(const Env& env, const Grid& grid, const std::vector<Nic>& rails) {
+PlanLimits limits_of(const Env& env, const std::vector<Nic>& rails) {
   PlanLimits limits;
   std::size_t wished = std::max<std::size_t>(1, wanted_rails(env).size());
   limits.rails = static_cast<LaneId>(rails.empty() ? wished : rails.size());
   std::vector<double> gbit;
   for (const Nic& rail : rails) gbit.push_back(rated_gbit(rail));
   limits.machine = machine_over(gbit);
-  limits.staging = env.staging_bytes;
+  limits.staging = staging_of_a_call(env.staging_bytes);
   limits.segment = env.segment_bytes;
-  Bytes wanted = round_up(wanted_staging(grid, limits), 4096);
-  if (wanted > 0) limits.staging = std::min(limits.staging, wanted);
   return limits;
 }
 
@@ -224,7 +221,7 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   Grid grid = grid_of(asked, hosts);
   Env env = variables_of_ranks(options, world);
   std::vector<Nic> rails = rails_like_here(env, nics);
-  PlanLimits limits = limits_of(env, grid, rails);
+  PlanLimits limits = limits_of(env, rails);
   std::string extents;
   for (int d = 0; d < grid.dimensions(); ++d)
     extents += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);

@@ -3,84 +3,75 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "core/base/clock.hpp"
-#include "core/base/error.hpp"
 #include "core/base/pause.hpp"
 #include "core/reduce/reduce.hpp"
 
 namespace ddl {
-
 namespace {
 
 constexpr Rank kMostAtOnce = 32;  // ranks of a communicator that Communicator::run() cares for
-constexpr Bytes kOneShotBlock = SharedMemoryTransport::block_bytes(16 << 10);
-
-// Sends everything to all others, who are on this host, reduces what they sent, and that is all.
-bool is_one_shot(const Plan& plan, Rank size) {
-  auto others = static_cast<std::uint32_t>(size - 1);
-  return size > 1 && plan.steps.size() == 2 && plan.steps[0].verb == Verb::send &&
-         plan.steps[0].fabric == Fabric::local && plan.steps[0].peers == others &&
-         plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
-}
 
 }  // namespace
 
-Bytes Communicator::one_shot_staging() { return 2 * kOneShotBlock; }
-
-Communicator::Communicator(CommunicatorSpec spec, Fabrics fabrics)
-    : spec_(std::move(spec)), fabrics_(fabrics) {
-  // A small part of the area, the same on all members.
-  if (spec_.area.begin) one_shot_bytes_ = std::min(kOneShotBlock, spec_.limits.staging / 8 / 64 * 64);
-  spec_.limits.staging -= 2 * one_shot_bytes_;
-  shared_.slot_bytes = spec_.limits.staging / kSharedBlocks / 64 * 64;
-  for (Bytes i = 0; i < kSharedBlocks; ++i) shared_.block_offset.push_back(i * shared_.slot_bytes);
-}
+Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared)
+    : id_(id), plans_(std::move(plans)), shared_(shared) {}
 
 Communicator::~Communicator() {
   drop();
-  if (!spec_.area.begin) return;
-  HostIndex here = spec_.hosts[static_cast<std::size_t>(spec_.me)];
-  for (std::size_t m = 0; m < spec_.members.size(); ++m)
-    if (spec_.hosts[m] == here) fabrics_.local->leave_area(spec_.members[m], spec_.areas[m]);
-  fabrics_.local->return_area(spec_.area);
+  leave_kept_blocks();
 }
 
-Operation* Communicator::start(const Call& call, PreparedPlan& plan) {
+// ---- calls ----
+
+void Communicator::start(const Call& call, PreparedPlan& plan, Completion& completion) {
+  if (is_between_two(call.kind)) {
+    Operation& operation = make_operation(call, plan, next_between(call), completion);
+    pairs_.push_back(&operation);
+    operation.open();
+    take_early_of(operation.seq());
+    return;
+  }
   if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
     std::memcpy(call.out, call.in, call.bytes());
-  ++next_batch_;
-  Operation* operation = enqueue(call, plan, next_seq_++ & ~kBetweenTwo);
-  if (queue_.size() == 1) take_early();
-  return operation;
+  queue_.push_back(&make_operation(call, plan, seq_of(next_++), completion));
+  open_those_with_room();
 }
 
-std::vector<Operation*> Communicator::start_together(std::span<const Call> calls) {
-  std::vector<PreparedPlan*> plans;
-  for (const Call& call : calls) plans.push_back(&plan_for(call));  // may throw: before anything is queued
-  ++next_batch_;
-  std::vector<Operation*> operations;
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    operations.push_back(enqueue(calls[i], *plans[i], next_between(calls[i])));
-  if (queue_.size() == calls.size()) take_early();
-  return operations;
-}
-
-Operation* Communicator::enqueue(const Call& call, PreparedPlan& plan, Seq seq) {
-  if (idle_.empty()) {
-    operations_.push_back(std::make_unique<Operation>());
-    idle_.push_back(operations_.back().get());
+Operation& Communicator::make_operation(const Call& call, PreparedPlan& plan, Seq seq,
+                                        Completion& completion) {
+  if (shared_.idle.empty()) {
+    shared_.operations.push_back(std::make_unique<Operation>());
+    shared_.idle.push_back(shared_.operations.back().get());
   }
-  Operation* operation = idle_.back();
-  idle_.pop_back();
-  operation->bind(plan, call, spec_.id, seq, spec_.me);
-  if (times_dimensions_) operation->time_dimensions(spec_.grid.dimensions());
-  queue_.push_back({operation, next_batch_});
+  Operation& operation = *shared_.idle.back();
+  shared_.idle.pop_back();
+  completion.done_.store(false, std::memory_order_relaxed);
+  completion.hears_wire_ = plan.hears_wire;
+  completion.bytes_ = call.bytes();
+  if (completion.goes_on_) ++shared_.going_on;
+  operation.bind(plan, call, id_, seq, members().me, &completion);
   return operation;
+}
+
+void Communicator::open_those_with_room() {
+  while (opened_ < queue_.size()) {
+    Operation& next = *queue_[opened_];
+    bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= kMostUnderWay;
+    if (open_count_ > 0 && !fits) return;
+    ++opened_;
+    open(next);
+  }
+}
+
+void Communicator::open(Operation& operation) {
+  ++open_count_;
+  open_bytes_ += operation.bytes_under_way();
+  operation.open();
+  if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
+  take_early_of(operation.seq());
 }
 
 // Both ends count alike.
@@ -90,64 +81,61 @@ Seq Communicator::next_between(const Call& call) {
 }
 
 bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepared) const {
-  return prepared.is_one_shot && size() <= kMostAtOnce && call.count > 0 && queue_.empty() &&
-         early_.empty() && !times_dimensions_;
+  return prepared.is_one_shot && size() <= kMostAtOnce && call.count > 0 && idle() && early_.empty() &&
+         !times_dimensions_;
 }
 
-Operation* Communicator::run(const Call& call, PreparedPlan& prepared, int pauses) {
-  if (!can_run_at_once(call, prepared)) return start(call, prepared);
+void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
+  if (!can_run_at_once(call, prepared)) return start(call, prepared, completion);
   const Step& send = prepared.plan.steps[0];
-  Seq seq = next_seq_ & ~kBetweenTwo;
-  Header header{
-      spec_.id, send.tag, seq, 0, fingerprint_of(call), spec_.me, static_cast<std::uint32_t>(call.bytes()),
-      0};
+  Header header{id_,
+                send.tag,
+                seq_of(next_),
+                kSenderWasAlone,
+                fingerprint_of(call),
+                members().me,
+                static_cast<std::uint32_t>(call.bytes()),
+                0};
   Outgoing message = addressed(header, send, prepared);
   message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
-  if (message.payload.size() > View::kInline) stage_in_turn(message);
-  if (!fabrics_.local->send(message)) return start(call, prepared);
-  ++next_seq_;
+  if (message.payload.size() > View::kInline) stage(message, next_);
+  if (!shared_.fabrics.local->send(message)) return start(call, prepared, completion);
   if (reduce_arrived(call, prepared, header, pauses)) {
-    ++one_shot_turn_;
-    count(call, prepared);
-    return nullptr;
+    heard_all_alone(next_);
+    first_ = ++next_;
+    return count(call, prepared);
   }
-  ++next_batch_;
-  Operation* operation = enqueue(call, prepared, seq);
-  operation->skip_first_step();
-  return operation;
+  start(call, prepared, completion);
+  queue_.front()->skip_first_step();
 }
 
-// Reduces the messages of all peers where they lie, if these are the next to come from each and come within
-// so many pauses; else all are left there.
+// Reduces the messages of all peers where they lie, if these are the next to come from each, with nothing
+// older under way there, and come within so many pauses; else all are left there.
 bool Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& sent,
                                   int pauses) {
+  using Arrived = SharedMemoryTransport::Arrived;
+  SharedMemoryTransport& local = *shared_.fabrics.local;
   const Step& step = prepared.plan.steps[1];
   std::span<const Rank> from = std::span(prepared.to).subspan(step.peer, step.peers);
   std::array<const void*, kMostAtOnce> sources;
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    SharedMemoryTransport::Arrived message = fabrics_.local->first_from(from[i]);
+    Arrived message = local.first_from(from[i]);
     for (; !message.header && pauses > 0; --pauses) {
       pause_a_moment();
-      message = fabrics_.local->first_from(from[i]);
+      message = local.first_from(from[i]);
     }
     if (!message.header || message.header->comm != sent.comm || message.header->seq != sent.seq ||
-        message.header->fingerprint != sent.fingerprint)
+        message.header->tag != step.tag || message.header->segment != sent.segment ||
+        message.header->bytes != sent.bytes || message.header->fingerprint != sent.fingerprint)
       return false;
     sources[i < step.own_rank ? i : i + 1] = message.payload;
+    if (message.is_kept) note_kept(prepared.plan.peers[step.peer + i], message.block);
   }
   sources[step.own_rank] = call.in;
   reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
          call.count);
-  for (Rank rank : from) fabrics_.local->drop_first(rank);
+  for (Rank rank : from) local.drop_first(rank);
   return true;
-}
-
-void Communicator::retire(Operation* operation) {
-  idle_.push_back(operation);
-  count(operation->call(), operation->prepared());
-  std::span<const Bytes> sent = operation->wire_bytes();
-  if (wire_.size() < sent.size()) wire_.resize(sent.size());
-  for (std::size_t rail = 0; rail < sent.size(); ++rail) wire_[rail] += sent[rail];
 }
 
 void Communicator::count(const Call& call, PreparedPlan& prepared) {
@@ -158,85 +146,126 @@ void Communicator::count(const Call& call, PreparedPlan& prepared) {
   use->second.add(call.bytes(), now() - call.began);
 }
 
-void Communicator::collect(Counters& into, std::vector<Bytes>& wire) {
-  for (auto& prepared : plans_) {
-    for (const auto& [collective, tally] : prepared->uses)
-      if (*collective) into.collect(collective, prepared->size_class, prepared->plan.name, tally);
-    prepared->uses.clear();
-  }
-  wire.resize(std::max(wire.size(), wire_.size()));
-  for (std::size_t rail = 0; rail < wire_.size(); ++rail) wire[rail] += std::exchange(wire_[rail], 0);
-}
+// ---- operations under way ----
 
 bool Communicator::advance() {
   if (warning_) warn_receiver();
   bool moved = false;
-  while (!queue_.empty()) {
-    bool step = advance_batch();
+  while (!idle()) {
+    bool step = false;
+    each_open([&](Operation& operation) {
+      if (operation.is_stirred()) step |= operation.advance(*this);
+    });
     if (step && !early_.empty()) take_early();
-    moved |= step;
-    if (!remove_done()) {
-      if (!step) break;
-      continue;
-    }
+    bool removed = remove_done();
+    if (removed) open_those_with_room();
+    if (!step && !removed) break;
     moved = true;
-    if (!queue_.empty()) take_early();
   }
-  return moved;
-}
-
-bool Communicator::advance_batch() {
-  bool moved = false;
-  each_under_way([&](Operation& operation) {
-    current_ = &operation;
-    moved |= operation.advance(*this);
-  });
   return moved;
 }
 
 bool Communicator::remove_done() {
   bool removed = false;
-  std::uint64_t batch = queue_.front().batch;
-  for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == batch;) {
-    const Operation& operation = *queue_[i].operation;
-    if (!operation.done()) {
-      ++i;
-      continue;
-    }
+  for (std::size_t i = 0; i < opened_; ++i) {
+    if (!queue_[i] || !queue_[i]->done()) continue;
+    Operation& operation = *queue_[i];
+    --open_count_;
+    open_bytes_ -= operation.bytes_under_way();
     // A call without elements has heard from nobody: it does not count.
-    one_shot_turn_ += operation.prepared().is_one_shot && operation.call().count > 0;
-    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (operation.prepared().is_one_shot && operation.call().count > 0 && operation.all_senders_were_alone())
+      heard_all_alone(first_ + i);
+    retire(operation);
+    queue_[i] = nullptr;
     removed = true;
   }
+  for (; !queue_.empty() && !queue_.front(); ++first_, --opened_) queue_.pop_front();
+  removed |= std::erase_if(pairs_, [this](Operation* operation) {
+               if (!operation->done()) return false;
+               retire(*operation);
+               return true;
+             }) > 0;
   return removed;
 }
 
-// The operation under way that a message is for; null: it is early.
+void Communicator::retire(Operation& operation) {
+  count(operation.call(), operation.prepared());
+  std::span<const Bytes> sent = operation.wire_bytes();
+  std::vector<Bytes>& wire = shared_.wire_bytes;
+  if (wire.size() < sent.size()) wire.resize(sent.size());
+  for (std::size_t rail = 0; rail < sent.size(); ++rail) wire[rail] += sent[rail];
+  shared_.idle.push_back(&operation);
+  Completion& completion = *operation.completion();
+  if (completion.observed_) *completion.observed_ = {operation.rail_times(), operation.dimension_times()};
+  if (completion.goes_on_) --shared_.going_on;
+  if (completion.gets_notice_) shared_.notices.push_back(&completion);
+  completion.done_.store(true, std::memory_order_release);  // its owner may end it now
+}
+
+const Operation* Communicator::oldest() const {
+  if (!queue_.empty()) return queue_.front();
+  return pairs_.empty() ? nullptr : pairs_.front();
+}
+
+std::vector<Rank> Communicator::waiting_for() const {
+  std::vector<Rank> ranks;
+  if (const Operation* operation = oldest(); operation && operation->is_open())
+    for (Rank rank : operation->waiting_for())
+      ranks.push_back(members().ranks[static_cast<std::size_t>(rank)]);
+  return ranks;
+}
+
+void Communicator::drop() {
+  each_open([](Operation& operation) { operation.drop(); });
+  queue_.clear();
+  pairs_.clear();
+  opened_ = 0;
+  for (Early& early : early_) early.view.release();
+  early_.clear();
+}
+
+// ---- messages ----
+
+// The operation under way that a message is for; null: it is early, or over.
 Operation* Communicator::addressee(const Header& header) const {
-  if (!(header.seq & kBetweenTwo))
-    return !queue_.empty() && queue_.front().operation->seq() == header.seq ? queue_.front().operation
-                                                                            : nullptr;
-  Operation* found = nullptr;
-  each_under_way([&](Operation& operation) {
-    if (operation.seq() == header.seq && operation.call().root == header.from && operation.expects(header))
-      found = &operation;
-  });
-  return found;
+  if (!(header.seq & kBetweenTwo)) {
+    std::size_t place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
+    return place < opened_ ? queue_[place] : nullptr;
+  }
+  for (Operation* operation : pairs_)
+    if (operation->seq() == header.seq && operation->call().root == header.from && operation->expects(header))
+      return operation;
+  return nullptr;
+}
+
+// Whether a message without addressee is for a collective that is done. Numbers wrap around.
+bool Communicator::is_over(const Header& header) const {
+  if (header.seq & kBetweenTwo) return false;
+  Seq place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
+  return place < opened_ || place > (kBetweenTwo >> 1);
 }
 
 std::string Communicator::take(const Header& header, const View& view) {
-  if (Operation* operation = addressee(header)) {
+  if (header.from < 0 || header.from >= size() || header.from == members().me)
+    return refuse_foreign(header, view, nullptr);
+  Operation* operation = addressee(header);
+  if (!operation && is_over(header)) return refuse_foreign(header, view, nullptr);
+  if (operation) {
     if (operation->fingerprint() != header.fingerprint) {
       std::string wrong = refuse(header, view, *operation);
       if (operation->call().kind != Kind::send) return wrong;
       if (!warning_) warning_ = warning_of(*operation, std::move(wrong));
       return {};
     }
-    switch (operation->take(header, view)) {
+    Header plain = header;
+    plain.segment &= ~kSenderWasAlone;
+    switch (operation->take(plain, view)) {
       case Operation::Taken::yes:
+        if (header.segment & kSenderWasAlone) operation->note_sender_was_alone();
+        if (Bytes kept = shared_.fabrics.local->kept_block_of(view)) note_kept(header.from, kept);
         return {};
       case Operation::Taken::never:
-        return refuse(header, view, *operation);
+        return refuse_foreign(header, view, operation);
       case Operation::Taken::later:
         break;
     }
@@ -257,93 +286,34 @@ void Communicator::take_early() {
   scratch_.clear();
 }
 
+// Those for one operation that has just opened.
+void Communicator::take_early_of(Seq seq) {
+  if (early_.empty()) return;
+  auto mine = std::stable_partition(early_.begin(), early_.end(),
+                                    [seq](const Early& early) { return early.header.seq != seq; });
+  std::vector<Early> now_due(mine, early_.end());
+  early_.erase(mine, early_.end());
+  for (Early& early : now_due)
+    if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
+}
+
 std::string Communicator::refuse(const Header& header, View view, const Operation& operation) const {
   view.release();
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
       "here it is {}, there another kind, root, count, type or operation",
-      spec_.me, header.from, size(), header.seq & ~kBetweenTwo, describe(operation.call()));
+      members().me, header.from, size(), header.seq & ~kBetweenTwo, describe(operation.call()));
 }
 
-std::vector<Rank> Communicator::waiting_for() const {
-  std::vector<Rank> ranks;
-  each_under_way([&](const Operation& operation) {
-    for (Rank rank : operation.waiting_for()) ranks.push_back(spec_.members[static_cast<std::size_t>(rank)]);
-  });
-  return ranks;
-}
-
-void Communicator::drop() {
-  for (const Queued& queued : queue_) queued.operation->drop();
-  queue_.clear();
-  for (Early& early : early_) early.view.release();
-  early_.clear();
-}
-
-PreparedPlan& Communicator::plan_for(const Call& call) {
-  Bytes bytes = size_class(call.bytes());
-  Task task = call.task();
-  PreparedPlan*& plan = task.kind == Kind::all_reduce
-                            ? plan_of_class_[static_cast<std::size_t>(std::countr_zero(bytes))]
-                            : plan_of_task_[{task.kind, task.root, bytes}];
-  if (plan) return *plan;
-  plan = task.kind == Kind::all_reduce ? &prepare(choose(spec_.grid, bytes, spec_.limits), bytes)
-                                       : &make_task_plan(task, bytes);
-  return *plan;
-}
-
-PreparedPlan& Communicator::make_task_plan(Task task, Bytes bytes) {
-  if (task.root < 0 || task.root >= size())
-    throw Error(fmt::format("rank {} is not in a communicator of {}", task.root, size()));
-  if (is_between_two(task.kind) && task.root == spec_.me)
-    throw Error(fmt::format("rank {} cannot {} to or from itself", task.root, name_of(task.kind)),
-                "that is a copy and no message");
-  HostMap map(spec_.hosts);
-  TaskChoice choice = choose_task(map, task, bytes, spec_.limits);
-  return add_plan(task, bytes, make_plan(spec_.grid, map, spec_.me, choice));
-}
-
-void Communicator::learn(const Machine& machine) {
-  spec_.limits.machine = machine;
-  plan_of_class_.fill(nullptr);
-  plan_of_task_.clear();
-}
-
-PreparedPlan& Communicator::prepare(const PlanChoice& choice, Bytes bytes) {
-  PreparedPlan& prepared = add_plan({}, bytes, make_plan(spec_.grid, spec_.me, choice));
-  prepared.choice = choice;
-  prepared.is_one_shot = is_one_shot(prepared.plan, size()) && prepared.size_class <= prepared.plan.segment &&
-                         SharedMemoryTransport::block_bytes(prepared.size_class) <= one_shot_bytes_;
-  return prepared;
-}
-
-PreparedPlan& Communicator::add_plan(Task task, Bytes bytes, Plan plan) {
-  plans_.push_back(std::make_unique<PreparedPlan>());
-  PreparedPlan* prepared = plans_.back().get();
-  prepared->size_class = size_class(bytes);
-  prepared->task = task;
-  prepared->plan = std::move(plan);
-  for (Rank peer : prepared->plan.peers)
-    prepared->to.push_back(spec_.members[static_cast<std::size_t>(peer)]);
-  // A block must hold its slice whatever the element size and count: those of a segment of single bytes, and
-  // some slack for cuts that fall elsewhere when the segment is shorter.
-  constexpr Bytes kSlack = 128;
-  SliceTable table;
-  table.compute(prepared->plan, prepared->plan.segment, 1);
-  for (const Step& step : prepared->plan.steps) {
-    if (step.verb != Verb::send || step.fabric != Fabric::local) continue;
-    prepared->block_offset.push_back(prepared->slot_bytes);
-    prepared->slot_bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
-  }
-  for (const Step& step : prepared->plan.steps)
-    if (step.fabric == Fabric::wire)
-      prepared->rails = std::max(prepared->rails, static_cast<LaneId>(step.lane + 1));
-  auto is_elsewhere = [&, here = spec_.hosts[static_cast<std::size_t>(spec_.me)]](const Expected& message) {
-    return spec_.hosts[static_cast<std::size_t>(message.from)] != here;
-  };
-  const auto& expected = prepared->plan.expected;
-  prepared->hears_wire = std::any_of(expected.begin(), expected.end(), is_elsewhere);
-  return *prepared;
+// What no right engine sends.
+std::string Communicator::refuse_foreign(const Header& header, View view, const Operation* operation) const {
+  view.release();
+  return fmt::format(
+      "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
+      "tag {:x}, segment {}, {} bytes",
+      members().me, size(), header.from, header.seq & ~kBetweenTwo,
+      operation ? ", " + describe(operation->call()) : "", header.tag, header.segment & ~kSenderWasAlone,
+      header.bytes);
 }
 
 }  // namespace ddl

@@ -1,40 +1,31 @@
-// Communicator: the ranks that take part in a collective, their grid, their plans and the operations under
-// way.
+// Communicator: the ranks that take part in a collective and the operations under way among them.
 //
-// Operations of one communicator are advanced one after the other, in the order of the calls, which MPI and
-// NCCL make the same on all ranks. Calls between two ranks are numbered per pair of ranks and direction, the
-// others know nothing of them; those started together are under way together, so that nobody who sends to one
-// rank and receives from another waits for ever. Operations of different communicators are independent of
-// each other and complete in any order. Thread safety: none; the engine's lock is held.
+// Operations are matched by the number of their call, which MPI and NCCL make the same on all ranks; many are
+// under way at once, the older first, and they complete in any order. Calls between two ranks are numbered
+// per pair of ranks and direction, the others know nothing of them. Operations of different communicators are
+// independent of each other.
+//
+// Who is ahead of others sends them messages that wait there. So an operation opens only when those before it
+// leave room: kMostOpen of them, or kMostUnderWay bytes. The oldest is always open. This is this rank's own
+// business: nobody else needs to know.
+//
+// Thread safety: none; the engine's lock is held.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/collective/operation.hpp"
-#include "core/plan/planner.hpp"
-#include "core/plan/task_planner.hpp"
+#include "core/plan/plan_store.hpp"
 #include "core/transport/shared_memory.hpp"
 
 namespace ddl {
-
-/// What a communicator is made of; the same on all its members but for `me`.
-struct CommunicatorSpec {
-  CommId id = 0;
-  std::vector<Rank> members;     // ranks in the job
-  Rank me = 0;                   // index in members
-  std::vector<HostIndex> hosts;  // of each member
-  PlanLimits limits;
-  Grid grid;         // of hosts, or of the dimensions the user gave
-  StagingArea area;  // of this rank, at least limits.staging bytes; empty where no host has two members
-  std::vector<Bytes> areas;  // offset of every member's area in its own region; empty as above
-};
 
 /// The transports a communicator sends on. `local` always exists; `wire` is null in a job of one host.
 struct Fabrics {
@@ -42,92 +33,95 @@ struct Fabrics {
   Transport* wire = nullptr;
 };
 
+/// What the communicators of one engine share.
+struct Shared {
+  Fabrics fabrics;
+  std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
+  std::vector<Operation*> idle = {};
+  std::deque<Completion*> notices = {};  // of completions that asked for one
+  std::vector<Bytes> wire_bytes = {};    // payload that plans of the calls so far hand to the wire, by rail
+  std::atomic<int> going_on = 0;         // operations under way that nobody waits for
+};
+
 class Communicator : public Outlet {
  public:
-  /// Of its area, beside what the plans stage.
-  static Bytes one_shot_staging();
-  Communicator(CommunicatorSpec spec, Fabrics fabrics);
+  static constexpr std::size_t kMostOpen = 128;
+  static constexpr Bytes kMostUnderWay = 16 << 20;
+
+  Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  const CommunicatorSpec& spec() const { return spec_; }
-  const Grid& grid() const { return spec_.grid; }
-  Rank size() const { return static_cast<Rank>(spec_.members.size()); }
+  CommId id() const { return id_; }
+  PlanStore& plans() const { return *plans_; }
+  const Members& members() const { return plans_->members(); }
+  Rank size() const { return members().size(); }
 
-  /// Queues a call, to be done by that plan; advance() works on it. The operation belongs to the communicator
-  /// until retire().
-  Operation* start(const Call& call, PreparedPlan& plan);
-  /// The same for calls between two ranks, all of them under way at once.
-  std::vector<Operation*> start_together(std::span<const Call> calls);
+  /// Queues a call, to be done by that plan; advance() works on it.
+  void start(const Call& call, PreparedPlan& plan, Completion& completion);
   /// As start(), for a caller that waits anyway. A small all-reduce within a host is done from begin to end,
-  /// without an operation, if everybody comes within so many pauses: null. (2 ranks, 4 bytes, median of eight
+  /// without an operation, if everybody comes within so many pauses. (2 ranks, 4 bytes, median of eight
   /// alternating runs: 0.48 us, by an operation 0.79 to 1.09, Open MPI 0.57 to 0.61.)
-  Operation* run(const Call& call, PreparedPlan& plan, int pauses);
-  /// Counts the operation and takes it back.
-  void retire(Operation* operation);
+  void run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
   bool advance();
-  bool idle() const { return queue_.empty(); }
+  bool idle() const { return queue_.empty() && pairs_.empty(); }
 
   /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
   std::string take(const Header& header, const View& view);
   /// See Inbox.
   std::byte* place_for(const Header& header) const;
-  /// Whom the operation under way waits for, as ranks in the job.
+  /// The oldest operation under way, and whom it waits for, as ranks in the job.
+  const Operation* oldest() const;
   std::vector<Rank> waiting_for() const;
-  const Operation* under_way() const { return queue_.empty() ? nullptr : queue_.front().operation; }
+  /// After a failure: lets go of what the operations hold, and of the program's buffers.
   void drop();
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
-
-  /// The plan for calls of its kind, root and size class, made at its first use; of an all-reduce that nobody
-  /// selects a way for, the one that the cost model chooses. Error where there is none, alike on all members.
-  PreparedPlan& plan_for(const Call& call);
-  /// Another one for the size class of `bytes`; it lives as long as the communicator.
-  PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
-  /// What the planner knows of the machine; a change makes plan_for() choose anew.
-  const PlanLimits& limits() const { return spec_.limits; }
-  void learn(const Machine& machine);
-  /// From now on its operations tell their dimension_times().
+  /// From now on its operations tell Observed::dimensions.
   void time_dimensions() { times_dimensions_ = true; }
-  /// Moves the counts since the last time to `into`, and the bytes of payload that the plans of these calls
-  /// hand to the wire to `wire`, by rail.
-  void collect(Counters& into, std::vector<Bytes>& wire);
 
   bool send(const Sending& sending, std::span<const std::byte> payload, std::uint32_t& unfinished) override;
-  std::byte* claim(const Sending& sending, Bytes bytes) override;
-  std::byte* claim_answer(const Sending& sending, const View& asked) override;
-  void post() override { fabrics_.local->post(claimed_); }
-  void flush(std::uint32_t& unfinished) override { fabrics_.wire->flush(unfinished); }
+  std::byte* claim(const Sending& sending, Bytes bytes, Outgoing& message) override;
+  std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) override;
+  void post(const Outgoing& message) override { shared_.fabrics.local->post(message); }
+  void flush(std::uint32_t& unfinished) override { shared_.fabrics.wire->flush(unfinished); }
 
  private:
-  struct Queued {
-    Operation* operation;
-    std::uint64_t batch;  // those of one are under way together
-  };
-  Operation* enqueue(const Call& call, PreparedPlan& plan, Seq seq);
-  bool advance_batch();
+  using Number = std::uint64_t;  // of a collective call, from 0
+  static Seq seq_of(Number number) { return static_cast<Seq>(number) & ~kBetweenTwo; }
+
+  Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
+  void open(Operation& operation);
+  void open_those_with_room();
+  bool advance(Operation& operation);
   bool remove_done();
+  void retire(Operation& operation);
+  Operation* oldest_collective() const { return queue_.empty() ? nullptr : queue_.front(); }
   Operation* addressee(const Header& header) const;
+  bool is_over(const Header& header) const;
   Seq next_between(const Call& call);
   template <class Body>
-  void each_under_way(const Body& body) const {
-    for (std::size_t i = 0; i < queue_.size() && queue_[i].batch == queue_[0].batch; ++i)
-      body(*queue_[i].operation);
+  void each_open(const Body& body) const {
+    for (std::size_t i = 0; i < opened_; ++i)
+      if (queue_[i]) body(*queue_[i]);
+    for (Operation* operation : pairs_) body(*operation);
   }
+
   bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
   bool reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& header, int pauses);
   void count(const Call& call, PreparedPlan& prepared);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
-  PreparedPlan& make_task_plan(Task task, Bytes bytes);
-  PreparedPlan& add_plan(Task task, Bytes bytes, Plan plan);
-  bool use_layout_of(const PreparedPlan& prepared);
-  bool choose_shared_block(Outgoing& message);
-  bool choose_block(Outgoing& message, const Sending& sending);
-  std::byte* layout_begin() const { return spec_.area.begin + 2 * one_shot_bytes_; }
-  void stage_in_turn(Outgoing& message) const;
+  bool is_pressing(const Sending& sending) const;
+  void stage(Outgoing& message, Number number);
+  std::byte* kept_block(Number number);
+  void note_kept(Rank member, Bytes offset);
+  void heard_all_alone(Number number);
+  void leave_kept_blocks();
   void take_early();
+  void take_early_of(Seq seq);
   std::string refuse(const Header& header, View view, const Operation& operation) const;
+  std::string refuse_foreign(const Header& header, View view, const Operation* operation) const;
   // A sender alone finds out that its receiver makes another call: by the token that comes before the data.
   struct Warning {
     Outgoing message;  // shows the receiver what call this is
@@ -139,28 +133,27 @@ class Communicator : public Outlet {
   Warning warning_of(const Operation& operation, std::string problem) const;
   void warn_receiver();
 
-  CommunicatorSpec spec_;
-  Fabrics fabrics_;
-  Bytes one_shot_bytes_ = 0;                          // of one of the two blocks at the begin of the area
-  std::uint64_t one_shot_turn_ = 0;                   // operations that used one
-  std::vector<Bytes> wire_;                           // by rail, see collect()
-  const PreparedPlan* layout_ = nullptr;              // whose blocks the area holds
-  PreparedPlan shared_;                               // stands for all sends between two, as a layout
-  std::vector<std::byte*> blocks_;                    // of that layout: [slot][local send]
-  std::vector<std::unique_ptr<PreparedPlan>> plans_;  // all ever made: operations under way point to them
-  std::array<PreparedPlan*, 64> plan_of_class_{};     // by logarithm, see plan_for()
-  std::map<std::tuple<Kind, Rank, Bytes>, PreparedPlan*> plan_of_task_;  // by kind, root, size class
-  std::vector<std::unique_ptr<Operation>> operations_;                   // all ever made
-  std::vector<Operation*> idle_;
-  std::deque<Queued> queue_;
-  Operation* current_ = nullptr;  // that is being advanced
-  std::uint64_t next_batch_ = 0;
+  const CommId id_;
+  const std::shared_ptr<PlanStore> plans_;
+  Shared& shared_;
+  std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
+  std::size_t opened_ = 0;        // so many of them are open
+  std::size_t open_count_ = 0;    // of which so many are under way,
+  Bytes open_bytes_ = 0;          // with so many bytes
+  Number first_ = 0, next_ = 0;   // numbers of queue_.front() and of the next call
+  std::vector<Operation*> pairs_;
   std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
   std::vector<Early> early_, scratch_;
-  Outgoing claimed_{};  // of claim(), for post()
+  // One-shot operations send from two blocks of which nobody counts the readers.
+  struct Kept {
+    std::byte* block = nullptr;
+    Number used_by = 0;
+  };
+  std::array<Kept, 2> kept_{};
+  Number all_read_before_ = 0;  // all members have read what was sent to them in calls before that one
+  std::vector<std::array<Bytes, 2>> kept_of_;  // where those of the other members are; empty: none was seen
   std::string problem_;
   std::optional<Warning> warning_;
-  Seq next_seq_ = 0;
   bool times_dimensions_ = false;
 };
 

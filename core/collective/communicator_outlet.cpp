@@ -1,33 +1,9 @@
-// How the operations of a communicator send: to whom, and in which block of its staging memory.
+// How the operations of a communicator send: to whom, and where it is staged.
 #include <algorithm>
 
 #include "core/collective/communicator.hpp"
 
 namespace ddl {
-
-// The area is laid out for one plan at a time. Another plan's blocks may lie across the old ones, so these
-// must have been read by everybody first; that never waits for anything this rank has still to do.
-bool Communicator::use_layout_of(const PreparedPlan& prepared) {
-  if (layout_ == &prepared) return true;
-  if (!std::all_of(blocks_.begin(), blocks_.end(), SharedMemoryTransport::block_is_free)) return false;
-  blocks_.clear();
-  for (int slot = 0; slot < prepared.plan.window; ++slot)
-    for (Bytes offset : prepared.block_offset) {
-      blocks_.push_back(layout_begin() + static_cast<Bytes>(slot) * prepared.slot_bytes + offset);
-      SharedMemoryTransport::clear_block(blocks_.back());
-    }
-  layout_ = &prepared;
-  return true;
-}
-
-// Any that is free: it will be, because whoever it was sent to has asked for it.
-bool Communicator::choose_shared_block(Outgoing& message) {
-  if (!use_layout_of(shared_)) return false;
-  auto free = std::find_if(blocks_.begin(), blocks_.end(), SharedMemoryTransport::block_is_free);
-  if (free == blocks_.end()) return false;
-  message.block = *free;
-  return true;
-}
 
 Outgoing Communicator::addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const {
   Outgoing message{header, {}, std::span(prepared.to).subspan(step.peer, step.peers)};
@@ -35,71 +11,116 @@ Outgoing Communicator::addressed(const Header& header, const Step& step, const P
   return message;
 }
 
-// Two blocks in turn. Who has finished the one-shot operation before this one has heard from everybody in it,
-// so everybody had finished the one before that, and has read what the block held.
-void Communicator::stage_in_turn(Outgoing& message) const {
-  message.block = spec_.area.begin + one_shot_turn_ % 2 * one_shot_bytes_;
-  message.reuse = Reuse::by_agreement;
+// Who waits for older blocks to be released must not be waited for by those who could release them: what the
+// oldest segment of the oldest collective sends, and a send that has been asked for, is read by ranks that
+// have nothing else to wait for.
+bool Communicator::is_pressing(const Sending& sending) const {
+  return is_between_two(sending.operation.call().kind) ||
+         (sending.is_oldest && &sending.operation == oldest_collective());
 }
 
-// Where the payload of a local send is staged; false when it cannot be told yet.
-bool Communicator::choose_block(Outgoing& message, const Sending& sending) {
-  const PreparedPlan& prepared = current_->prepared();
-  if (is_between_two(prepared.task.kind)) return choose_shared_block(message);
-  if (prepared.is_one_shot) {
-    stage_in_turn(message);
-    return true;
+// Where the payload of a one-shot operation goes: to a kept block, or to any, whose readers then count.
+void Communicator::stage(Outgoing& message, Number number) {
+  message.block = kept_block(number);
+  if (message.block) message.reuse = Reuse::by_agreement;
+}
+
+// One of the two that all members have read: what it held was sent in a call before which nothing was under
+// way any more when everybody sent what this rank has heard since.
+std::byte* Communicator::kept_block(Number number) {
+  for (Kept& kept : kept_) {
+    if (kept.block && kept.used_by >= all_read_before_) continue;
+    if (!kept.block) {
+      std::uint32_t sharers = 0;
+      for (Rank member = 0; member < size(); ++member) sharers += members().is_here(member);
+      kept.block = shared_.fabrics.local->keep_block(PreparedPlan::kMostOneShot, sharers);
+      if (!kept.block) return nullptr;
+    }
+    kept.used_by = number;
+    return kept.block;
   }
-  if (!use_layout_of(prepared)) return false;
-  message.block = blocks_[sending.place * prepared.block_offset.size() + sending.step.expected];
-  return true;
+  return nullptr;
+}
+
+// Everybody has said in that call that nothing older was under way there.
+void Communicator::heard_all_alone(Number number) { all_read_before_ = std::max(all_read_before_, number); }
+
+void Communicator::note_kept(Rank member, Bytes offset) {
+  if (kept_of_.empty()) kept_of_.resize(static_cast<std::size_t>(size()));
+  auto& known = kept_of_[static_cast<std::size_t>(member)];
+  if (known[0] == offset || known[1] == offset) return;
+  (known[0] == 0 ? known[0] : known[1]) = offset;
+}
+
+void Communicator::leave_kept_blocks() {
+  SharedMemoryTransport& local = *shared_.fabrics.local;
+  for (std::size_t m = 0; m < kept_of_.size(); ++m)
+    for (Bytes offset : kept_of_[m])
+      if (offset) local.leave_block(members().ranks[m], offset);
+  Rank me = members().ranks[static_cast<std::size_t>(members().me)];
+  for (const Kept& kept : kept_)
+    if (kept.block) local.leave_block(me, local.offset_of(kept.block));
 }
 
 bool Communicator::send(const Sending& sending, std::span<const std::byte> payload,
                         std::uint32_t& unfinished) {
-  Outgoing message = addressed(sending.header, sending.step, current_->prepared());
+  const PreparedPlan& prepared = sending.operation.prepared();
+  Outgoing message = addressed(sending.header, sending.step, prepared);
   message.payload = payload;
   message.unfinished = &unfinished;
-  if (sending.step.fabric == Fabric::wire) return fabrics_.wire->send(message);
-  if (payload.size() > View::kInline && !choose_block(message, sending)) return false;
-  return fabrics_.local->send(message);
+  if (sending.step.fabric == Fabric::wire) return shared_.fabrics.wire->send(message);
+  if (prepared.is_one_shot) {
+    bool alone = &sending.operation == oldest_collective();
+    if (alone) message.header.segment |= kSenderWasAlone;
+    if (payload.size() > View::kInline) stage(message, alone ? first_ : next_);
+  }
+  if (shared_.fabrics.local->send(message)) return true;
+  if (message.block || !is_pressing(sending)) return false;
+  message.need = Need::now;
+  return shared_.fabrics.local->send(message);
 }
+
+std::byte* Communicator::claim(const Sending& sending, Bytes bytes, Outgoing& message) {
+  SharedMemoryTransport& local = *shared_.fabrics.local;
+  message = addressed(sending.header, sending.step, sending.operation.prepared());
+  message.payload = {static_cast<const std::byte*>(nullptr), bytes};  // its place is not known yet
+  bool claimed = local.claim(message);
+  if (!claimed && is_pressing(sending)) {
+    message.need = Need::now;
+    claimed = local.claim(message);
+  }
+  return claimed ? SharedMemoryTransport::payload_of(message.block) : nullptr;
+}
+
+std::byte* Communicator::claim_answer(const Sending& sending, const View& asked, Outgoing& message) {
+  std::byte* block = SharedMemoryTransport::block_to_return(asked);
+  if (!block) return nullptr;
+  message = addressed(sending.header, sending.step, sending.operation.prepared());
+  message.block = block;
+  message.reuse = Reuse::by_receiver;
+  message.payload = {SharedMemoryTransport::payload_of(block), asked.bytes()};
+  return shared_.fabrics.local->claim(message) ? SharedMemoryTransport::payload_of(block) : nullptr;
+}
+
+// ---- a sender whose receiver makes another call ----
 
 Communicator::Warning Communicator::warning_of(const Operation& operation, std::string problem) const {
   const PreparedPlan& prepared = operation.prepared();
   const Step& step = prepared.plan.steps.back();  // of a send: the data
-  Header header{spec_.id, step.tag, operation.seq(), 0, operation.fingerprint(), spec_.me, 0, 0};
+  Header header{id_, step.tag, operation.seq(), 0, operation.fingerprint(), members().me, 0, 0};
   return {addressed(header, step, prepared), step.fabric, std::move(problem)};
 }
 
 // Nothing more is sent from here once this rank has its problem.
 void Communicator::warn_receiver() {
+  const Fabrics& fabrics = shared_.fabrics;
   bool wire = warning_->fabric == Fabric::wire;
   if (!warning_->sent) {
     warning_->message.unfinished = &warning_->unfinished;
-    warning_->sent = wire ? fabrics_.wire->send(warning_->message) : fabrics_.local->send(warning_->message);
-    if (warning_->sent && wire) fabrics_.wire->flush(warning_->unfinished);
+    warning_->sent = wire ? fabrics.wire->send(warning_->message) : fabrics.local->send(warning_->message);
+    if (warning_->sent && wire) fabrics.wire->flush(warning_->unfinished);
   }
   if (warning_->sent && warning_->unfinished == 0) problem_ = std::move(warning_->problem);
-}
-
-std::byte* Communicator::claim(const Sending& sending, Bytes bytes) {
-  claimed_ = addressed(sending.header, sending.step, current_->prepared());
-  if (!choose_block(claimed_, sending)) return nullptr;
-  std::byte* payload = SharedMemoryTransport::payload_of(claimed_.block);
-  claimed_.payload = {payload, bytes};
-  return fabrics_.local->claim(claimed_) ? payload : nullptr;
-}
-
-std::byte* Communicator::claim_answer(const Sending& sending, const View& asked) {
-  std::byte* block = SharedMemoryTransport::block_to_return(asked);
-  if (!block) return nullptr;
-  claimed_ = addressed(sending.header, sending.step, current_->prepared());
-  claimed_.block = block;
-  claimed_.reuse = Reuse::by_receiver;
-  std::byte* payload = SharedMemoryTransport::payload_of(block);
-  claimed_.payload = {payload, asked.bytes()};
-  return fabrics_.local->claim(claimed_) ? payload : nullptr;
 }
 
 }  // namespace ddl

@@ -27,10 +27,15 @@ constexpr Nanoseconds kFirstSleep = 50'000;
 // What takes longer on the wire is slept through at once (16 MiB, 4 hosts x 2, unshaped: 32.6 -> 31.5 ms).
 constexpr Bytes kBrief = 1 << 20;
 constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends it
+// Messages to one peer travel together from that many bytes on, where several calls are under way.
+constexpr Bytes kTogether = 16 << 10;
+// Between two looks of the helper at a program that may compute; and when it parks.
+constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 1'000'000, kParkAfter = 50'000'000;
 
 }  // namespace
 
-Engine::Engine(Fabrics fabrics, Waiting waiting) : fabrics_(fabrics), waiting_(std::move(waiting)) {}
+Engine::Engine(Fabrics fabrics, Waiting waiting)
+    : fabrics_(fabrics), waiting_(std::move(waiting)), shared_{.fabrics = fabrics} {}
 
 Engine::~Engine() {
   {
@@ -42,53 +47,33 @@ Engine::~Engine() {
   for (Early& early : early_) early.view.release();
 }
 
-std::optional<StagingArea> Engine::reserve(Bytes wanted, Bytes least, std::uint32_t sharers) {
-  std::lock_guard lock(mutex_);
-  return fabrics_.local->take_area(wanted, least, sharers);
-}
+// ---- communicators ----
 
-void Engine::give_back(StagingArea area) {
+Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans) {
   std::lock_guard lock(mutex_);
-  fabrics_.local->return_unused_area(area);
-}
-
-void Engine::collect(Counters& into, std::vector<Bytes>& wire) {
-  std::lock_guard lock(mutex_);
-  wire.resize(std::max(wire.size(), wire_.size()));
-  for (std::size_t lane = 0; lane < wire_.size(); ++lane) wire[lane] += std::exchange(wire_[lane], 0);
-  into.take(counted_);
-  for (auto& [id, communicator] : communicators_) communicator->collect(into, wire);
-}
-
-Communicator& Engine::create(CommunicatorSpec spec) {
-  std::lock_guard lock(mutex_);
-  CommId id = spec.id;
-  auto communicator = std::make_unique<Communicator>(std::move(spec), fabrics_);
-  Communicator& created = *communicator;
-  communicators_[id] = std::move(communicator);
-  std::vector<Early> early;
-  early.swap(early_);
-  for (Early& message : early) deliver(message.header, message.view);
-  return created;
+  if (std::find(stores_.begin(), stores_.end(), plans) == stores_.end()) stores_.push_back(plans);
+  auto [place, is_new] =
+      communicators_.try_emplace(id, std::make_unique<Communicator>(id, std::move(plans), shared_));
+  if (!is_new) throw Error(fmt::format("two communicators have the identity {:x}", id));
+  if (!early_.empty()) {
+    std::vector<Early> early;
+    early.swap(early_);
+    for (Early& message : early) deliver(message.header, message.view);
+  }
+  return *place->second;
 }
 
 void Engine::destroy(Communicator& communicator) {
   std::lock_guard lock(mutex_);
   std::erase(active_, &communicator);
-  auto found = communicators_.find(communicator.spec().id);
-  communicator.collect(counted_, wire_);
+  auto found = communicators_.find(communicator.id());
   if (failed()) buried_.push_back(std::move(found->second));
   communicators_.erase(found);
-}
-
-PreparedPlan& Engine::prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes) {
-  std::lock_guard lock(mutex_);
-  return communicator.prepare(choice, bytes);
-}
-
-void Engine::learn(Communicator& communicator, const Machine& machine) {
-  std::lock_guard lock(mutex_);
-  communicator.learn(machine);
+  std::erase_if(stores_, [this](const std::shared_ptr<PlanStore>& store) {
+    if (store.use_count() > 1) return false;
+    store->collect(counted_);
+    return true;
+  });
 }
 
 void Engine::time_dimensions(Communicator& communicator) {
@@ -96,75 +81,109 @@ void Engine::time_dimensions(Communicator& communicator) {
   communicator.time_dimensions();
 }
 
-Operation* Engine::start(Communicator& communicator, const Call& call, PreparedPlan* plan) {
-  if (is_between_two(call.kind)) return start_together(communicator, {&call, 1})[0];
+void Engine::collect(Counters& into, std::vector<Bytes>& wire) {
   std::lock_guard lock(mutex_);
-  Operation* operation = communicator.start(call, plan ? *plan : communicator.plan_for(call));
-  take_up(communicator);
-  return operation;
+  std::vector<Bytes>& counted = shared_.wire_bytes;
+  wire.resize(std::max(wire.size(), counted.size()));
+  for (std::size_t lane = 0; lane < counted.size(); ++lane) wire[lane] += std::exchange(counted[lane], 0);
+  into.take(counted_);
+  for (auto& store : stores_) store->collect(into);
 }
 
-void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
-  if (Operation* operation = start_or_run(communicator, call, plan)) {
-    wait(communicator, operation);
-    finish(communicator, operation);
+// ---- calls ----
+
+// A small message may wait for others to the same peer, unless nothing else is under way that it could wait
+// for.
+Started Engine::start(Communicator& communicator, const Call& call, Completion& completion,
+                      PreparedPlan* plan) {
+  if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
+  std::lock_guard lock(mutex_);
+  completion.goes_on_ = true;
+  completion.gets_notice_ = false;
+  bool quiet = shared_.going_on.load(std::memory_order_relaxed) == 0;
+  communicator.start(call, *plan, completion);
+  take_up(communicator, quiet ? 0 : kTogether);
+  if (completion.done()) return Started::done;
+  completion.gets_notice_ = completion.asks_for_notice_;
+  call_helper();
+  return Started::under_way;
+}
+
+void Engine::start_together(Communicator& communicator, std::span<const Call> calls,
+                            std::span<Completion> done) {
+  std::vector<PreparedPlan*> plans;  // this may throw: before anything is queued
+  for (const Call& call : calls) {
+    if (!is_between_two(call.kind)) throw Error("only sends and receives can be started together");
+    plans.push_back(&communicator.plans().plan_for(call.task(), call.bytes()));
   }
+  std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < calls.size(); ++i) communicator.start(calls[i], *plans[i], done[i]);
+  take_up(communicator, 0);
+}
+
+void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* plan, Observed* observed) {
+  Completion completion;
+  completion.observe(observed);
+  start_waiting(communicator, call, completion, plan);
+  if (!completion.done()) wait(communicator, completion);
 }
 
 // The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
-Operation* Engine::start_or_run(Communicator& communicator, const Call& call, PreparedPlan* plan) {
+void Engine::start_waiting(Communicator& communicator, const Call& call, Completion& completion,
+                           PreparedPlan* plan) {
   // Who never waits must move the original library too: what the program sent with it may depend on that.
   if (calls_.fetch_add(1, std::memory_order_relaxed) % kGuestEvery == 0) waiting_.guest();
-  if (is_between_two(call.kind)) return start(communicator, call, plan);
+  if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   std::lock_guard lock(mutex_);
-  PreparedPlan& prepared = plan ? *plan : communicator.plan_for(call);
-  bool alone = active_.empty();
-  Operation* operation = alone ? communicator.run(call, prepared, std::min(waiting_.spins, kPausesAtOnce))
-                               : communicator.start(call, prepared);
-  if (operation) take_up(communicator);
-  return operation;
+  if (active_.empty() && !is_between_two(call.kind))
+    communicator.run(call, *plan, completion, std::min(waiting_.spins, kPausesAtOnce));
+  else
+    communicator.start(call, *plan, completion);
+  if (!completion.done()) take_up(communicator, 0);
 }
 
 // What has just been queued there.
-void Engine::take_up(Communicator& communicator) {
-  if (std::find(active_.begin(), active_.end(), &communicator) == active_.end())
-    active_.push_back(&communicator);
+void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
   communicator.advance();
+  if (fabrics_.wire) fabrics_.wire->push(push_at_least);
+  if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
+    active_.push_back(&communicator);
+  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
 }
 
-std::vector<Operation*> Engine::start_together(Communicator& communicator, std::span<const Call> calls) {
-  if (!std::all_of(calls.begin(), calls.end(), [](const Call& call) { return is_between_two(call.kind); }))
-    throw Error("only sends and receives can be started together");
+Completion* Engine::next_done() {
+  if (notices_.load(std::memory_order_relaxed) == 0) return nullptr;
   std::lock_guard lock(mutex_);
-  std::vector<Operation*> operations = communicator.start_together(calls);
-  take_up(communicator);
-  return operations;
+  if (shared_.notices.empty()) return nullptr;
+  Completion* first = shared_.notices.front();
+  shared_.notices.pop_front();
+  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
+  return first;
 }
 
-bool Engine::test(Operation* operation) {
+// ---- waiting ----
+
+bool Engine::test(const Completion& completion) {
   bool moved = false;
-  return look(operation, moved);
+  return look(completion, moved);
 }
 
-void Engine::finish(Communicator& communicator, Operation* operation) {
-  std::lock_guard lock(mutex_);
-  if (!failed()) communicator.retire(operation);  // after a failure the transports may still hold on to it
-}
-
-bool Engine::look(Operation* operation, bool& moved) {
+bool Engine::look(const Completion& completion, bool& moved) {
+  if (completion.done()) return true;
+  rounds_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   if (failed()) return true;
   moved = progress_locked();
-  return operation->done() || failed();
+  return completion.done() || failed();
 }
 
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.
-void Engine::wait(Communicator& communicator, Operation* operation) {
-  bool wire = communicator.grid().spans_hosts();
+void Engine::wait(Communicator& communicator, const Completion& completion) {
+  bool wire = communicator.members().grid.spans_hosts();
   bool deaf = wire && fabrics_.wire->wake_fd() < 0;
-  bool hears_wire = wire && operation->prepared().hears_wire;
-  int brief_yields = operation->call().bytes() <= kBrief ? waiting_.wire_yields : 0;
+  bool hears_wire = wire && completion.hears_wire_;
+  int brief_yields = completion.bytes_ <= kBrief ? waiting_.wire_yields : 0;
   int rounds = !wire ? waiting_.spins : deaf ? waiting_.deaf_yields : brief_yields;
   Nanoseconds longest = deaf ? std::min(waiting_.longest_sleep, kLongestDeafSleep) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
@@ -173,7 +192,7 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
     // Who hears from this host only sees it without the lock and without asking the kernel; the rest (room
     // for a message, another thread's work, other communicators) is looked for now and then.
     bool worth_it = hears_wire || idle % kLookEvery == 0 || idle >= rounds || fabrics_.local->has_arrived();
-    if (worth_it && look(operation, moved)) return;
+    if (worth_it && look(completion, moved)) return;
     idle = moved ? 0 : idle + 1;
     if (idle < rounds) {
       next_sleep = kFirstSleep;
@@ -183,7 +202,7 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
     }
     waiting_.guest();
     if (began == 0) began = now();
-    if (sleep(operation, next_sleep)) return;
+    if (sleep(completion, next_sleep)) return;
     next_sleep = std::min(next_sleep * 2, longest);
     if (Nanoseconds waited = now() - began; warned > 0 && waited > warned) {
       warn_of_stall(communicator, waited);
@@ -192,11 +211,11 @@ void Engine::wait(Communicator& communicator, Operation* operation) {
   }
 }
 
-// One sleep; true when the operation is done.
-bool Engine::sleep(Operation* operation, Nanoseconds at_most) {
+// One sleep; true when the call is done.
+bool Engine::sleep(const Completion& completion, Nanoseconds at_most) {
   std::uint32_t announced = fabrics_.local->announce_sleep();
   bool moved = false;
-  bool done = look(operation, moved);
+  bool done = look(completion, moved);
   if (done || moved) {
     fabrics_.local->cancel_sleep();
   } else {
@@ -207,7 +226,7 @@ bool Engine::sleep(Operation* operation, Nanoseconds at_most) {
 
 void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited) {
   std::lock_guard lock(mutex_);
-  const Operation* operation = communicator.under_way();
+  const Operation* operation = communicator.oldest();
   if (!operation) return;
   std::string whom;
   for (Rank rank : communicator.waiting_for()) whom += (whom.empty() ? "" : ", ") + std::to_string(rank);
@@ -217,8 +236,15 @@ void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited)
 }
 
 bool Engine::progress() {
+  rounds_.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock lock(mutex_, std::try_to_lock);
   return lock.owns_lock() && !failed() && progress_locked();
+}
+
+bool Engine::poll() {
+  std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
+  bool worth_it = fabrics_.wire || round % kLookEvery == 0 || fabrics_.local->has_arrived();
+  return worth_it && progress();
 }
 
 bool Engine::progress_locked() {
@@ -238,6 +264,8 @@ bool Engine::progress_locked() {
       ++i;
     }
   }
+  if (fabrics_.wire) fabrics_.wire->push(0);
+  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
   return moved;
 }
 
@@ -276,9 +304,13 @@ void Engine::fail_locked(const std::string& why) {
   failed_.store(true, std::memory_order_release);
 }
 
-void Engine::hold_helper() {
-  helper_holds_.fetch_add(1, std::memory_order_acq_rel);
+// ---- the helper thread ----
+
+// Only a parked helper is woken, which costs a system call: one that looks now and then sees the call soon.
+void Engine::call_helper() {
+  if (!helper_sleeps_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(helper_mutex_);
+  helper_sleeps_.store(false, std::memory_order_relaxed);
   if (!helper_.joinable()) {
     SignalsBlocked blocked;
     try {
@@ -290,30 +322,62 @@ void Engine::hold_helper() {
   helper_wakes_.notify_one();
 }
 
-void Engine::release_helper() { helper_holds_.fetch_sub(1, std::memory_order_acq_rel); }
-
 bool Engine::progress_or_fail() {
+  std::unique_lock lock(mutex_);
   try {
-    return progress();
+    return !failed() && progress_locked();
   } catch (const std::exception& error) {
-    fail(error.what());
+    fail_locked(error.what());
     return false;
   }
 }
 
+bool Engine::program_has_moved() {
+  std::uint32_t rounds = rounds_.load(std::memory_order_relaxed);
+  return std::exchange(seen_rounds_, rounds) != rounds;
+}
+
+// A program that waits for its calls itself is left alone: it is looked at ever more rarely.
 void Engine::help() {
-  Nanoseconds pause = kFirstSleep;
   std::unique_lock lock(helper_mutex_);
+  Nanoseconds pause = kFirstPause, idle_since = now();
   while (!helper_ends_) {
-    if (helper_holds_.load(std::memory_order_acquire) == 0) {
-      helper_wakes_.wait(lock);
+    helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause));
+    if (helper_ends_) return;
+    bool moved = program_has_moved(), needed = shared_.going_on.load(std::memory_order_relaxed) > 0;
+    if (needed || moved) idle_since = now();
+    if (needed && !moved && !failed()) {
+      lock.unlock();
+      stand_in();
+      lock.lock();
+      pause = kFirstPause;
+    } else {
+      pause = std::min(2 * pause, kLongestPause);
+    }
+    if (now() - idle_since < kParkAfter) continue;
+    helper_sleeps_.store(true, std::memory_order_relaxed);
+    helper_wakes_.wait(lock,
+                       [this] { return helper_ends_ || !helper_sleeps_.load(std::memory_order_relaxed); });
+    pause = kFirstPause;
+    idle_since = now();
+  }
+}
+
+// Moves the calls under way until there are none or the program does it again.
+void Engine::stand_in() {
+  int idle = 0;
+  while (shared_.going_on.load(std::memory_order_relaxed) > 0 && !failed() && !program_has_moved()) {
+    if (progress_or_fail()) {
+      idle = 0;
       continue;
     }
-    lock.unlock();
-    bool moved = progress_or_fail();
-    pause = moved ? kFirstSleep : std::min<Nanoseconds>(pause * 2, 500'000);
-    lock.lock();
-    if (!moved) helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause));
+    std::uint32_t announced = fabrics_.local->announce_sleep();
+    if (progress_or_fail()) {
+      fabrics_.local->cancel_sleep();
+      continue;
+    }
+    Nanoseconds at_most = std::min(kFirstSleep << std::min(idle++, 5), waiting_.longest_sleep);
+    fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
   }
 }
 

@@ -35,6 +35,9 @@ struct Waiting {
   std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only
 };
 
+/// What came of a start.
+enum class Started : std::uint8_t { done, under_way };
+
 class Engine : private Inbox {
  public:
   Engine(Fabrics fabrics, Waiting waiting);
@@ -42,45 +45,39 @@ class Engine : private Inbox {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Staging for a communicator, see SharedMemoryTransport::take_area. An area that no communicator takes is
-  /// given back.
-  std::optional<StagingArea> reserve(Bytes wanted, Bytes least, std::uint32_t sharers);
-  void give_back(StagingArea area);
-  /// The communicator lives until destroy().
-  Communicator& create(CommunicatorSpec spec);
+  /// The communicator lives until destroy(). No other communicator of the job has, or had, that identity.
+  Communicator& create(CommId id, std::shared_ptr<PlanStore> plans);
   void destroy(Communicator& communicator);
-
-  /// Moves what was counted since the last time to the arguments, see Communicator::collect.
-  void collect(Counters& into, std::vector<Bytes>& wire);
-
   /// See Communicator.
-  PreparedPlan& prepare(Communicator& communicator, const PlanChoice& choice, Bytes bytes);
-  void learn(Communicator& communicator, const Machine& machine);
   void time_dimensions(Communicator& communicator);
 
-  /// Starts a call; never blocks. The operation is given back with finish() after it is done. Without a plan
-  /// it is done by the one that the cost model chooses.
-  /// Error, alike on all members, where there is none, see Communicator::plan_for.
-  Operation* start(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
-  /// The same for any number of sends and receives, which are under way together; the others of the
-  /// communicator need not know of them. The n-th send to a rank meets the n-th receive from here there.
-  /// Nobody sends to itself.
-  std::vector<Operation*> start_together(Communicator& communicator, std::span<const Call> calls);
-  /// As start(), wait() and finish(): of a blocking call.
-  void run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
-  /// start() of a blocking call: null when it is done and finished already, see Communicator::run().
-  Operation* start_or_run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr);
-  /// Advances everything once; true when the operation is done (or the engine has failed).
-  bool test(Operation* operation);
-  /// Waits until it is done.
-  void wait(Communicator& communicator, Operation* operation);
-  void finish(Communicator& communicator, Operation* operation);
+  /// Moves what was counted since the last time to the arguments: calls by plan, and the bytes of payload
+  /// that the plans of these calls hand to the wire, by rail.
+  void collect(Counters& into, std::vector<Bytes>& wire);
+
+  /// Starts a call; never blocks. It may be done at once; else a helper thread moves it from now on while the
+  /// program computes. Without a plan it is done by the one that the cost model chooses. Error, alike on all
+  /// members, where there is none, see PlanStore::plan_for.
+  Started start(Communicator& communicator, const Call& call, Completion& completion,
+                PreparedPlan* plan = nullptr);
+  /// Starts any number of sends and receives, which are under way together; the others of the communicator
+  /// need not know of them. The n-th send to a rank meets the n-th receive from here there. Nobody sends to
+  /// itself. The caller goes on to wait().
+  void start_together(Communicator& communicator, std::span<const Call> calls, std::span<Completion> done);
+  /// A blocking call from beginning to end.
+  void run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr,
+           Observed* observed = nullptr);
+  /// Advances everything once; true when the call is done, or the engine has failed.
+  bool test(const Completion& completion);
+  /// Waits until it is done, or the engine has failed.
+  void wait(Communicator& communicator, const Completion& completion);
   /// Advances everything once unless another thread is at it; true when something moved.
   bool progress();
-
-  /// A helper thread advances the operations under way while the program computes: on until the last release.
-  void hold_helper();
-  void release_helper();
+  /// The same, for a waiting loop that is not ours: looks without the lock first where nothing that is under
+  /// way hears from other hosts.
+  bool poll();
+  /// A completion that is done and asked for notice; null: there is none.
+  Completion* next_done();
 
   /// Why nothing works any more; "" as long as all is well. Once set it stays.
   std::string failure() const;
@@ -92,32 +89,43 @@ class Engine : private Inbox {
   std::byte* place_for(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
-  void take_up(Communicator& communicator);
-  bool look(Operation* operation, bool& moved);
-  bool sleep(Operation* operation, Nanoseconds at_most);
+  void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
+                     PreparedPlan* plan);
+  void take_up(Communicator& communicator, Bytes push_at_least);
+  bool look(const Completion& completion, bool& moved);
+  bool sleep(const Completion& completion, Nanoseconds at_most);
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
-  void help();
-  bool progress_or_fail();
   void fail_locked(const std::string& why);
+
+  void call_helper();
+  void help();
+  void stand_in();
+  bool program_has_moved();
+  bool progress_or_fail();
 
   Fabrics fabrics_;
   Waiting waiting_;
   mutable std::mutex mutex_;
+  Shared shared_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Communicator>>
       buried_;                         // freed after a failure: a transport may still read their operations
   std::vector<Communicator*> active_;  // those with operations under way
-  Counters counted_;                   // what communicators that are gone have counted
-  std::vector<Bytes> wire_;            // likewise
-  std::vector<Early> early_;           // for communicators that this rank has not created yet
+  std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
+  Counters counted_;                                // by the plans of stores that are gone
+  std::vector<Early> early_;                        // for communicators that this rank has not created yet
   std::string failure_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint32_t> calls_{0};  // blocking ones
+  std::atomic<std::size_t> notices_{0};  // that next_done() has not named
 
+  // The helper sleeps until it is called, then looks now and then whether the program moves its calls itself.
+  std::atomic<std::uint32_t> rounds_{0};  // of progress by the program
   std::thread helper_;
   std::mutex helper_mutex_;
   std::condition_variable helper_wakes_;
-  std::atomic<int> helper_holds_{0};
+  std::atomic<bool> helper_sleeps_{true};
+  std::uint32_t seen_rounds_ = 0;
   bool helper_ends_ = false;
 };
 

@@ -80,8 +80,8 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   try {
     card.pid = ::getpid();
     card.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
-    region_ =
-        std::make_shared<Region>(Region::create(bootstrap_->local_size(), env_.staging_bytes, card.nonce));
+    region_ = std::make_shared<Region>(
+        Region::create(bootstrap_->local_size(), StagingPool::region_bytes(env_.staging_bytes), card.nonce));
     card.fd = region_->fd();
     if (bootstrap_->hosts() != 1 || !env_.fake_hosts.empty()) open_rails(card);
   } catch (const std::exception& error) {
@@ -188,62 +188,74 @@ void Job::save_tuning() const {
 }
 
 PlanLimits Job::limits() const {
-  return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())), census_.staging,
-          census_.segment, machine_over(census_.lane_gbit)};
+  return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())),
+          staging_of_a_call(census_.staging), census_.segment, machine_over(census_.lane_gbit)};
 }
 
-std::optional<CommunicatorSpec> Job::prepare(std::vector<Rank> members, Rank me) {
-  CommunicatorSpec spec{0, std::move(members), me, {}, limits(), {}, {}, {}};
+std::shared_ptr<PlanStore> Job::plans_of(const std::vector<Rank>& ranks, Rank me) {
+  constexpr std::size_t kKept = 64;
+  std::lock_guard lock(stores_mutex_);
+  for (auto known = stores_.begin(); known != stores_.end(); ++known)
+    if ((*known)->members().ranks == ranks) {
+      if (known != stores_.begin()) std::rotate(stores_.begin(), known, known + 1);
+      return stores_.front();
+    }
+  Members members{ranks, me, {}, {}};
   std::vector<int> numa_nodes;
-  for (Rank member : spec.members) {
-    spec.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(member)]);
-    numa_nodes.push_back(census_.numa_of_rank[static_cast<std::size_t>(member)]);
+  for (Rank rank : ranks) {
+    members.hosts.push_back(census_.host_of_rank[static_cast<std::size_t>(rank)]);
+    numa_nodes.push_back(census_.numa_of_rank[static_cast<std::size_t>(rank)]);
   }
-  const Grid& grid = spec.grid = grid_of(tune_.options, spec.hosts, numa_nodes);
-  auto sorted = spec.hosts;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end())
-    return spec;  // no host has two members: nothing is staged
-  Bytes wanted = round_up(wanted_staging(grid, spec.limits) + Communicator::one_shot_staging(), 4096);
-  auto sharers = static_cast<std::uint32_t>(
-      std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[static_cast<std::size_t>(me)]));
-  auto area =
-      engine_->reserve(std::min(wanted, census_.staging), least_staging(grid, spec.limits.rails), sharers);
-  if (!area) return std::nullopt;
-  spec.area = *area;
-  spec.limits.staging = area->bytes;
-  return spec;
+  members.grid = grid_of(tune_.options, members.hosts, numa_nodes);
+  stores_.push_front(std::make_shared<PlanStore>(std::move(members), limits()));
+  if (stores_.size() > kKept) stores_.pop_back();
+  return stores_.front();
 }
 
-bool Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan,
-                Caller caller) {
-  call.communicator = &communicator;
+std::unique_ptr<Selection> Job::make_selection(Communicator& communicator) {
+  if (tune_.options.dump_iter) engine_->time_dimensions(communicator);
+  auto agree = [this, &communicator](std::span<std::int64_t> numbers, Op op) {
+    Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()};
+    engine_->run(communicator, call);
+  };
+  return std::make_unique<Selection>(communicator.plans(), tune_, *memory_, agree);
+}
+
+namespace {
+
+void copy_device(void* to, const void* from, Bytes bytes) {
+  if (!copy_device_memory(to, from, bytes)) throw Error("cannot copy a buffer between device and host");
+}
+
+// Brings the input of a call on device memory to the host, and makes the call one on host memory.
+void fetch(Call& call, std::vector<std::byte>& staged) {
+  if (!is_device_memory(call.in, call.out, call.began)) return;
+  staged.resize(call.bytes());
+  copy_device(staged.data(), call.in, call.bytes());
+  call.in = call.out = staged.data();
+}
+
+}  // namespace
+
+void Job::run(Communicator& communicator, const Call& asked, PreparedPlan& plan, Observed* observed) {
+  Call call = asked;
+  std::vector<std::byte> staged;
+  fetch(call, staged);
+  engine_->run(communicator, call, &plan, observed);
+  if (!staged.empty() && !engine_->failed()) copy_device(asked.out, staged.data(), asked.bytes());
+}
+
+Started Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan) {
   call.asked = asked;
-  call.holds_helper = false;
   Call work = asked;
-  if (is_device_memory(asked.in, asked.out, asked.began)) {
-    call.staged.resize(asked.bytes());
-    if (!copy_device_memory(call.staged.data(), asked.in, asked.bytes())) return false;
-    work.in = work.out = call.staged.data();
-  }
-  call.operation = caller == Caller::waits ? engine_->start_or_run(communicator, work, &plan)
-                                           : engine_->start(communicator, work, &plan);
-  return true;
+  fetch(work, call.staged);
+  return engine_->start(communicator, work, call, &plan);
 }
 
-void Job::run_in_background(JobCall& call) {
-  call.holds_helper = true;
-  engine_->hold_helper();
-}
-
-bool Job::finish(JobCall& call) {
-  if (call.holds_helper) engine_->release_helper();
-  if (call.operation) engine_->finish(*call.communicator, call.operation);
-  bool failed = engine_->failed();
-  if (!call.staged.empty() && !failed)
-    failed = !copy_device_memory(call.asked.out, call.staged.data(), call.asked.bytes());
+void Job::finish(JobCall& call) {
+  if (!call.staged.empty() && !engine_->failed())
+    copy_device(call.asked.out, call.staged.data(), call.asked.bytes());
   call.staged.clear();
-  return !failed;
 }
 
 std::string Job::report_part() {

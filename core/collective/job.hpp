@@ -7,8 +7,10 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,12 +27,9 @@
 namespace ddl {
 
 /// A call under way, with host copies of its buffers where these are device memory.
-struct JobCall {
-  Communicator* communicator = nullptr;
-  Operation* operation = nullptr;  // null: it is done already
+struct JobCall : Completion {
   Call asked{};
   std::vector<std::byte> staged;
-  bool holds_helper = false;
 };
 
 class Job {
@@ -59,27 +58,20 @@ class Job {
   Counters& counters() { return counters_; }
   const Env& env() const { return env_; }
 
-  /// What a communicator of these members needs on this rank: its spec without id and the members' areas,
-  /// with an area of staging and what the area offers as limits.staging; nothing where memory is short. The
-  /// members agree on the least of all offers.
-  std::optional<CommunicatorSpec> prepare(std::vector<Rank> members, Rank me);
-  /// Where the area is in this rank's region; 0 where there is none.
-  Bytes offset_of(const StagingArea& area) const { return area.begin ? local_->offset_of(area) : 0; }
-  /// Which way its calls take.
-  std::unique_ptr<Selection> make_selection(Communicator& communicator) {
-    return std::make_unique<Selection>(*engine_, communicator, tune_, *memory_);
-  }
+  /// The plans of these ranks, in this order; the same ones as long as anybody has them, and a while longer.
+  std::shared_ptr<PlanStore> plans_of(const std::vector<Rank>& members, Rank me);
+  /// Which way the calls of a communicator take.
+  std::unique_ptr<Selection> make_selection(Communicator& communicator);
   /// An identity no other communicator of the job has.
   CommId fresh_id() { return (static_cast<CommId>(rank()) + 1) << 32 | ++created_; }
 
-  /// Starts a call, to be done by that plan. A blocking one may be done then: without an operation. False
-  /// when a device copy fails.
-  enum class Caller : std::uint8_t { waits, goes_on };
-  bool start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan, Caller caller);
-  /// From now on it is advanced while the program computes.
-  void run_in_background(JobCall& call);
-  /// After the operation is done: brings results back to the device, counts, gives the operation back.
-  bool finish(JobCall& call);
+  /// A blocking call by that plan, on the host or on a device. Error when a device copy fails.
+  void run(Communicator& communicator, const Call& asked, PreparedPlan& plan, Observed* observed);
+  /// Starts a call, which is advanced while the program computes; finish() it when it is done. Error when a
+  /// device copy fails.
+  Started start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan);
+  /// Brings results back to the device. Error when that fails.
+  void finish(JobCall& call);
 
   /// This rank's part of the report, and the report made of all parts.
   std::string report_part();
@@ -112,6 +104,8 @@ class Job {
   std::unique_ptr<TuneMemory> memory_;
   Counters counters_;
   std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+  std::mutex stores_mutex_;
+  std::deque<std::shared_ptr<PlanStore>> stores_;  // those used last
   std::atomic<std::uint32_t> created_{0};
 };
 

@@ -20,7 +20,9 @@ constexpr Bytes kStreamedFrom = 2 << 20;
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   const Plan& plan = prepared.plan;
   Bytes element = size_of(call.type);
-  if (prepared_ == &prepared && call_.count == call.count && element_ == element) return;
+  if (cut_for_ == prepared.serial && cut_count_ == call.count && element_ == element) return;
+  cut_for_ = prepared.serial;
+  cut_count_ = call.count;
   element_ = element;
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
   segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
@@ -35,29 +37,37 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   }
 }
 
-void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me) {
-  cut(prepared, call);
-  const Plan& plan = prepared.plan;
+void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me,
+                     Completion* completion) {
   prepared_ = &prepared;
+  completion_ = completion;
   call_ = call;
-  store_ = prepared.rails == 0 && call.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
   comm_ = comm;
   seq_ = seq;
   me_ = me;
   fingerprint_ = fingerprint_of(call);
+  is_open_ = false;
+  Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
+  bytes_under_way_ = std::min(call.bytes(), window);
+}
+
+void Operation::open() {
+  const Plan& plan = prepared_->plan;
+  cut(*prepared_, call_);
+  is_open_ = is_stirred_ = true;
+  store_ = prepared_->rails == 0 && call_.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
+  alone_senders_ = 0;
   rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
   dimension_times_.clear();
-  runs_.resize(static_cast<std::size_t>(plan.window));
-  if (Bytes bytes = runs_.size() * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
+  std::size_t at_once = std::min<std::size_t>(static_cast<std::size_t>(plan.window), segments_);
+  if (runs_.size() < at_once) runs_.resize(at_once);
+  if (Bytes bytes = at_once * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     scratch_bytes_ = bytes;
   }
-  for (Run& run : runs_) {
-    run.open = false;
-    if (segments_opened_ < segments_) open(run, segments_opened_++);
-  }
+  for (std::size_t i = 0; i < at_once; ++i) open(runs_[i], segments_opened_++);
 }
 
 void Operation::time_dimensions(int dimensions) {
@@ -76,13 +86,25 @@ void Operation::open(Run& run, std::uint32_t segment) {
   if (!dimension_times_.empty()) run.since.assign(plan.flows.size(), now());
 }
 
+bool Operation::is_oldest(const Run& run) const {
+  return std::none_of(runs_.begin(), runs_.end(),
+                      [&](const Run& other) { return other.open && other.segment < run.segment; });
+}
+
+// Stays stirred as long as it moves, and when it is held up by what makes no message.
 bool Operation::advance(Outlet& outlet) {
   bool moved = false;
+  is_stirred_ = false;
   for (Run& run : runs_) {
     if (!run.open) continue;
     moved |= advance(run, outlet);
-    if (run.flows_left > 0 || run.reading > 0) continue;
+    if (run.flows_left > 0) continue;
+    if (run.reading > 0) {
+      is_stirred_ = true;
+      continue;
+    }
     ++segments_finished_;
+    moved = true;
     run.open = false;
     if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
@@ -90,6 +112,7 @@ bool Operation::advance(Outlet& outlet) {
     outlet.flush(unfinished_);
     sent_on_wire_ = false;
   }
+  is_stirred_ |= moved || (segments_finished_ == segments_ && unfinished_ > 0);
   return moved;
 }
 
@@ -130,14 +153,23 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 // empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
 std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet) {
   if (range_of(run, *step).count == 0 && !step->is_token) return 1;
-  if (step->verb == Verb::send) return send_step(run, *step, outlet) ? 1 : 0;
-  if (!all_arrived(run, *step) || (step->after_sends && unfinished_ > 0)) return 0;
+  if (step->verb == Verb::send) {
+    bool sent = send_step(run, *step, outlet);
+    is_stirred_ |= !sent;
+    return sent;
+  }
+  if (!all_arrived(run, *step)) return 0;
+  if (step->after_sends && unfinished_ > 0) {
+    is_stirred_ = true;
+    return 0;
+  }
   const Step* next = left > 1 ? step + 1 : nullptr;
-  std::byte* forward = claim_forward(run, *step, next, outlet);
+  Outgoing message{};
+  std::byte* forward = claim_forward(run, *step, next, outlet, message);
   if (!step->is_token) land_step(run, *step, forward);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (!forward) return 1;
-  outlet.post();
+  outlet.post(message);
   return 2;
 }
 
@@ -146,10 +178,11 @@ bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   if (store_ == Store::streamed && payload.size() > View::kInline) {
-    std::byte* block = outlet.claim(sending_of(run, step), payload.size());
+    Outgoing message{};
+    std::byte* block = outlet.claim(sending_of(run, step), payload.size(), message);
     if (!block) return false;
     stage(block, payload.data(), payload.size());
-    outlet.post();
+    outlet.post(message);
     return true;
   }
   sent_on_wire_ |= step.fabric == Fabric::wire;
@@ -159,7 +192,8 @@ bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
 // otherwise be written to the output and copied from there.
 // If it goes back to the one rank of this host that it came from, that is the block it came in.
-std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet) {
+std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet,
+                                    Outgoing& message) {
   if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice ||
       next->own != landed.into || next->own_block != landed.into_block)
     return nullptr;
@@ -169,12 +203,12 @@ std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* ne
   const Plan& plan = prepared_->plan;
   if (landed.peers == 1 && next->peers == 1 && plan.peers[landed.peer] == plan.peers[next->peer]) {
     View& asked = run.views[landed.expected];
-    if (std::byte* answer = outlet.claim_answer(sending, asked)) {
+    if (std::byte* answer = outlet.claim_answer(sending, asked, message)) {
       asked.give_up();
       return answer;
     }
   }
-  return outlet.claim(sending, bytes);
+  return outlet.claim(sending, bytes, message);
 }
 
 void Operation::land_step(const Run& run, const Step& step, std::byte* forward) {
@@ -195,9 +229,10 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {
   Bytes bytes = range_of(run, step).count * element_;
-  return {step,
+  return {*this,
+          step,
           {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0},
-          place_of(run)};
+          is_oldest(run)};
 }
 
 // Element `first` of a block, as range_of() counts them.
@@ -228,8 +263,12 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
     if (!run.open || run.segment != header.segment) continue;
     int expected = prepared_->plan.find_expected(header.tag, header.from);
     if (expected < 0 || run.arrived[static_cast<std::size_t>(expected)]) return Taken::never;
+    const Step& step =
+        prepared_->plan.steps[prepared_->plan.expected[static_cast<std::size_t>(expected)].step];
+    if (view.bytes() != range_of(run, step).count * element_) return Taken::never;
     run.views[static_cast<std::size_t>(expected)] = view;
     run.arrived[static_cast<std::size_t>(expected)] = 1;
+    is_stirred_ = true;
     return Taken::yes;
   }
   return header.segment >= segments_opened_ ? Taken::later : Taken::never;
@@ -254,6 +293,7 @@ std::byte* Operation::place_for(const Header& header) const {
 }
 
 void Operation::drop() {
+  if (!is_open_) return;
   for (Run& run : runs_) {
     if (!run.open) continue;
     for (std::size_t i = 0; i < run.arrived.size(); ++i)

@@ -21,10 +21,9 @@
 #include <vector>
 
 #include "core/collective/call.hpp"
+#include "core/collective/completion.hpp"
 #include "core/collective/landing.hpp"
-#include "core/plan/choice.hpp"
-#include "core/plan/plan.hpp"
-#include "core/trace/counters.hpp"
+#include "core/plan/plan_store.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -32,12 +31,14 @@ namespace ddl {
 /// Set in the number of a call between two ranks.
 inline constexpr Seq kBetweenTwo = Seq{1} << 31;
 
-/// What an operation sends: a step of its plan, for the segment in `place` of the window. Blocks belong to
-/// places, so that none of a segment is ever held by a later one.
+class Operation;
+
+/// What an operation sends: a step of its plan, for one segment.
 struct Sending {
+  const Operation& operation;
   const Step& step;
   Header header;
-  std::uint32_t place;
+  bool is_oldest;  // of the segments under way
 };
 
 /// How an operation sends: implemented by its communicator.
@@ -48,47 +49,41 @@ class Outlet {
   virtual bool send(const Sending& sending, std::span<const std::byte> payload,
                     std::uint32_t& unfinished) = 0;
   /// The same in two halves, for a local send whose payload is made in place: where to write `bytes` of it,
-  /// null when there is no room now; then post(), before anything else is sent.
-  virtual std::byte* claim(const Sending& sending, Bytes bytes) = 0;
+  /// null when there is no room now; then post() that message.
+  virtual std::byte* claim(const Sending& sending, Bytes bytes, Outgoing& message) = 0;
   /// As claim(), to answer in the very block that the only receiver's message came in: its payload, which is
   /// then given up with post() and not released. Null when that is not possible.
-  virtual std::byte* claim_answer(const Sending& sending, const View& asked) = 0;
-  virtual void post() = 0;
+  virtual std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) = 0;
+  virtual void post(const Outgoing& message) = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.
   virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
-/// A plan for one size class of a communicator, where its blocks are and what it was used for.
-struct PreparedPlan {
-  Bytes size_class = 0;
-  Task task;
-  PlanChoice choice;  // of an all-reduce: that the plan was made from
-  Plan plan;
-  std::vector<Rank> to;             // the plan's peers, as ranks in the job
-  std::vector<Bytes> block_offset;  // per local send, relative to the area of one window slot
-  Bytes slot_bytes = 0;
-  // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
-  // their readers, see Communicator::stage_in_turn().
-  bool is_one_shot = false;
-  bool hears_wire = false;  // it receives from other hosts
-  LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
-  std::vector<std::pair<const char*, Tally>> uses;  // by collective
-};
-
 class Operation {
  public:
-  /// Binds; the plan must outlive the operation. Reusable: bind() again after done().
-  void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me);
+  /// What it is going to do, and who waits for it; the plan must outlive the operation. Reusable: bind()
+  /// again after done().
+  void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me, Completion* completion);
+  /// Begins, after bind(): from now on it sends and takes messages.
+  void open();
+  bool is_open() const { return is_open_; }
 
-  /// The call just bound will also tell where its time went, see dimension_times().
+  /// After open(): the call will also tell where its time went, see Observed::dimensions.
   void time_dimensions(int dimensions);
-  /// The first step of the only flow of the call just bound has been done by somebody else.
+  /// After open(): the first step of the only flow has been done by somebody else.
   void skip_first_step() { runs_[0].counter[0] = 1; }
 
   bool advance(Outlet& outlet);
-  bool done() const { return segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_; }
+  /// Whether advance() may find anything to do: a message came, or it was held up by what makes none.
+  bool is_stirred() const { return is_stirred_; }
+  bool done() const {
+    return is_open_ && segments_finished_ == segments_ && unfinished_ == 0 && !sent_on_wire_;
+  }
   Seq seq() const { return seq_; }
+  Completion* completion() const { return completion_; }
+  /// What it may have under way at once.
+  Bytes bytes_under_way() const { return bytes_under_way_; }
   const Call& call() const { return call_; }
   PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
@@ -98,20 +93,20 @@ class Operation {
     return prepared_->plan.find_expected(header.tag, header.from) >= 0;
   }
   enum class Taken : std::uint8_t { yes, later, never };
-  /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message is
-  /// expected.
+  /// Takes an arrived message: `later` when its segment is not open yet, `never` when no such message, of so
+  /// many bytes, is expected, or it has come before.
   Taken take(const Header& header, const View& view);
+  /// Notes that a message said that its sender had nothing older under way; see Communicator::kept_block().
+  void note_sender_was_alone() { ++alone_senders_; }
+  bool all_senders_were_alone() const { return alone_senders_ == prepared_->plan.expected.size(); }
   /// See Inbox.
   std::byte* place_for(const Header& header) const;
   /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
   /// used: what the report compares with the rail.
   std::span<const Bytes> wire_bytes() const { return wire_bytes_; }
-  /// How long each rail took for its part of the first window of segments, in which no rail waits for
-  /// another; of a plan with several lanes.
-  std::span<const Nanoseconds> rail_times() const { return rail_times_; }
-  /// How long the flows of this call took for their steps of each dimension, waiting included, all flows and
-  /// segments together: they overlap, so that only the proportions mean anything. Empty unless asked for.
-  std::span<const Nanoseconds> dimension_times() const { return dimension_times_; }
+  /// See Observed.
+  const std::vector<Nanoseconds>& rail_times() const { return rail_times_; }
+  const std::vector<Nanoseconds>& dimension_times() const { return dimension_times_; }
   /// Releases what has arrived; after a failure.
   void drop();
   /// Whom it waits for: ranks of the communicator whose messages are missing.
@@ -130,11 +125,12 @@ class Operation {
   };
 
   void open(Run& run, std::uint32_t segment);
+  bool is_oldest(const Run& run) const;
   bool advance(Run& run, Outlet& outlet);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
   bool send_step(Run& run, const Step& step, Outlet& outlet);
   void land_step(const Run& run, const Step& step, std::byte* forward);
-  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet);
+  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet, Outgoing& message);
   Sending sending_of(const Run& run, const Step& step) const;
   std::uint32_t place_of(const Run& run) const { return static_cast<std::uint32_t>(&run - runs_.data()); }
   Range range_of(const Run& run, const Step& step) const;
@@ -147,6 +143,12 @@ class Operation {
   void cut(const PreparedPlan& prepared, const Call& call);
 
   PreparedPlan* prepared_ = nullptr;
+  std::uint64_t cut_for_ = 0;  // serial of the plan that the slice tables were made for
+  Elements cut_count_ = 0;
+  Completion* completion_ = nullptr;
+  bool is_open_ = false, is_stirred_ = false;
+  std::size_t alone_senders_ = 0;
+  Bytes bytes_under_way_ = 0;
   Call call_{};
   CommId comm_ = 0;
   Seq seq_ = 0;

@@ -27,16 +27,9 @@ Env for_one_communicator(Env env) {
   return env;
 }
 
-// What a rank has for a communicator of the engine's.
-struct Place {
-  CommId id = 0;
-  Bytes staging = 0, area = 0;
-  bool is_there = false;
-};
-
 // What the ranks tell each other before the first call. Fixed size: the text is for people.
 struct Offer {
-  Place world, graphs;
+  CommId world = 0, graphs = 0;  // rank 0's become the identities of the engine's communicators
   HostIndex host = 0;
   pid_t process = 0;
   bool host_functions = false;
@@ -92,8 +85,6 @@ std::string trouble_with_graphs(const std::vector<Offer>& offers) {
     return shared + ", where one would keep the other from replaying it";
   if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.captures; }))
     return "a GPU has no stream memory operations, or its driver is older than CUDA 12.3";
-  if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.graphs.is_there; }))
-    return "staging memory is used up (DDL_STAGING_BYTES)";
   return {};
 }
 
@@ -147,19 +138,11 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
         if (std::string gone = watch_.overdue(); !gone.empty()) job_.engine().fail(gone);
       });
     });
-  std::optional<CommunicatorSpec> spec;
-  if (trouble.empty()) spec = job_.prepare(members, job_.rank());
-  if (trouble.empty() && !spec) trouble = "staging memory is used up (DDL_STAGING_BYTES)";
   if (trouble.empty()) trouble = tried([&] { return pin(); });
-  std::optional<CommunicatorSpec> of_graphs;
-  if (trouble.empty()) of_graphs = job_.prepare(members, job_.rank());
-  auto place_of = [this](const std::optional<CommunicatorSpec>& one) {
-    return one ? Place{job_.fresh_id(), one->limits.staging, job_.offset_of(one->area), true} : Place{};
-  };
   Offer mine;
-  if (spec) {
-    mine.world = place_of(spec);
-    mine.graphs = place_of(of_graphs);
+  if (trouble.empty()) {
+    mine.world = job_.fresh_id();
+    mine.graphs = job_.fresh_id();
     mine.host = job_.census().host_of_rank[static_cast<std::size_t>(job_.rank())];
     mine.process = ::getpid();
     mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
@@ -169,21 +152,12 @@ std::string NativeCommunicator::join(const std::vector<Rank>& members) {
   trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
   std::vector<Offer> offers = watch_.all_of(mine);
   if (std::string wrong = trouble_in(offers); !wrong.empty()) return wrong;
-  auto create = [&](CommunicatorSpec one, Place Offer::*place) {
-    one.id = (offers[0].*place).id;
-    for (const Offer& offer : offers) {
-      one.areas.push_back((offer.*place).area);
-      one.limits.staging = std::min(one.limits.staging, (offer.*place).staging);
-    }
-    return &job_.engine().create(std::move(one));
-  };
-  world_ = create(*std::move(spec), &Offer::world);
+  std::shared_ptr<PlanStore> plans = job_.plans_of(members, job_.rank());
+  world_ = &job_.engine().create(offers[0].world, plans);
   why_no_graphs_ = trouble_with_graphs(offers);
   if (why_no_graphs_.empty()) {
-    graphs_ = create(*std::move(of_graphs), &Offer::graphs);
+    graphs_ = &job_.engine().create(offers[0].graphs, plans);
     captured_ = std::make_unique<CapturedCalls>(*native::driver(), context_);
-  } else if (of_graphs && of_graphs->area.begin) {
-    job_.engine().give_back(of_graphs->area);
   }
   return {};
 }

@@ -40,6 +40,7 @@ struct PlanChoice {
       order;  // per lane the dimensions in the order they are reduced; empty: 0, 1, ...
   Bytes segment = 0;
   int window = 4;
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
 /// What is known about the machine when a plan is chosen; equal on all ranks.
@@ -88,8 +89,7 @@ PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 
 /// Staging that the plan of any rank takes at most: a block for each of its sends within the host.
 Bytes staging_need(const Grid& grid, const PlanChoice& choice);
-/// Staging that a communicator of this grid can use, and needs at the very least.
-Bytes wanted_staging(const Grid& grid, const PlanLimits& limits);
-Bytes least_staging(const Grid& grid, LaneId rails);
+/// What one call's segments may take of all the staging of a rank: several are under way at once.
+constexpr Bytes staging_of_a_call(Bytes of_a_rank) { return of_a_rank / 4 / 4096 * 4096; }
 
 }  // namespace ddl

@@ -72,19 +72,4 @@ Bytes staging_need(const Grid& grid, const PlanChoice& choice) {
   return static_cast<Bytes>(std::ceil(bytes)) * static_cast<Bytes>(choice.window);
 }
 
-Bytes wanted_staging(const Grid& grid, const PlanLimits& limits) {
-  PlanLimits free = limits;
-  free.staging = ~Bytes{0} >> 1;
-  Bytes largest = least_staging(grid, limits.rails);
-  for (Bytes bytes = 64; bytes <= Bytes{1} << 30; bytes *= 8)
-    largest = std::max(largest, staging_need(grid, choose(grid, bytes, free)));
-  return std::min(limits.staging, largest);
-}
-
-Bytes least_staging(const Grid& grid, LaneId rails) {
-  PlanChoice choice = plain_choice(grid, rails);
-  choice.segment = kLeastSegment;
-  return staging_need(grid, choice);
-}
-
 }  // namespace ddl

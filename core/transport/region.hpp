@@ -3,12 +3,12 @@
 // Layout, all offsets from the start:
 //   RegionHead                 nonce, doorbell
 //   Mailbox[local ranks]       one ring of descriptors per sender, indexed by the sender's local rank
-//   staging                    areas, one per communicator: AreaHead, then blocks: BlockHead, then payload
+//   staging                    blocks, see StagingPool: BlockHead, then payload
 //
 // It is a memfd: it has no name, so nothing can be left behind; peers open it through /proc/<pid>/fd, which
 // the kernel allows to the same user only, and compare the nonce. Its size is virtual; pages are taken (and
-// counted against the limit) when a communicator gets its area, with fallocate, so that a full machine is an
-// error and not a SIGBUS.
+// counted against the limit) when blocks are made, with fallocate, so that a full machine is an error and not
+// a SIGBUS.
 #pragma once
 
 #include <atomic>
@@ -41,10 +41,6 @@ struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
 };
 
-struct alignas(64) AreaHead {
-  std::atomic<std::uint32_t> sharers;  // ranks that may still read the area behind it
-};
-
 struct RegionHead {
   std::uint64_t nonce;
   alignas(64) std::atomic<std::uint32_t> bell;  // rung by peers when the owner sleeps
@@ -53,7 +49,7 @@ struct RegionHead {
 
 class Region {
  public:
-  /// Own region, for `local_ranks` senders and up to `staging` bytes of blocks. Throws Error.
+  /// Own region, for `local_ranks` senders and, behind their mailboxes, `staging` bytes. Throws Error.
   static Region create(int local_ranks, Bytes staging, std::uint64_t nonce);
   /// A peer's region on the same host, and its bell where it has one; nothing if they cannot be opened or are
   /// others'.

@@ -11,14 +11,8 @@
 namespace ddl {
 namespace {
 
-BlockHead& head_of(const std::byte* block) {
-  return *reinterpret_cast<BlockHead*>(const_cast<std::byte*>(block));
-}
-
 // In Descriptor::block, whose low bits are free: nobody counts its readers; it is the receiver's own.
 constexpr Bytes kUncounted = 1, kReturned = 2;
-
-AreaHead& head_of_area(std::byte* area) { return *reinterpret_cast<AreaHead*>(area - sizeof(AreaHead)); }
 
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
@@ -37,35 +31,36 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 }  // namespace
 
 SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging)
-    : me_(me), own_(*peers[static_cast<std::size_t>(me)].region) {
+    : me_(me),
+      own_(*peers[static_cast<std::size_t>(me)].region),
+      pool_(own_, own_.staging_offset(static_cast<int>(peers.size())), staging) {
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
     local_of_[static_cast<std::size_t>(peer.rank)] = static_cast<int>(peers_.size());
     peers_.push_back({this, peer.rank, std::move(peer.region)});
   }
-  staging_begin_ = staging_used_ = own_.staging_offset(static_cast<int>(peers_.size()));
-  staging_end_ = staging_begin_ + staging;
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
-  if (message.payload.size() > View::kInline) {
-    if (!claim(message)) return false;
-    std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
-  } else if (!has_room(message.to)) {
-    return false;
+  if (message.payload.size() <= View::kInline) {
+    if (!has_room(message.to)) return false;
+    post(message);
+    return true;
   }
-  post(message);
+  Outgoing claimed = message;
+  if (!claim(claimed)) return false;
+  std::memcpy(payload_of(claimed.block), message.payload.data(), message.payload.size());
+  post(claimed);
   return true;
 }
 
-bool SharedMemoryTransport::claim(const Outgoing& message) {
+bool SharedMemoryTransport::claim(Outgoing& message) {
   if (!has_room(message.to)) return false;
-  if (message.reuse != Reuse::when_released) return true;
-  if (!block_is_free(message.block)) return false;
-  head_of(message.block)
-      .readers.store(static_cast<std::uint32_t>(message.to.size()), std::memory_order_relaxed);
-  return true;
+  if (message.reuse == Reuse::when_released)
+    message.block =
+        pool_.take(message.payload.size(), static_cast<std::uint32_t>(message.to.size()), message.need);
+  return message.block != nullptr;
 }
 
 void SharedMemoryTransport::post(const Outgoing& message) {
@@ -123,12 +118,19 @@ SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
   Peer& peer = peer_of(rank);
   Descriptor* entry = first_entry(peer);
   if (!entry) return {};
-  bool is_inline = entry->header.bytes <= View::kInline;
-  return {&entry->header,
-          is_inline ? entry->payload : payload_of(peer.region->at(entry->block & ~kUncounted))};
+  if (entry->header.bytes <= View::kInline) return {&entry->header, entry->payload};
+  if (entry->block & kReturned) return {};
+  Bytes block = entry->block & ~kUncounted;
+  return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
 }
 
-void SharedMemoryTransport::drop_first(Rank rank) { drop_first(peer_of(rank)); }
+void SharedMemoryTransport::drop_first(Rank rank) {
+  Peer& peer = peer_of(rank);
+  const Descriptor& entry = *first_entry(peer);
+  if (entry.header.bytes > View::kInline && !(entry.block & kUncounted))
+    release(&peer, peer.region->at(entry.block));
+  drop_first(peer);
+}
 
 Descriptor& SharedMemoryTransport::entry_of(const Peer& peer, std::uint32_t taken) {
   return own_.mailbox(static_cast<int>(&peer - peers_.data())).entries[taken % Mailbox::kEntries];
@@ -159,73 +161,28 @@ View SharedMemoryTransport::view_of(Peer& peer, const Descriptor& entry) {
 std::byte* SharedMemoryTransport::block_to_return(const View& view) {
   if (!view.is_released_by(release)) return nullptr;
   auto* block = static_cast<std::byte*>(view.token());
-  return head_of(block).readers.load(std::memory_order_acquire) == 1 ? block : nullptr;
+  return StagingPool::readers_of(block).load(std::memory_order_acquire) == 1 ? block : nullptr;
 }
 
 // Nobody else reads it: whoever could, gave it back.
 void SharedMemoryTransport::take_back(void* /*peer*/, void* block) {
-  head_of(static_cast<std::byte*>(block)).readers.store(0, std::memory_order_relaxed);
+  StagingPool::readers_of(static_cast<std::byte*>(block)).store(0, std::memory_order_relaxed);
 }
 
 void SharedMemoryTransport::release(void* peer, void* block) {
-  auto& readers = head_of(static_cast<std::byte*>(block)).readers;
+  auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
   if (readers.fetch_sub(1, std::memory_order_acq_rel) == 1) ring(*static_cast<Peer*>(peer)->region);
 }
 
-// The smallest free area of at least `wanted` bytes, else the largest free one.
-std::vector<StagingArea>::iterator SharedMemoryTransport::best_returned(Bytes wanted) {
-  auto better = [&](const StagingArea& a, const StagingArea& b) {
-    bool a_fits = a.bytes >= wanted, b_fits = b.bytes >= wanted;
-    return a_fits != b_fits ? a_fits : a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
-  };
-  auto best = returned_.end();
-  for (auto area = returned_.begin(); area != returned_.end(); ++area)
-    if (head_of_area(area->begin).sharers.load(std::memory_order_acquire) == 0 &&
-        (best == returned_.end() || better(*area, *best)))
-      best = area;
-  return best;
+void SharedMemoryTransport::leave_block(Rank owner, Bytes offset) {
+  release(&peer_of(owner), peer_of(owner).region->at(offset));
 }
 
-std::optional<StagingArea> SharedMemoryTransport::take_area(Bytes wanted, Bytes least,
-                                                            std::uint32_t sharers) {
-  // The first communicator, the world, may take a quarter, each later one an eighth of what is left: the
-  // areas get smaller and slower as communicators multiply, but there are many before there are none.
-  Bytes left = staging_end_ - staging_used_;
-  left -= std::min<Bytes>(left, sizeof(AreaHead));
-  Bytes share = std::min(wanted, left / (staging_used_ == staging_begin_ ? 4 : 8) / 4096 * 4096);
-  if (share < least && left >= least) share = round_up(least, 64);
-  StagingArea taken;
-  auto used_before = best_returned(wanted);
-  if (used_before != returned_.end() && used_before->bytes >= std::max(least, share)) {
-    taken = *used_before;
-    returned_.erase(used_before);
-  } else if (share >= least && share <= left && own_.reserve(staging_used_, sizeof(AreaHead) + share)) {
-    taken = {own_.at(staging_used_ + sizeof(AreaHead)), share};
-    staging_used_ += sizeof(AreaHead) + round_up(share, 64);
-  } else {
-    return std::nullopt;
-  }
-  head_of_area(taken.begin).sharers.store(sharers, std::memory_order_release);
-  return taken;
-}
-
-void SharedMemoryTransport::return_area(StagingArea area) { returned_.push_back(area); }
-
-void SharedMemoryTransport::return_unused_area(StagingArea area) {
-  head_of_area(area.begin).sharers.store(0, std::memory_order_relaxed);
-  return_area(area);
-}
-
-void SharedMemoryTransport::leave_area(Rank owner, Bytes offset) {
-  head_of_area(peer_of(owner).region->at(offset)).sharers.fetch_sub(1, std::memory_order_release);
-}
-
-void SharedMemoryTransport::clear_block(std::byte* block) {
-  head_of(block).readers.store(0, std::memory_order_relaxed);
-}
-
-bool SharedMemoryTransport::block_is_free(const std::byte* block) {
-  return head_of(block).readers.load(std::memory_order_acquire) == 0;
+Bytes SharedMemoryTransport::kept_block_of(const View& view) const {
+  return view.is_released_by(nullptr) && view.owner()
+             ? static_cast<Bytes>(static_cast<const std::byte*>(view.token()) -
+                                  static_cast<Peer*>(view.owner())->region->at(0))
+             : 0;
 }
 
 void SharedMemoryTransport::ring(Region& region) {

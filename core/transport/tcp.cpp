@@ -48,6 +48,7 @@ struct TcpTransport::Impl {
     std::vector<std::unique_ptr<OutStream>> outs;  // by rank in the job
     std::vector<Rank> used;                        // those of outs that exist
     Bytes sent = 0;
+    std::vector<Rank> gathering;  // those of used that have had messages since the last push
   };
 
   Rank me = 0;
@@ -141,6 +142,7 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
   out = std::make_unique<OutStream>(std::move(socket),
                                     Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), 0});
   rail.used.push_back(to);
+  rail.gathering.push_back(to);  // its hello
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
         key_of(Kind::out, lane * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
   return out.get();
@@ -152,11 +154,25 @@ bool TcpTransport::send(const Outgoing& message) {
     OutStream* out = rail.outs[static_cast<std::size_t>(to)].get();
     if (!out) out = impl_->connect(message.rail, to);
     if (!out) continue;  // reported as a failed peer by the next progress()
+    if (!out->is_gathering()) rail.gathering.push_back(to);
     out->send(message.header, message.payload, *message.unfinished);
     rail.sent += sizeof(Header) + message.payload.size();
     if (out->state() != StreamState::open) impl_->check(message.rail, to, true);
   }
   return true;
+}
+
+void TcpTransport::push(Bytes at_least) {
+  for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
+    Impl::Rail& rail = impl_->rails[lane];
+    std::erase_if(rail.gathering, [&](Rank to) {
+      OutStream& out = *rail.outs[static_cast<std::size_t>(to)];
+      if (out.state() != StreamState::open) return true;  // that has been said
+      out.push(at_least);
+      if (out.state() != StreamState::open) impl_->check(lane, to, true);
+      return !out.is_gathering();
+    });
+  }
 }
 
 void TcpTransport::flush(std::uint32_t& unfinished) {
@@ -236,6 +252,7 @@ bool TcpTransport::progress(Inbox& inbox) {
   std::array<epoll_event, 32> events;
   int count = ::epoll_wait(impl_->epoll.fd(), events.data(), static_cast<int>(events.size()), 0);
   bool moved = false;
+  push(0);
   if (count == 0) impl_->listen_for_silence();
   for (int i = 0; i < count; ++i) {
     std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
@@ -263,6 +280,7 @@ int TcpTransport::wake_fd() const { return impl_->epoll.fd(); }
 
 void TcpTransport::close() {
   for (Impl::Rail& rail : impl_->rails) {
+    rail.gathering.clear();
     for (Rank to : std::exchange(rail.used, {})) {
       rail.outs[static_cast<std::size_t>(to)]->close();
       rail.outs[static_cast<std::size_t>(to)].reset();

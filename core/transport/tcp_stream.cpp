@@ -10,7 +10,8 @@ namespace ddl {
 namespace {
 
 constexpr std::uint32_t kFarewell = 1;  // Header.turn
-constexpr std::size_t kGathered = 16;   // pieces per system call
+constexpr std::size_t kGathered = 64;   // pieces per system call
+constexpr Bytes kAtOnce = 32 << 10;     // a message does not wait for others behind so many bytes
 
 iovec piece(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
 
@@ -35,7 +36,7 @@ long write_pieces(int fd, iovec* pieces, std::size_t count) {
 OutStream::OutStream(Socket socket, const Hello& hello) : socket_(std::move(socket)) {
   Frame& frame = append();
   std::memcpy(frame.head.data(), &hello, sizeof(hello));
-  frame.head_bytes = sizeof(hello);
+  waiting_ = frame.head_bytes = sizeof(hello);
 }
 
 OutStream::Frame& OutStream::append() {
@@ -49,14 +50,6 @@ OutStream::Frame& OutStream::append() {
 
 void OutStream::send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished) {
   if (state_ != StreamState::open) return;
-  std::size_t sent = 0;
-  if (idle()) {
-    iovec pieces[] = {piece(&header, sizeof(header)), piece(payload.data(), payload.size())};
-    long result = write_pieces(fd(), pieces, payload.empty() ? 1 : 2);
-    if (result < 0 && !is_later(errno)) return fail(errno);
-    sent = static_cast<std::size_t>(std::max(result, 0L));
-    if (sent == sizeof(header) + payload.size()) return;
-  }
   Frame& frame = append();
   std::memcpy(frame.head.data(), &header, sizeof(header));
   frame.head_bytes = sizeof(header);
@@ -68,7 +61,12 @@ void OutStream::send(const Header& header, std::span<const std::byte> payload, s
     frame.unfinished = &unfinished;
     ++unfinished;
   }
-  advance(sent);
+  waiting_ += sizeof(header) + payload.size();
+  push(kAtOnce);
+}
+
+void OutStream::push(Bytes at_least) {
+  if (waiting_ >= at_least && !is_blocked_) drain();
 }
 
 void OutStream::flush(std::uint32_t& unfinished) {
@@ -84,9 +82,11 @@ void OutStream::advance(std::size_t bytes) {
     std::size_t head = std::min(bytes, frame.head_bytes - frame.head_done);
     frame.head_done += head;
     bytes -= head;
+    waiting_ -= head;
     std::size_t rest = frame.head_done == frame.head_bytes ? std::min(bytes, frame.rest.size()) : 0;
     frame.rest = frame.rest.subspan(rest);
     bytes -= rest;
+    waiting_ -= rest;
     if (frame.head_done < frame.head_bytes || !frame.rest.empty()) return;
     if (frame.unfinished) --*frame.unfinished;
     ++first_;
@@ -105,6 +105,8 @@ bool OutStream::drain() {
       if (!frame.rest.empty()) pieces[count++] = piece(frame.rest.data(), frame.rest.size());
     }
     long sent = count ? write_pieces(fd(), pieces.data(), count) : 0;
+    if (sent < 0 && errno == EINTR) continue;
+    is_blocked_ = sent < 0;
     if (sent < 0) {
       // ENOTCONN: still connecting; how that ended shows as the socket's error.
       if (!is_later(errno) && errno != ENOTCONN) fail(errno);
@@ -117,6 +119,7 @@ bool OutStream::drain() {
 }
 
 bool OutStream::wake() {
+  is_blocked_ = false;
   listen();
   return state_ == StreamState::open && drain();
 }
@@ -157,7 +160,7 @@ void OutStream::fail(int error) {
 void OutStream::close() {
   if (socket_.is_open() && idle() && state_ == StreamState::open) say_farewell(fd());
   queue_.clear();
-  first_ = 0;
+  first_ = waiting_ = 0;
   state_ = StreamState::left;
   socket_.close();
 }

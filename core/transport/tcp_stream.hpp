@@ -46,8 +46,13 @@ class OutStream {
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
   bool idle() const { return first_ == queue_.size(); }
+  /// Something waits for a push, and not for the kernel.
+  bool is_gathering() const { return waiting_ > 0 && !is_blocked_; }
 
+  /// Puts a message behind those that wait; it leaves with push() or wake(), at once where a lot waits.
   void send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished);
+  /// Hands what waits to the kernel if that many bytes have gathered.
+  void push(Bytes at_least);
   /// Counts in `unfinished` until all that was sent so far is the kernel's.
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.
@@ -59,6 +64,7 @@ class OutStream {
 
  private:
   struct Frame {
+    Frame() {}  // leaves `head` as it is
     std::array<std::byte, sizeof(Header) + kCopied> head;
     std::size_t head_bytes = 0, head_done = 0;
     std::span<const std::byte> rest;      // in its owner's memory
@@ -73,6 +79,8 @@ class OutStream {
   Socket socket_;
   std::vector<Frame> queue_;
   std::size_t first_ = 0;
+  Bytes waiting_ = 0;        // bytes of messages in the queue
+  bool is_blocked_ = false;  // the kernel took no more, and will say when it does
   StreamState state_ = StreamState::open;
   std::string why_;
 };

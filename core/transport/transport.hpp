@@ -29,6 +29,9 @@ struct Header {
   std::uint32_t turn;   // used by mailboxes, 0 on the wire
 };
 static_assert(sizeof(Header) == 40);
+/// In Header::segment, where a call within a host has only one: its sender had finished all earlier calls on
+/// the communicator.
+inline constexpr std::uint32_t kSenderWasAlone = std::uint32_t{1} << 31;
 
 /// A received payload, lent. Whoever holds it calls release() once; until then the bytes stay where they are.
 class View {
@@ -58,6 +61,7 @@ class View {
   void give_up() { release_ = nullptr; }
   bool is_released_by(Release give_back) const { return release_ == give_back; }
   void* token() const { return token_; }
+  void* owner() const { return owner_; }
 
  private:
   const void* data_ = nullptr;
@@ -74,14 +78,18 @@ class View {
 /// back with this message.
 enum class Reuse : std::uint8_t { when_released, by_agreement, by_receiver };
 
+/// Whether who sends can wait until its receivers have released older blocks, see StagingPool.
+enum class Need : std::uint8_t { can_wait, now };
+
 /// Where a message goes and what its sender must know.
 struct Outgoing {
   Header header;
   std::span<const std::byte> payload;
   std::span<const Rank> to;  // ranks in the job; several receivers share one staged copy where the fabric can
   std::uint32_t rail = 0;    // between hosts
-  std::byte* block = nullptr;           // within a host: staging block of this send, see shared_memory.hpp
+  std::byte* block = nullptr;           // within a host: where the payload is staged; null: in any free block
   Reuse reuse = Reuse::when_released;   // of that block
+  Need need = Need::can_wait;           // of a free block
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 
@@ -113,6 +121,9 @@ class Transport {
   /// Counts in `unfinished` until all that was sent has left this process: afterwards it arrives without
   /// progress() here.
   virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
+  /// Messages to one peer may be held back to travel together: hands on those to whom so many bytes have
+  /// gathered. progress() does it too.
+  virtual void push(Bytes at_least) { (void)at_least; }
   /// Moves what can move; true when anything did.
   virtual bool progress(Inbox& inbox) = 0;
   /// A descriptor that poll() finds readable when progress() has something to do; -1: there is none.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -35,12 +34,6 @@ int rounds_for(Bytes bytes) { return bytes <= kShort ? 15 : bytes <= 1 << 20 ? 5
 // run to run.
 double noise_of(Bytes bytes) { return bytes <= kShort ? 0.15 : 0.05; }
 
-std::uint64_t hash_of(std::span<const HostIndex> hosts) {
-  std::uint64_t hash = 1469598103934665603ull;
-  for (HostIndex host : hosts) hash = (hash ^ static_cast<std::uint64_t>(host)) * 1099511628211ull;
-  return hash;
-}
-
 // What the rail times of an operation of that size are about.
 Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
   return std::min<Bytes>(bytes, prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
@@ -48,67 +41,68 @@ Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
 
 }  // namespace
 
-Selection::Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings,
-                     TuneMemory& memory)
-    : engine_(engine),
-      communicator_(communicator),
-      settings_(settings),
-      memory_(memory),
-      dump_(communicator.grid()) {
-  if (settings.options.dump_iter) engine.time_dimensions(communicator);
-  const Grid& grid = communicator.grid();
-  for (int d = 0; d < grid.dimensions(); ++d)
-    grid_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
-  // The same dimensions may be laid differently over the hosts.
-  grid_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(communicator.spec().hosts)));
-  LaneId rails = communicator.limits().rails;
-  if (!grid.spans_hosts() || rails < 2 || settings.deterministic) return;
-  std::vector<double> rates = memory.rail_rates(grid_);
-  bool remembered = rates.size() == rails;
-  watch_.emplace(rails, remembered ? RailsAre::known : RailsAre::unknown);
-  if (!remembered) return;
-  Machine machine = communicator.limits().machine;
-  machine.rail_rate = measured_rates_ = rates;
-  engine.learn(communicator, machine);
+Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, Agree agree)
+    : plans_(plans), settings_(settings), memory_(memory), agree_(std::move(agree)), limits_(plans.limits()) {
+  const Grid& grid = plans.members().grid;
+  if (settings.options.dump_iter) dump_ = std::make_unique<Dump>(grid);
+  if (!grid.spans_hosts() || limits_.rails < 2 || settings.deterministic) return;
+  std::vector<double> rates = memory.rail_rates(plans.name());
+  bool remembered = rates.size() == limits_.rails;
+  watch_.emplace(limits_.rails, remembered ? RailsAre::known : RailsAre::unknown);
+  if (remembered) limits_.machine.rail_rate = measured_rates_ = rates;
 }
 
-Selection::SizeClass& Selection::class_of(const Call& call) {
-  SizeClass& of_class = classes_[static_cast<std::size_t>(std::countr_zero(size_class(call.bytes())))];
-  if (!of_class.ready) prepare(of_class, call.bytes());
-  return of_class;
+Selection::Class& Selection::class_of(const CallShape& call) {
+  Key key{call.task, size_class(call.bytes)};
+  if (last_ && last_->key == key) return *last_;
+  auto found =
+      std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });
+  if (found == classes_.end()) {
+    auto made = std::make_unique<Class>();
+    made->key = key;
+    prepare(*made);
+    found = classes_.insert(classes_.end(), std::move(made));
+  }
+  last_ = found->get();
+  return *last_;
 }
 
-void Selection::prepare(SizeClass& of_class, Bytes bytes) {
-  of_class.ready = true;
+void Selection::prepare(Class& of_class) {
+  const Bytes bytes = of_class.key.size_class;
+  const Grid& grid = plans_.members().grid;
+  if (of_class.key.task.kind != Kind::all_reduce) {  // one rule chooses, nothing is measured
+    of_class.settled.plan = &plans_.plan_for(of_class.key.task, bytes);
+    return;
+  }
   Mode mode = settings_.options.mode;
   if (mode == Mode::scatter) {
     of_class.settled = {nullptr, kModeM, Way::Original::in_two_steps};
     return;
   }
   if (mode == Mode::ring || mode == Mode::nccl) {
-    of_class.settled.plan = &engine_.prepare(
-        communicator_, ring_choice(communicator_.grid(), bytes, communicator_.limits()), bytes);
+    of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_), bytes);
     return;
   }
-  bool measures = !settings_.deterministic && communicator_.size() > 1;
-  if (measures && recall(of_class, bytes)) return;
-  std::vector<Candidate> found = candidates(communicator_.grid(), size_class(bytes), communicator_.limits());
-  of_class.settled.plan = &engine_.prepare(communicator_, found[0].choice, bytes);
+  bool measures = !settings_.deterministic && plans_.members().size() > 1;
+  if (measures && recall(of_class)) return;
+  std::vector<Candidate> found =
+      measured_rates_.empty() ? plans_.candidates_for(bytes) : candidates(grid, bytes, limits_);
+  of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
   if (!measures) return;
-  if (mode == Mode::pick) return measure(of_class, bytes, found);
+  if (mode == Mode::pick) return measure(of_class, found);
   if (!measured_rates_.empty())
-    memory_.learn({grid_, size_class(bytes), false, found[0].choice, measured_rates_});
+    memory_.learn({plans_.name(), bytes, false, found[0].choice, measured_rates_});
 }
 
 // Sets up the tuner with the candidates that are worth a call.
-void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found) {
+void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
+  const Bytes bytes = of_class.key.size_class;
   std::size_t worth = 1;
   while (worth < std::min(found.size(), kMostCandidates) &&
          found[worth].predicted.seconds < hopeless(bytes) * found[0].predicted.seconds)
     ++worth;
   of_class.plans.push_back(of_class.settled.plan);
-  for (std::size_t i = 1; i < worth; ++i)
-    of_class.plans.push_back(&engine_.prepare(communicator_, found[i].choice, bytes));
+  for (std::size_t i = 1; i < worth; ++i) of_class.plans.push_back(&plans_.prepare(found[i].choice, bytes));
   of_class.tuner =
       std::make_unique<Tuner>(TunerPlan{static_cast<int>(worth), rounds_for(bytes), true, noise_of(bytes)});
 }
@@ -116,13 +110,14 @@ void Selection::measure(SizeClass& of_class, Bytes bytes, const std::vector<Cand
 // Whether calls of that plan tell how fast each rail is.
 bool Selection::shows_rails(const PreparedPlan& prepared) const {
   const std::vector<std::uint32_t>& share = prepared.choice.share;
-  return watch_ && prepared.plan.lanes == communicator_.limits().rails &&
+  return watch_ && prepared.plan.lanes == limits_.rails &&
          std::find(share.begin(), share.end(), 0u) == share.end() &&
          timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
 }
 
-bool Selection::recall(SizeClass& of_class, Bytes bytes) {
-  std::optional<Lesson> lesson = memory_.find(grid_, size_class(bytes));
+bool Selection::recall(Class& of_class) {
+  const Bytes bytes = of_class.key.size_class;
+  std::optional<Lesson> lesson = memory_.find(plans_.name(), bytes);
   // What was measured over rails that are not what they were says nothing.
   if (!lesson || lesson->rail_rates != measured_rates_) return false;
   if (lesson->original) {
@@ -132,7 +127,7 @@ bool Selection::recall(SizeClass& of_class, Bytes bytes) {
   }
   try {
     if (!is_usable(lesson->choice)) return false;
-    of_class.settled.plan = &engine_.prepare(communicator_, lesson->choice, bytes);
+    of_class.settled.plan = &plans_.prepare(lesson->choice, bytes);
   } catch (const std::exception&) {
     return false;  // written by another version of the planner, or by hand: measure anew
   }
@@ -143,26 +138,24 @@ bool Selection::recall(SizeClass& of_class, Bytes bytes) {
 bool Selection::is_usable(const PlanChoice& choice) const {
   constexpr int kMostWindow = 64;
   constexpr Bytes kMostSegment = 64 << 20;
-  const PlanLimits& limits = communicator_.limits();
-  check_choice(communicator_.grid(), choice);
-  auto is_there = [&](LaneId rail) { return rail < limits.rails; };
+  const Grid& grid = plans_.members().grid;
+  check_choice(grid, choice);
+  auto is_there = [&](LaneId rail) { return rail < limits_.rails; };
   return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
-         choice.segment <= kMostSegment && choice.share.size() <= limits.rails &&
+         choice.segment <= kMostSegment && choice.share.size() <= limits_.rails &&
          std::all_of(choice.rail.begin(), choice.rail.end(), is_there) &&
-         staging_need(communicator_.grid(), choice) <= limits.staging;
+         staging_need(grid, choice) <= limits_.staging;
 }
 
-Way Selection::nonblocking(const Call& call) { return class_of(call).settled; }
-
-Way Selection::blocking(Call& call) {
-  SizeClass& of_class = class_of(call);
+Way Selection::blocking(const CallShape& call) {
+  Class& of_class = class_of(call);
   Way way = of_class.settled;
   is_look_ = way.plan && shows_rails(*way.plan) && watch_->looks();
-  way.is_watched = is_look_ || of_class.tuner || settings_.options.dump_iter;
-  if (is_look_) meet(call);
+  way.is_watched = is_look_ || of_class.tuner || dump_;
+  if (is_look_) meet(way);
   if (is_look_ || !of_class.tuner) return way;
-  Try attempt = of_class.tuner->next(fingerprint_of(call));
-  if (attempt.what != Try::What::best) meet(call);
+  Try attempt = of_class.tuner->next(call.fingerprint);
+  if (attempt.what != Try::What::best) meet(way);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Try::What::candidate:
@@ -178,29 +171,29 @@ Way Selection::blocking(Call& call) {
   return way;
 }
 
-void Selection::finished(const Call& call, Nanoseconds time, const Operation* operation) {
-  SizeClass& of_class = class_of(call);
+void Selection::finished(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed) {
+  Class& of_class = class_of(call);
   if (std::exchange(is_look_, false)) {
-    look_at_rails(of_class, call.bytes(), operation);
+    look_at_rails(of_class, call.bytes, *observed);
   } else if (of_class.tuner) {
     of_class.tuner->record(time);
-    if (of_class.tuner->must_agree()) agree(of_class, call);
+    if (of_class.tuner->must_agree()) agree(of_class);
   }
-  if (settings_.options.dump_iter) dump(call, time, operation);
+  if (dump_) dump(call, way, time, observed);
 }
 
-void Selection::agree(SizeClass& of_class, const Call& call) {
+void Selection::agree(Class& of_class) {
   Tuner& tuner = *of_class.tuner;
-  reduce(tuner.times(), Op::max);
+  agree_(tuner.times(), Op::max);
   tuner.agreed();
-  settle(of_class, call.bytes());
+  settle(of_class);
   if (tuner.settled()) of_class.tuner.reset();
 }
 
-void Selection::look_at_rails(const SizeClass& of_class, Bytes bytes, const Operation* operation) {
-  watch_->record(operation->rail_times());
+void Selection::look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed) {
+  watch_->record(observed.rails);
   if (!watch_->must_agree()) return;
-  reduce(watch_->times(), Op::min);
+  agree_(watch_->times(), Op::min);
   std::vector<std::int64_t> times = watch_->agreed();
   if (!times.empty()) learn_rails(*of_class.settled.plan, bytes, times);
 }
@@ -208,8 +201,8 @@ void Selection::look_at_rails(const SizeClass& of_class, Bytes bytes, const Oper
 // When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
 // prepared anew.
 void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<const std::int64_t> times) {
-  Machine machine = communicator_.limits().machine;
-  const Grid& grid = communicator_.grid();
+  Machine& machine = limits_.machine;
+  const Grid& grid = plans_.members().grid;
   double hosts = 1;
   for (int d = 0; d < grid.dimensions(); ++d)
     if (grid.dimension(d).fabric == Fabric::wire) hosts *= grid.fanout(d);
@@ -223,50 +216,46 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
     machine.rail_rate[rail] = on_all_rails * share[lane] / parts / seconds;
   }
   measured_rates_ = machine.rail_rate;
-  if (settings_.options.dbg_level > 0 && communicator_.spec().me == 0)
+  if (settings_.options.dbg_level > 0 && plans_.members().me == 0)
     for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
-  engine_.learn(communicator_, machine);
-  for (SizeClass& one : classes_) one = {};
+  classes_.clear();
+  last_ = nullptr;
 }
 
-void Selection::settle(SizeClass& of_class, Bytes bytes) {
+void Selection::settle(Class& of_class) {
   const Tuner& tuner = *of_class.tuner;
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
-  memory_.learn({grid_, size_class(bytes), tuner.original_wins(), of_class.plans[best]->choice,
+  memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.plans[best]->choice,
                  measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});
 }
 
 // Nobody leaves before all have come.
-void Selection::meet(Call& call) {
+void Selection::meet(Way& way) {
   std::int64_t nothing[] = {0};
-  reduce(nothing, Op::max);
-  call.began = now();
-}
-
-void Selection::reduce(std::span<std::int64_t> numbers, Op op) {
-  Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()};
-  engine_.run(communicator_, call);
+  agree_(nothing, Op::max);
+  way.began_anew = true;
 }
 
 // Every so many calls rank 0 says where its time went and whose times varied most.
-void Selection::dump(const Call& call, Nanoseconds time, const Operation* operation) {
-  if (operation)
-    dump_.add(time, operation->prepared().choice, operation->dimension_times());
+void Selection::dump(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed) {
+  if (observed)
+    dump_->add(time, way.plan->choice, observed->dimensions);
   else
-    dump_.add_original(time);
-  if (dump_.calls() < settings_.options.dump_iter) return;
-  calls_ += dump_.calls();
+    dump_->add_original(time);
+  if (dump_->calls() < settings_.options.dump_iter) return;
+  calls_ += dump_->calls();
   // The rank rides in the low bits.
   constexpr std::int64_t kRanks = 1 << 20;
-  std::int64_t most[] = {dump_.jitter() * kRanks + communicator_.spec().me};
-  reduce(most, Op::max);
-  if (communicator_.spec().me == 0)
+  Rank me = plans_.members().me;
+  std::int64_t most[] = {dump_->jitter() * kRanks + me};
+  agree_(most, Op::max);
+  if (me == 0)
     log_info(
         fmt::format("call {}: the last {}; most jitter: rank {} with {:.1f} us; the last one: {} bytes by {}",
-                    calls_, dump_.text(), most[0] % kRanks, static_cast<double>(most[0] / kRanks) * 1e-3,
-                    call.bytes(), operation ? operation->prepared().plan.name : "the original library"));
-  dump_.clear();
+                    calls_, dump_->text(), most[0] % kRanks, static_cast<double>(most[0] / kRanks) * 1e-3,
+                    call.bytes, observed ? way.plan->plan.name : "the original library"));
+  dump_->clear();
 }
 
 }  // namespace ddl

@@ -1,16 +1,21 @@
 // Selection: which way a call of one communicator takes: a plan of ours or the original library. In mode `p`
 // it measures a few on the program's own blocking calls, agrees with the other ranks and settles; see Tuner.
+// What it has settled on is kept here, and nowhere else, by kind, root and size class.
 //
 // The rule that keeps the ranks together: what it does depends on the sequence of calls and on agreed times
-// alone. Changes happen in blocking calls only, where it may talk to the others.
+// alone. Changes happen in blocking calls only, where it may talk to the others (Agree).
 // Thread safety: one call at a time, as MPI demands of the calls of one communicator.
 #pragma once
 
-#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "core/collective/engine.hpp"
+#include "core/plan/plan_store.hpp"
+#include "core/reduce/types.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "core/tune/dump.hpp"
 #include "core/tune/memory.hpp"
@@ -29,7 +34,18 @@ struct Way {
   const char* original = nullptr;
   Original how = Original::as_called;
   bool is_watched = false;  // finished() wants to hear of the call
+  bool began_anew = false;  // the ranks have met before it
 };
+
+/// What a selection must know of a call; `fingerprint` tells calls apart.
+struct CallShape {
+  Task task;
+  Bytes bytes = 0;  // of a block
+  Fingerprint fingerprint = 0;
+};
+
+/// All ranks of the communicator reduce these numbers, each bringing its own.
+using Agree = std::function<void(std::span<std::int64_t> numbers, Op op)>;
 
 struct TuneSettings {
   DdlOptions options;
@@ -39,49 +55,54 @@ struct TuneSettings {
 class Selection {
  public:
   /// All must outlive it.
-  Selection(Engine& engine, Communicator& communicator, const TuneSettings& settings, TuneMemory& memory);
+  Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, Agree agree);
 
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
-  /// begins anew.
-  Way blocking(Call& call);
-  Way nonblocking(const Call& call);
-  /// After every blocking call that is watched or left to the original, with its operation if it was ours.
-  /// May exchange a few numbers with the other ranks.
-  void finished(const Call& call, Nanoseconds time, const Operation* operation);
+  /// begins anew, and Way::began_anew says so.
+  Way blocking(const CallShape& call);
+  Way nonblocking(const CallShape& call) { return class_of(call).settled; }
+  /// After every blocking call that is watched or left to the original; `observed` where it was ours. May
+  /// exchange a few numbers with the other ranks.
+  void finished(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed);
 
  private:
-  struct SizeClass {
-    bool ready = false;
+  struct Key {
+    Task task;
+    Bytes size_class = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Class {
+    Key key;
     std::unique_ptr<Tuner> tuner;      // null once settled
     std::vector<PreparedPlan*> plans;  // that the tuner tries
     Way settled;
   };
 
-  SizeClass& class_of(const Call& call);
-  void prepare(SizeClass& of_class, Bytes bytes);
-  void measure(SizeClass& of_class, Bytes bytes, const std::vector<Candidate>& found);
-  bool recall(SizeClass& of_class, Bytes bytes);
+  Class& class_of(const CallShape& call);
+  void prepare(Class& of_class);
+  void measure(Class& of_class, const std::vector<Candidate>& found);
+  bool recall(Class& of_class);
   bool is_usable(const PlanChoice& choice) const;
-  void agree(SizeClass& of_class, const Call& call);
-  void settle(SizeClass& of_class, Bytes bytes);
+  void agree(Class& of_class);
+  void settle(Class& of_class);
   bool shows_rails(const PreparedPlan& prepared) const;
-  void look_at_rails(const SizeClass& of_class, Bytes bytes, const Operation* operation);
+  void look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed);
   void learn_rails(const PreparedPlan& prepared, Bytes bytes, std::span<const std::int64_t> times);
-  void meet(Call& call);
-  void reduce(std::span<std::int64_t> numbers, Op op);
-  void dump(const Call& call, Nanoseconds time, const Operation* operation);
+  void meet(Way& way);
+  void dump(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed);
 
-  Engine& engine_;
-  Communicator& communicator_;
+  PlanStore& plans_;
   const TuneSettings& settings_;
   TuneMemory& memory_;
-  std::string grid_;                    // its name in the memory
+  const Agree agree_;
+  PlanLimits limits_;                   // with what was learned of the machine
   std::optional<RailWatch> watch_;      // where there are rails to compare
   bool is_look_ = false;                // the call under way belongs to a look of the watch
   std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated
-  std::array<SizeClass, 64> classes_;
-  Dump dump_;                // of the blocking calls since the last one was printed
-  std::uint64_t calls_ = 0;  // that were
+  std::vector<std::unique_ptr<Class>> classes_;
+  Class* last_ = nullptr;       // that was asked for: a loop asks again
+  std::unique_ptr<Dump> dump_;  // of the blocking calls since the last one was printed
+  std::uint64_t calls_ = 0;     // that were
 };
 
 }  // namespace ddl

@@ -162,9 +162,11 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
     route.reason = "nonblocking without progress hook";
   int result = MPI_SUCCESS;
   if (!route.reason) {
-    ddl_work* work = nullptr;
-    int outcome = state().api->start(route.comm->engine, &route.call, &work, &route.reason);
-    if (outcome == DDL_DONE) return make_request(work, route.comm, request);
+    Pending* call = new_pending(route.comm);
+    int outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);
+    if (outcome == DDL_UNDER_WAY) return make_request(call, request);
+    drop_pending(call);
+    if (outcome == DDL_DONE) return make_done_request(request);
     if (outcome == DDL_FAILED) return report_failure(comm);
   }
   pass_through("MPI_Iallreduce", route.reason, count, type, result, original);

@@ -1,5 +1,10 @@
 // Communicators: each gets its engine state in the call that creates it, as an attribute whose delete
 // callback only unlinks it. (A table keyed by handle would be wrong: handles are used again after a free.)
+//
+// Its identity follows from what its members know without talking: the communicator it is made of, how many
+// were made of that before, and, where one call makes several, its lowest rank in the job. (A duplicate does
+// not get it from the attribute's copy callback: Open MPI 4 calls that in MPI_Comm_create_group too, where
+// only some ranks would count it.)
 #include <algorithm>
 #include <atomic>
 
@@ -10,6 +15,8 @@ namespace {
 
 // Attributes deleted so far: what a thread remembers of a communicator holds until the next.
 std::atomic<unsigned> deletions{0};
+
+constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
 int on_delete(MPI_Comm, int, void* value, void*) {
   deletions.fetch_add(1, std::memory_order_acq_rel);
@@ -23,55 +30,93 @@ std::vector<int> members_of(MPI_Comm comm) {
   PMPI_Comm_size(comm, &size);
   std::vector<int> here(static_cast<std::size_t>(size)), members(here.size());
   for (std::size_t i = 0; i < here.size(); ++i) here[i] = static_cast<int>(i);
-  MPI_Group group, world;
+  static MPI_Group world = [] {
+    MPI_Group group;
+    PMPI_Comm_group(MPI_COMM_WORLD, &group);
+    return group;
+  }();
+  MPI_Group group;
   PMPI_Comm_group(comm, &group);
-  PMPI_Comm_group(MPI_COMM_WORLD, &world);
   PMPI_Group_translate_ranks(group, size, here.data(), world, members.data());
   PMPI_Group_free(&group);
-  PMPI_Group_free(&world);
   if (std::count(members.begin(), members.end(), MPI_UNDEFINED)) members.clear();
   return members;
 }
 
-// All members are in this call, so they can agree here; never later, in a collective that may be nonblocking.
-void agree(MPI_Comm comm, const std::vector<int>& members, CommState& created) {
-  State& s = state();
-  int me = 0;
-  PMPI_Comm_rank(comm, &me);
-  ddl_offer mine;
-  ddl_comm* prepared = s.api->comm_prepare(s.job, created.size, members.data(), me, &mine);
-  std::vector<ddl_offer> all(members.size(), mine);
-  if (created.size > 1) PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
-  if (prepared && s.api->comm_start(prepared, all.data()))
-    created.engine = prepared;
-  else
-    created.reason = "staging memory is used up (DDL_STAGING_BYTES)";
+bool is_inter(MPI_Comm comm) {
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  return inter != 0;
 }
 
-int adopted(int result, MPI_Comm* created) {
-  if (result == MPI_SUCCESS && created && *created != MPI_COMM_NULL) adopt(*created);
+void attach(MPI_Comm comm, std::uint64_t identity, Rank size, ddl_comm* engine) {
+  auto* created = new CommState;
+  created->size = size;
+  created->identity = identity;
+  created->engine = engine;
+  created->reason = "no memory for another communicator";
+  PMPI_Comm_set_attr(comm, state().keyval, created);
+}
+
+void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identity) {
+  const State& s = state();
+  int me = 0;
+  PMPI_Comm_rank(comm, &me);
+  auto size = static_cast<Rank>(members.size());
+  attach(comm, identity, size, s.api->comm_create(s.job, identity, size, members.data(), me));
+}
+
+int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
+  if (result != MPI_SUCCESS || !state().active) return result;
+  CommState* from = state_of(parent);
+  if (!from || !from->engine) return result;
+  const ddl_engine_api* api = state().api;
+  std::uint64_t identity = api->identity(from->identity, ++from->created, 0);
+  attach(*created, identity, from->size, api->comm_dup(from->engine, identity));
+  return result;
+}
+
+// What a call has made that all ranks of `parent` make together. Those that get no communicator of it count
+// the call too.
+int made_of(MPI_Comm parent, int result, const MPI_Comm* created) {
+  if (result != MPI_SUCCESS || !state().active) return result;
+  CommState* from = state_of(parent);
+  if (!from) return result;
+  std::uint64_t number = ++from->created;
+  if (!created || *created == MPI_COMM_NULL || is_inter(*created)) return result;
+  std::vector<int> members = members_of(*created);
+  if (members.empty()) return result;
+  auto lowest = static_cast<std::uint64_t>(*std::min_element(members.begin(), members.end()));
+  adopt(*created, members, state().api->identity(from->identity, number, lowest + 1));
+  return result;
+}
+
+// What only its members have made of `parent`: how many times, with that tag, they know.
+int made_by_group(MPI_Comm parent, int tag, int result, const MPI_Comm* created) {
+  if (result != MPI_SUCCESS || !state().active || *created == MPI_COMM_NULL) return result;
+  CommState* from = state_of(parent);
+  std::vector<int> members = from ? members_of(*created) : std::vector<int>();
+  if (members.empty()) return result;
+  const ddl_engine_api* api = state().api;
+  std::uint64_t group = api->identity(from->identity, static_cast<std::uint64_t>(tag), members.size());
+  for (int member : members) group = api->identity(group, static_cast<std::uint64_t>(member), 0);
+  std::uint64_t number = 0;
+  {
+    std::lock_guard lock(from->mutex);
+    number = ++from->created_by_group[group];
+  }
+  adopt(*created, members, api->identity(group, number, 0));
   return result;
 }
 
 }  // namespace
 
 void adopt_world() {
-  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &state().keyval, nullptr);
-  adopt(MPI_COMM_WORLD);
-  adopt(MPI_COMM_SELF);
-}
-
-void adopt(MPI_Comm comm) {
-  if (!state().active) return;
-  int inter = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  if (inter) return;
-  std::vector<int> members = members_of(comm);
-  if (members.empty()) return;
-  auto* created = new CommState;
-  created->size = static_cast<Rank>(members.size());
-  agree(comm, members, *created);
-  PMPI_Comm_set_attr(comm, state().keyval, created);
+  State& s = state();
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &s.keyval, nullptr);
+  std::vector<int> world = members_of(MPI_COMM_WORLD), self = members_of(MPI_COMM_SELF);
+  adopt(MPI_COMM_WORLD, world, s.api->identity(0, kWorld, 0));
+  adopt(MPI_COMM_SELF, self, s.api->identity(0, kSelf, static_cast<std::uint64_t>(self[0])));
 }
 
 // A loop asks for the same one again and again.
@@ -101,61 +146,68 @@ void release(CommState* comm) {
 }
 
 int comm_dup(MPI_Comm comm, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_dup)(comm, created), created);
+  return duplicated(comm, DDL_NEXT(MPI_Comm_dup)(comm, created), created);
 }
 
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_dup_with_info)(comm, info, created), created);
+  return duplicated(comm, DDL_NEXT(MPI_Comm_dup_with_info)(comm, info, created), created);
 }
 
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_create)(comm, group, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Comm_create)(comm, group, created), created);
 }
 
 int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_create_group)(comm, group, tag, created), created);
+  return made_by_group(comm, tag, DDL_NEXT(MPI_Comm_create_group)(comm, group, tag, created), created);
 }
 
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_split)(comm, color, key, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Comm_split)(comm, color, key, created), created);
 }
 
 int comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Comm_split_type)(comm, type, key, info, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Comm_split_type)(comm, type, key, info, created), created);
 }
 
 int cart_create(MPI_Comm comm, int dims_n, const int dims[], const int periods[], int reorder,
                 MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Cart_create)(comm, dims_n, dims, periods, reorder, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Cart_create)(comm, dims_n, dims, periods, reorder, created), created);
 }
 
 int cart_sub(MPI_Comm comm, const int remain[], MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Cart_sub)(comm, remain, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Cart_sub)(comm, remain, created), created);
 }
 
 int graph_create(MPI_Comm comm, int n, const int index[], const int edges[], int reorder, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Graph_create)(comm, n, index, edges, reorder, created), created);
+  return made_of(comm, DDL_NEXT(MPI_Graph_create)(comm, n, index, edges, reorder, created), created);
 }
 
 int dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[],
                       const int destinations[], const int weights[], MPI_Info info, int reorder,
                       MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Dist_graph_create)(comm, n, sources, degrees, destinations, weights, info,
-                                                 reorder, created),
-                 created);
+  int result = DDL_NEXT(MPI_Dist_graph_create)(comm, n, sources, degrees, destinations, weights, info,
+                                               reorder, created);
+  return made_of(comm, result, created);
 }
 
 int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int source_weights[],
                                int outdegree, const int destinations[], const int destination_weights[],
                                MPI_Info info, int reorder, MPI_Comm* created) {
-  return adopted(
+  int result =
       DDL_NEXT(MPI_Dist_graph_create_adjacent)(comm, indegree, sources, source_weights, outdegree,
-                                               destinations, destination_weights, info, reorder, created),
-      created);
+                                               destinations, destination_weights, info, reorder, created);
+  return made_of(comm, result, created);
 }
 
+// The two groups of an intercommunicator have nothing in common that is known here: their first rank chooses.
 int intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created) {
-  return adopted(DDL_NEXT(MPI_Intercomm_merge)(comm, high, created), created);
+  int result = DDL_NEXT(MPI_Intercomm_merge)(comm, high, created);
+  if (result != MPI_SUCCESS || !state().active) return result;
+  std::vector<int> members = members_of(*created);
+  std::uint64_t identity = state().api->identity(0, kFresh, state().api->fresh_identity(state().job));
+  PMPI_Bcast(&identity, 1, MPI_UINT64_T, 0, *created);
+  if (!members.empty()) adopt(*created, members, identity);
+  return result;
 }
 
 }  // namespace ddl::mpi

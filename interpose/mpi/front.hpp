@@ -7,7 +7,9 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/engine_api.h"
@@ -22,7 +24,12 @@ struct CommState {
   ddl_comm* engine = nullptr;  // null: its collectives use the original library
   const char* reason = "";     // then: why
   Rank size = 0;
+  std::uint64_t identity = 0;
   std::atomic<int> users{1};
+  // Communicators made of it, by all its ranks together; and, by a group of them, of each group and tag.
+  std::atomic<std::uint64_t> created{0};
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> created_by_group;
 };
 
 struct State {
@@ -49,8 +56,6 @@ int finalize();
 // comms.cpp
 /// Creates the keyval and adopts MPI_COMM_WORLD and MPI_COMM_SELF.
 void adopt_world();
-/// Gives a new communicator its identity; collective over it, called inside the call that creates it.
-void adopt(MPI_Comm comm);
 /// The state of a communicator, or null when its creation was not seen.
 CommState* state_of(MPI_Comm comm);
 void release(CommState* comm);
@@ -104,10 +109,16 @@ class PendingWork {
   /// Once, when it is done; an MPI error code.
   virtual int finish() = 0;
 };
+/// What the engine names when a call on that communicator is done; either dropped or made a request of.
+struct Pending;
+Pending* new_pending(CommState* comm);
+void drop_pending(Pending* call);
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
 /// progress hook.
-int make_request(ddl_work* work, CommState* comm, MPI_Request* request);
+int make_request(Pending* call, MPI_Request* request);
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
+/// A request that is complete already.
+int make_done_request(MPI_Request* request);
 /// Whether this MPI library lets us into its Wait and Test: without, no request of ours is ever done.
 inline bool can_make_requests() { return state().opal_progress_register && state().opal_progress_unregister; }
 /// Stops completing requests; all are done when MPI_Finalize may be called.

@@ -11,36 +11,22 @@
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
-namespace {
 
-class EngineWork : public PendingWork {
- public:
-  EngineWork(ddl_work* work, CommState* comm) : work_(work), comm_(comm) {
-    comm->users.fetch_add(1, std::memory_order_relaxed);
-  }
-  bool is_done() override { return state().api->test(work_); }
-  int finish() override {
-    State& s = state();
-    bool fine = s.api->finish(work_);
-    if (!fine) log_error(std::string(s.api->failure(s.job)));
-    release(comm_);
-    return fine ? MPI_SUCCESS : MPI_ERR_OTHER;
-  }
-
- private:
-  ddl_work* work_;
-  CommState* comm_;
-};
-
+/// A call under way behind a request.
 struct Pending {
-  std::unique_ptr<PendingWork> work;
+  CommState* comm = nullptr;               // of an engine's call
+  std::unique_ptr<PendingWork> work = {};  // else: asks for itself
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
+  // It completes when it is done and its request is made, whichever comes last.
+  std::atomic<int> steps{0};
 };
 
-std::mutex pending_mutex;
-std::vector<Pending*> pending;
-std::atomic<int> pending_count{0};
+namespace {
+
+std::mutex asked_mutex;
+std::vector<Pending*> asked;  // those that ask for themselves
+std::atomic<int> under_way{0}, asked_count{0};
 bool registered = false;
 thread_local bool inside = false;  // the engine's wait moves Open MPI, which calls us again
 
@@ -60,46 +46,91 @@ int on_free(void* extra) {
 
 int on_cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be cancelled
 
-// Those that are done, taken out of the list; nothing when another thread is at it.
-std::vector<Pending*> take_finished() {
-  std::unique_lock lock(pending_mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return {};
-  auto unfinished = [](Pending* call) { return !call->work->is_done(); };
-  auto finished = std::stable_partition(pending.begin(), pending.end(), unfinished);
-  std::vector<Pending*> done(finished, pending.end());
-  pending.erase(finished, pending.end());
-  pending_count.store(static_cast<int>(pending.size()), std::memory_order_relaxed);
+void step(Pending* call) {
+  if (call->steps.fetch_add(1, std::memory_order_acq_rel) != 1) return;
+  under_way.fetch_sub(1, std::memory_order_relaxed);
+  PMPI_Grequest_complete(call->request);
+}
+
+int complete_engine_calls() {
+  State& s = state();
+  int done = 0, right = 0;
+  s.api->poll(s.job);
+  while (auto* call = static_cast<Pending*>(s.api->next_done(s.job, &right))) {
+    if (!right) {
+      log_error(std::string(s.api->failure(s.job)));
+      call->error = MPI_ERR_OTHER;
+    }
+    release(call->comm);
+    step(call);
+    ++done;
+  }
   return done;
 }
 
-int on_progress() {
-  if (inside || pending_count.load(std::memory_order_relaxed) == 0) return 0;
-  inside = true;
-  std::vector<Pending*> done = take_finished();
+// Nothing when another thread is at it.
+int complete_those_that_ask() {
+  std::unique_lock lock(asked_mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return 0;
+  auto unfinished = [](Pending* call) { return !call->work->is_done(); };
+  auto finished = std::stable_partition(asked.begin(), asked.end(), unfinished);
+  std::vector<Pending*> done(finished, asked.end());
+  asked.erase(finished, asked.end());
+  asked_count.store(static_cast<int>(asked.size()), std::memory_order_relaxed);
+  lock.unlock();
   for (Pending* call : done) {
     call->error = call->work->finish();
-    PMPI_Grequest_complete(call->request);
+    step(call);
   }
-  inside = false;
   return static_cast<int>(done.size());
+}
+
+int on_progress() {
+  if (inside || under_way.load(std::memory_order_relaxed) == 0) return 0;
+  inside = true;
+  int done = complete_engine_calls();
+  if (asked_count.load(std::memory_order_relaxed) > 0) done += complete_those_that_ask();
+  inside = false;
+  return done;
+}
+
+int request_of(Pending* call, MPI_Request* request) {
+  if (!std::exchange(registered, true)) state().opal_progress_register(on_progress);
+  int result = PMPI_Grequest_start(on_query, on_free, on_cancel, call, &call->request);
+  *request = call->request;
+  step(call);
+  return result;
 }
 
 }  // namespace
 
-int make_request(ddl_work* work, CommState* comm, MPI_Request* request) {
-  return make_request(std::make_unique<EngineWork>(work, comm), request);
+Pending* new_pending(CommState* comm) {
+  comm->users.fetch_add(1, std::memory_order_relaxed);
+  under_way.fetch_add(1, std::memory_order_relaxed);
+  return new Pending{comm};
 }
 
+void drop_pending(Pending* call) {
+  under_way.fetch_sub(1, std::memory_order_relaxed);
+  release(call->comm);
+  delete call;
+}
+
+int make_request(Pending* call, MPI_Request* request) { return request_of(call, request); }
+
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
-  auto* call = new Pending{std::move(work)};
-  int result = PMPI_Grequest_start(on_query, on_free, on_cancel, call, &call->request);
-  *request = call->request;
-  std::lock_guard lock(pending_mutex);
-  pending.push_back(call);
-  pending_count.store(static_cast<int>(pending.size()), std::memory_order_relaxed);
-  if (!registered) state().opal_progress_register(on_progress);
-  registered = true;
+  auto* call = new Pending{nullptr, std::move(work)};
+  under_way.fetch_add(1, std::memory_order_relaxed);
+  int result = request_of(call, request);
+  std::lock_guard lock(asked_mutex);
+  asked.push_back(call);
+  asked_count.store(static_cast<int>(asked.size()), std::memory_order_relaxed);
   return result;
+}
+
+// What a send to nobody gets: complete for ever.
+int make_done_request(MPI_Request* request) {
+  return PMPI_Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);
 }
 
 void close_requests() {

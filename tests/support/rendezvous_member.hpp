@@ -14,12 +14,6 @@ namespace ddl::test {
 
 inline constexpr double kLong_s = 300;  // only against hanging
 
-// What the members of a communicator tell each other before its first call.
-struct Offer {
-  CommId id;
-  Bytes staging, area;
-};
-
 struct RendezvousMember {
   std::shared_ptr<Rendezvous> seat;
   Job job;
@@ -32,14 +26,7 @@ struct RendezvousMember {
     EXPECT_EQ(job.connect(all_of(job.reach()), [] {}), "");
     std::vector<Rank> members(static_cast<std::size_t>(size));
     std::iota(members.begin(), members.end(), 0);
-    auto spec = job.prepare(members, rank);
-    Offer mine = {job.fresh_id(), spec.value().limits.staging, job.offset_of(spec->area)};
-    for (const Offer& offer : all_of(mine)) {
-      if (spec->areas.empty()) spec->id = offer.id;
-      spec->areas.push_back(offer.area);
-      spec->limits.staging = std::min(spec->limits.staging, offer.staging);
-    }
-    world = &job.engine().create(*spec);
+    world = &job.engine().create(all_of(job.fresh_id()).front(), job.plans_of(members, rank));
   }
   ~RendezvousMember() {
     job.engine().destroy(*world);

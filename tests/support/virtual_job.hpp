@@ -16,6 +16,17 @@
 
 namespace ddl::test {
 
+/// What a front does for a nonblocking call.
+inline std::unique_ptr<Completion> start(Engine& engine, Communicator& communicator, const Call& call,
+                                         PreparedPlan* plan = nullptr) {
+  auto completion = std::make_unique<Completion>();
+  if (is_between_two(call.kind))
+    engine.start_together(communicator, {&call, 1}, {completion.get(), 1});
+  else
+    engine.start(communicator, call, *completion, plan);
+  return completion;
+}
+
 class VirtualJob {
  public:
   explicit VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging = Bytes{8} << 20);
@@ -26,8 +37,8 @@ class VirtualJob {
   void make_wire_read_late() {
     for (PerRank& rank : ranks_) rank.wire->read_late = true;
   }
-  Bytes offset_of(Rank rank, StagingArea area) const {
-    return ranks_[static_cast<std::size_t>(rank)].local->offset_of(area);
+  Bytes staging_taken(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].local->staging_taken();
   }
   /// How often it has moved the original library.
   int guests(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].guests; }
@@ -93,7 +104,8 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
   for (Rank rank = 0; rank < size(); ++rank) {
     HostIndex host = hosts_[static_cast<std::size_t>(rank)];
     peers[static_cast<std::size_t>(host)].push_back(
-        {rank, std::make_shared<Region>(Region::create(local_ranks(host), staging, 1))});
+        {rank,
+         std::make_shared<Region>(Region::create(local_ranks(host), StagingPool::region_bytes(staging), 1))});
   }
   for (Rank rank = 0; rank < size(); ++rank) {
     const auto& here = peers[static_cast<std::size_t>(hosts_[static_cast<std::size_t>(rank)])];
@@ -111,21 +123,13 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
 
 inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
                                                      PlanLimits limits) {
-  CommunicatorSpec spec{id, members, 0, {}, limits, {}, {}, {}};
-  for (Rank member : members) spec.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
-  spec.grid = Grid::from_hosts(spec.hosts);
-  std::vector<StagingArea> own;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    auto sharers =
-        static_cast<std::uint32_t>(std::count(spec.hosts.begin(), spec.hosts.end(), spec.hosts[i]));
-    own.push_back(engine(members[i]).reserve(limits.staging, limits.staging, sharers).value());
-    spec.areas.push_back(offset_of(members[i], own.back()));
-  }
+  Members all{members, 0, {}, {}};
+  for (Rank member : members) all.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
+  all.grid = Grid::from_hosts(all.hosts);
   std::vector<Communicator*> communicators;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    spec.me = static_cast<Rank>(i);
-    spec.area = own[i];
-    communicators.push_back(&engine(members[i]).create(spec));
+    all.me = static_cast<Rank>(i);
+    communicators.push_back(&engine(members[i]).create(id, std::make_shared<PlanStore>(all, limits)));
   }
   return communicators;
 }

@@ -25,9 +25,7 @@ struct Member : test::RendezvousMember {
     for (Elements i = 0; i < count; ++i)
       in[i] = static_cast<float>((static_cast<Elements>(job.rank()) + 1) * (i % 16));
     Call call{in.data(), out.data(), count, DType::float32, Op::sum};
-    Operation* operation = job.engine().start(*world, call);
-    job.engine().wait(*world, operation);
-    job.engine().finish(*world, operation);
+    job.engine().run(*world, call);
     auto ranks = static_cast<Elements>(job.size());
     std::size_t wrong = 0;
     for (Elements i = 0; i < count; ++i)

@@ -6,6 +6,7 @@
 #include "core/bootstrap/rendezvous_server.hpp"
 #include "tests/support/call_buffers.hpp"
 #include "tests/support/rendezvous_member.hpp"
+#include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
@@ -17,9 +18,8 @@ using test::Where;
 void run(RendezvousMember& member, Kind kind, Rank root, Elements count, Where where) {
   CallBuffers buffers(kind, root, member.job.rank(), member.job.size(), count, where);
   Engine& engine = member.job.engine();
-  Operation* operation = engine.start(*member.world, buffers.call);
-  engine.wait(*member.world, operation);
-  engine.finish(*member.world, operation);
+  auto operation = test::start(engine, *member.world, buffers.call);
+  engine.wait(*member.world, *operation);
   buffers.expect_right(member.job.rank(), member.job.size());
 }
 
@@ -30,10 +30,9 @@ void run_ring(RendezvousMember& member, Elements count) {
   CallBuffers to(Kind::send, (me + 1) % size, me, size, count, Where::apart);
   CallBuffers from(Kind::receive, (me + size - 1) % size, me, size, count, Where::apart);
   Engine& engine = member.job.engine();
-  for (Operation* operation : engine.start_together(*member.world, std::vector<Call>{to.call, from.call})) {
-    engine.wait(*member.world, operation);
-    engine.finish(*member.world, operation);
-  }
+  std::vector<Completion> done(2);
+  engine.start_together(*member.world, std::vector<Call>{to.call, from.call}, done);
+  for (const Completion& one : done) engine.wait(*member.world, one);
   from.expect_right(me, size);
 }
 

@@ -24,9 +24,8 @@ std::vector<Rank> everybody(Rank size) {
 }
 
 void run(VirtualJob& job, Rank rank, Communicator& communicator, const Call& call) {
-  Operation* operation = job.engine(rank).start(communicator, call);
-  job.engine(rank).wait(communicator, operation);
-  job.engine(rank).finish(communicator, operation);
+  auto operation = test::start(job.engine(rank), communicator, call);
+  job.engine(rank).wait(communicator, *operation);
 }
 
 const std::vector<std::vector<HostIndex>> kMachines = {{0},
@@ -78,17 +77,17 @@ TEST(Collectives, ManyCallsOfAllKindsInFlightAreDoneInTheirOrder) {
   job.each([&](Rank me) {
     std::mt19937 random(11);
     std::vector<std::unique_ptr<Buffers>> buffers;
-    std::vector<Operation*> operations;
+    std::vector<std::unique_ptr<Completion>> operations;
     Communicator& mine = *world[static_cast<std::size_t>(me)];
     for (int i = 0; i < 150; ++i) {
       Kind kind = i % 5 == 0 ? Kind::all_reduce : kAllKinds[random() % std::size(kAllKinds)];
       Elements count = random() % 4 == 0 ? random() % 9000 : random() % 30;
       buffers.push_back(std::make_unique<Buffers>(kind, static_cast<Rank>(random() % 6), me, 6, count,
                                                   random() % 2 ? Where::in_place : Where::apart));
-      operations.push_back(job.engine(me).start(mine, buffers.back()->call));
+      operations.push_back(test::start(job.engine(me), mine, buffers.back()->call));
     }
     for (std::size_t i = 0; i < operations.size(); ++i) {
-      job.engine(me).wait(mine, operations[i]);
+      job.engine(me).wait(mine, *operations[i]);
       buffers[i]->expect_right(me, 6);
     }
   });
@@ -100,13 +99,14 @@ TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   auto world = job.create(1, everybody(5), {1, Bytes{40} << 10, 0});
   for (Kind kind : kAllKinds) {
     std::vector<std::unique_ptr<Buffers>> buffers;
-    std::vector<Operation*> operations;
+    std::vector<std::unique_ptr<Completion>> operations;
     for (Rank me = 0; me < 5; ++me) {
       buffers.push_back(
           std::make_unique<Buffers>(kind, has_root(kind) ? 2 : 0, me, 5, 60'000, Where::in_place));
-      operations.push_back(job.engine(me).start(*world[static_cast<std::size_t>(me)], buffers.back()->call));
+      operations.push_back(
+          test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.back()->call));
     }
-    auto done = [](const Operation* operation) { return operation->done(); };
+    auto done = [](const auto& operation) { return operation->done(); };
     for (int i = 0; i < 100'000 && !std::all_of(operations.begin(), operations.end(), done); ++i)
       for (Rank rank : {3, 0, 0, 1, 4, 2, 4}) job.engine(rank).progress();
     for (Rank me = 0; me < 5; ++me) {
@@ -122,13 +122,15 @@ TEST(Collectives, ARootDoesNotRunAheadOfThoseItSendsTo) {
     auto world = job.create(1, everybody(3));
     for (Kind kind : {Kind::broadcast, Kind::scatter}) {
       Buffers buffers(kind, 0, 0, 3, 4, Where::apart);
-      Operation* operation = job.engine(0).start(*world[0], buffers.call);
+      auto operation = test::start(job.engine(0), *world[0], buffers.call);
       for (int i = 0; i < 100; ++i) job.engine(0).progress();
       EXPECT_FALSE(operation->done()) << name_of(kind);
       std::vector<std::unique_ptr<Buffers>> others;
+      std::vector<std::unique_ptr<Completion>> started;
       for (Rank me : {1, 2}) {
         others.push_back(std::make_unique<Buffers>(kind, 0, me, 3, 4, Where::apart));
-        job.engine(me).start(*world[static_cast<std::size_t>(me)], others.back()->call);
+        started.push_back(
+            test::start(job.engine(me), *world[static_cast<std::size_t>(me)], others.back()->call));
       }
       for (int i = 0; i < 1000 && !operation->done(); ++i)
         for (Rank rank : {0, 1, 2}) job.engine(rank).progress();
@@ -143,8 +145,8 @@ TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
     auto world = job.create(1, {0, 1});
     job.each([&](Rank me) {
       Buffers buffers(me ? other_kind : kind, me ? other_root : root, me, 2, 100, Where::apart);
-      Operation* operation = job.engine(me).start(*world[static_cast<std::size_t>(me)], buffers.call);
-      job.engine(me).wait(*world[static_cast<std::size_t>(me)], operation);
+      auto operation = test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.call);
+      job.engine(me).wait(*world[static_cast<std::size_t>(me)], *operation);
     });
     return job.engine(0).failure() + job.engine(1).failure();
   };
@@ -159,7 +161,7 @@ TEST(Collectives, ARootThatDoesNotExistIsRefused) {
   auto world = job.create(1, {0, 1});
   Buffers buffers(Kind::broadcast, 0, 0, 2, 4, Where::apart);
   buffers.call.root = 2;
-  EXPECT_THROW(job.engine(0).start(*world[0], buffers.call), Error);
+  EXPECT_THROW(job.engine(0).run(*world[0], buffers.call), Error);
 }
 
 }  // namespace ddl

@@ -28,8 +28,7 @@ float share(Rank rank, Elements i, std::uint32_t salt) {
 }
 
 struct Pending {
-  Communicator* communicator;
-  Operation* operation;
+  std::unique_ptr<Completion> operation;
   std::vector<float> in, out;
 };
 
@@ -67,9 +66,8 @@ TEST(Engine, EveryRankGetsTheSumOnEveryMachine) {
         std::vector<float> in = shares(rank, count, 3), out(count, -1);
         Call call{in.data(), out.data(), count, DType::float32, Op::sum};
         Communicator& communicator = *world[static_cast<std::size_t>(rank)];
-        Operation* operation = job.engine(rank).start(communicator, call);
-        job.engine(rank).wait(communicator, operation);
-        job.engine(rank).finish(communicator, operation);
+        auto operation = test::start(job.engine(rank), communicator, call);
+        job.engine(rank).wait(communicator, *operation);
         expect_sum(out, everybody(job.size()), 3);
         EXPECT_EQ(in, shares(rank, count, 3)) << "the input was changed";
       });
@@ -88,8 +86,8 @@ TEST(Engine, InPlaceAndUnalignedBuffersWork) {
     std::memcpy(memory.data() + 3, values.data(), kCount * sizeof(float));
     Communicator& communicator = *world[static_cast<std::size_t>(rank)];
     Call call{memory.data() + 3, memory.data() + 3, kCount, DType::float32, Op::sum};
-    Operation* operation = job.engine(rank).start(communicator, call);
-    job.engine(rank).wait(communicator, operation);
+    auto operation = test::start(job.engine(rank), communicator, call);
+    job.engine(rank).wait(communicator, *operation);
     std::memcpy(values.data(), memory.data() + 3, kCount * sizeof(float));
     expect_sum(values, everybody(job.size()), 9);
   });
@@ -116,11 +114,11 @@ TEST(Engine, AHundredOperationsOnThreeCommunicatorsAdvanceInRandomOrderFromOneTh
       auto at = std::find(groups[g].begin(), groups[g].end(), rank);
       if (at == groups[g].end()) continue;
       auto one = std::make_unique<Pending>();
-      one->communicator = communicators[g][static_cast<std::size_t>(at - groups[g].begin())];
       one->in = shares(rank, counts[call], call);
       one->out.assign(counts[call], -1);
-      one->operation = job.engine(rank).start(
-          *one->communicator, {one->in.data(), one->out.data(), counts[call], DType::float32, Op::sum});
+      one->operation =
+          test::start(job.engine(rank), *communicators[g][static_cast<std::size_t>(at - groups[g].begin())],
+                      {one->in.data(), one->out.data(), counts[call], DType::float32, Op::sum});
       pending[g].push_back(std::move(one));
       if (random() % 3 == 0) job.engine(static_cast<Rank>(random() % 6)).progress();
     }
@@ -155,9 +153,8 @@ TEST(Engine, EveryTypeAndOperationGivesTheSameBitsOnEveryRank) {
         std::vector<std::byte> in(kCount * size_of(t)), out(in.size());
         for (std::byte& b : in) b = static_cast<std::byte>(random() & 0x3b);  // no NaNs in any format
         Communicator& communicator = *world[static_cast<std::size_t>(rank)];
-        Operation* operation = job.engine(rank).start(communicator, {in.data(), out.data(), kCount, t, o});
-        job.engine(rank).wait(communicator, operation);
-        job.engine(rank).finish(communicator, operation);
+        auto operation = test::start(job.engine(rank), communicator, {in.data(), out.data(), kCount, t, o});
+        job.engine(rank).wait(communicator, *operation);
         results[static_cast<std::size_t>(rank)] = out;
       });
       for (const auto& result : results) EXPECT_EQ(result, results[0]) << name_of(t) << " " << name_of(o);
@@ -175,29 +172,29 @@ TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
       auto me = static_cast<std::size_t>(rank);
       std::mt19937 alike(5), alone(static_cast<unsigned>(rank));
       std::vector<float> side_in = shares(rank, 300, 1), side_out(300);
-      Operation* side = nullptr;
+      std::unique_ptr<Completion> side;
       for (std::uint32_t i = 0; i < 600; ++i) {
         Elements count = std::array<Elements, 6>{0, 1, 22, 23, 4096, 5000}[alike() % 6];
         bool starts_side = alike() % 16 == 0, ends_side = alike() % 16 == 0;
         if (starts_side && !side)
-          side = engine.start(*other[me], {side_in.data(), side_out.data(), 300, DType::float32, Op::sum});
+          side = test::start(engine, *other[me],
+                             {side_in.data(), side_out.data(), 300, DType::float32, Op::sum});
         if (alone() % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
         std::vector<float> in = shares(rank, count, i), out(count, -1);
         Call call{in.data(), out.data(), count, DType::float32, Op::sum};
         if (alone() % 3 > 0) {
           engine.run(*world[me], call);
         } else {
-          Operation* operation = engine.start(*world[me], call);
-          engine.wait(*world[me], operation);
-          engine.finish(*world[me], operation);
+          auto operation = test::start(engine, *world[me], call);
+          engine.wait(*world[me], *operation);
         }
         expect_sum(out, everybody(size), i);
         if (!side || !ends_side) continue;
-        engine.wait(*other[me], side);
-        engine.finish(*other[me], std::exchange(side, nullptr));
+        engine.wait(*other[me], *side);
+        side.reset();
         expect_sum(side_out, everybody(size), 1);
       }
-      if (side) engine.wait(*other[me], side);
+      if (side) engine.wait(*other[me], *side);
     });
     for (Rank rank = 0; rank < size; ++rank) EXPECT_EQ(job.engine(rank).failure(), "");
   }
@@ -207,11 +204,11 @@ TEST(Engine, ABlockingCallWhosePeerIsThereNeedsNoOperation) {
   VirtualJob job({0, 0});
   auto world = job.create(1, {0, 1});
   std::vector<float> in = shares(0, 500, 1), out(500), late_in = shares(1, 500, 1), late_out(500);
-  Operation* first = job.engine(0).start(*world[0], {in.data(), out.data(), 500, DType::float32, Op::sum});
+  auto first = test::start(job.engine(0), *world[0], {in.data(), out.data(), 500, DType::float32, Op::sum});
   Call second{late_in.data(), late_out.data(), 500, DType::float32, Op::sum};
-  EXPECT_EQ(job.engine(1).start_or_run(*world[1], second), nullptr);
+  job.engine(1).run(*world[1], second);
   expect_sum(late_out, {0, 1}, 1);
-  EXPECT_TRUE(job.engine(0).test(first));
+  EXPECT_TRUE(job.engine(0).test(*first));
   expect_sum(out, {0, 1}, 1);
 }
 
@@ -223,10 +220,9 @@ TEST(Engine, WhoNeverWaitsMovesTheOriginalLibraryToo) {
   Call first{in.data(), out.data(), 5, DType::float32, Op::sum};
   Call second{late_in.data(), late_out.data(), 5, DType::float32, Op::sum};
   for (int i = 0; i < 1000; ++i) {
-    Operation* operation = job.engine(0).start(*world[0], first);
-    ASSERT_EQ(job.engine(1).start_or_run(*world[1], second), nullptr);
-    job.engine(0).wait(*world[0], operation);
-    job.engine(0).finish(*world[0], operation);
+    auto operation = test::start(job.engine(0), *world[0], first);
+    job.engine(1).run(*world[1], second);
+    job.engine(0).wait(*world[0], *operation);
   }
   EXPECT_GE(job.guests(1), 10);
 }
@@ -238,13 +234,15 @@ TEST(Engine, ACallWithoutElementsDoesNotTakeABlocksTurn) {
   auto world = job.create(1, everybody(job.size()));
   std::vector<std::vector<float>> in, out(3, std::vector<float>(kCount));
   for (Rank rank = 0; rank < 3; ++rank) in.push_back(shares(rank, kCount, 1));
+  std::vector<std::unique_ptr<Completion>> under_way;
   auto start = [&](Rank rank, const std::vector<float>& from, std::vector<float>& to, std::size_t count) {
-    return job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
-                                  {from.data(), to.data(), count, DType::float32, Op::sum});
+    under_way.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
+                                    {from.data(), to.data(), count, DType::float32, Op::sum}));
+    return under_way.back().get();
   };
-  Operation* a = start(0, in[0], out[0], kCount);
-  Operation* late = start(1, in[1], out[1], kCount);
-  ASSERT_TRUE(a->prepared().is_one_shot);
+  ASSERT_TRUE(world[0]->plans().plan_for({}, kCount * sizeof(float)).is_one_shot);
+  Completion* a = start(0, in[0], out[0], kCount);
+  Completion* late = start(1, in[1], out[1], kCount);
   job.engine(1).progress();  // rank 1 holds rank 0's share and waits for that of rank 2
   start(2, in[2], out[2], kCount);
   job.engine(0).progress();
@@ -261,23 +259,17 @@ TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   VirtualJob job({0, 0});
   std::vector<float> in0 = shares(0, 5000, 1), in1 = shares(1, 5000, 1), out0(5000), out1(5000);
   auto make = [&](Rank me) -> Communicator& {
-    StagingArea area = job.engine(me).reserve(Bytes{1} << 20, Bytes{1} << 20, 2).value();
-    std::vector<Bytes> areas(2, job.offset_of(me, area));  // alike on both, which take their first
-    return job.engine(me).create({77,
-                                  {0, 1},
-                                  me,
-                                  {0, 0},
-                                  {1, Bytes{1} << 20, 0},
-                                  Grid::from_hosts(std::vector<HostIndex>{0, 0}),
-                                  area,
-                                  areas});
+    std::vector<HostIndex> hosts = {0, 0};
+    Members members{{0, 1}, me, hosts, Grid::from_hosts(hosts)};
+    return job.engine(me).create(77,
+                                 std::make_shared<PlanStore>(members, PlanLimits{1, Bytes{1} << 20, 0, {}}));
   };
   Communicator& first = make(0);
-  Operation* a = job.engine(0).start(first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});
+  auto a = test::start(job.engine(0), first, {in0.data(), out0.data(), 5000, DType::float32, Op::sum});
   job.engine(1).progress();
   job.engine(0).progress();
   Communicator& second = make(1);
-  Operation* b = job.engine(1).start(second, {in1.data(), out1.data(), 5000, DType::float32, Op::sum});
+  auto b = test::start(job.engine(1), second, {in1.data(), out1.data(), 5000, DType::float32, Op::sum});
   for (int i = 0; i < 1000 && !(a->done() && b->done()); ++i) {
     job.engine(0).progress();
     job.engine(1).progress();
@@ -305,11 +297,11 @@ TEST(Engine, ABufferIsNotOverwrittenWhileTheWireStillReadsIt) {
   job.make_wire_read_late();
   auto world = job.create(1, {0, 1});
   std::vector<std::vector<float>> values = {shares(0, 100, 4), shares(1, 100, 4)};
-  std::vector<Operation*> operations;
+  std::vector<std::unique_ptr<Completion>> operations;
   for (Rank rank : {0, 1}) {
     auto& v = values[static_cast<std::size_t>(rank)];
-    operations.push_back(job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
-                                                {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
+    operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
+                                     {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
   for (int i = 0; i < 1000 && !(operations[0]->done() && operations[1]->done()); ++i)
     for (Rank rank : {1, 1, 0}) job.engine(rank).progress();  // one side is ahead
@@ -321,10 +313,11 @@ TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
   VirtualJob job({0, 1});
   auto world = job.create(1, {0, 1});
   std::vector<std::vector<float>> values = {shares(0, 70'000, 4), shares(1, 70'000, 4)};
+  std::vector<std::unique_ptr<Completion>> operations;
   for (Rank rank : {0, 1}) {
     auto& v = values[static_cast<std::size_t>(rank)];
-    job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
-                           {v.data(), v.data(), v.size(), DType::float32, Op::sum});
+    operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
+                                     {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
   for (int i = 0; i < 1000; ++i)
     for (Rank rank : {0, 1}) job.engine(rank).progress();
@@ -340,12 +333,10 @@ TEST(Engine, TimedOperationsTellWhatEachDimensionTook) {
     Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum};
     for (bool timed : {false, true}) {
       if (timed) job.engine(rank).time_dimensions(mine);
-      Operation* operation = job.engine(rank).start(mine, call);
-      job.engine(rank).wait(mine, operation);
-      std::span<const Nanoseconds> times = operation->dimension_times();
-      EXPECT_EQ(times.size(), timed ? 2u : 0u);
-      for (Nanoseconds time : times) EXPECT_GT(time, 0);
-      job.engine(rank).finish(mine, operation);
+      Observed observed;
+      job.engine(rank).run(mine, call, nullptr, &observed);
+      EXPECT_EQ(observed.dimensions.size(), timed ? 2u : 0u);
+      for (Nanoseconds time : observed.dimensions) EXPECT_GT(time, 0);
     }
   });
 }
@@ -354,17 +345,16 @@ TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   VirtualJob job({0, 0, 1});
   auto world = job.create(1, everybody(3));
   std::vector<std::vector<float>> values;
-  std::vector<Operation*> operations;
+  std::vector<std::unique_ptr<Completion>> operations;
   for (Rank rank = 0; rank < 3; ++rank) values.push_back(shares(rank, 100'000, 2));
   for (Rank rank = 0; rank < 3; ++rank) {
     auto& v = values[static_cast<std::size_t>(rank)];
-    operations.push_back(job.engine(rank).start(*world[static_cast<std::size_t>(rank)],
-                                                {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
-    job.engine(rank).hold_helper();
+    operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
+                                     {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
   for (Rank rank = 0; rank < 3; ++rank) {
-    job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], operations[static_cast<std::size_t>(rank)]);
-    job.engine(rank).release_helper();
+    const Completion& completion = *operations[static_cast<std::size_t>(rank)];
+    while (!completion.done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
     expect_sum(values[static_cast<std::size_t>(rank)], everybody(3), 2);
   }
 }
@@ -376,9 +366,9 @@ TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {
     job.each([&](Rank rank) {
       Communicator& mine = *communicators[static_cast<std::size_t>((rank + 1) % 3)];
       std::vector<float> values = shares(rank, 20'000, 0);
-      Operation* operation = job.engine(rank).start(
-          mine, {values.data(), values.data(), values.size(), DType::float32, Op::sum});
-      job.engine(rank).wait(mine, operation);
+      auto operation = test::start(job.engine(rank), mine,
+                                   {values.data(), values.data(), values.size(), DType::float32, Op::sum});
+      job.engine(rank).wait(mine, *operation);
       expect_sum(values, everybody(3), 0);
     });
     for (Rank rank = 0; rank < 3; ++rank)

@@ -59,10 +59,9 @@ struct Exchange {
 
 void run(VirtualJob& job, Communicator& communicator, Exchange& group) {
   Engine& engine = job.engine(group.me);
-  for (Operation* operation : engine.start_together(communicator, group.calls)) {
-    engine.wait(communicator, operation);
-    engine.finish(communicator, operation);
-  }
+  std::vector<Completion> done(group.calls.size());
+  engine.start_together(communicator, group.calls, done);
+  for (const Completion& one : done) engine.wait(communicator, one);
   group.expect_right();
 }
 
@@ -138,10 +137,9 @@ TEST(Sends, CollectivesAndSendsOfAFewTakeTurns) {
       if (me == to) group.receive(from, round, count);
       run(job, mine, group);
       Numbers sum(round % 3 ? 500 : 3, me);
-      Operation* operation =
-          job.engine(me).start(mine, {sum.data(), sum.data(), sum.size(), DType::int32, Op::sum});
-      job.engine(me).wait(mine, operation);
-      job.engine(me).finish(mine, operation);
+      auto operation =
+          test::start(job.engine(me), mine, {sum.data(), sum.data(), sum.size(), DType::int32, Op::sum});
+      job.engine(me).wait(mine, *operation);
       ASSERT_EQ(sum, Numbers(sum.size(), 10));
     }
   });
@@ -154,10 +152,10 @@ TEST(Sends, ASenderIsNotDoneBeforeItsReceiverTakesPart) {
     Exchange sender{0, {}, {}, {}}, receiver{1, {}, {}, {}};
     sender.send(1, 0, 5);
     receiver.receive(0, 0, 5);
-    Operation* operation = job.engine(0).start(*world[0], sender.calls[0]);
+    auto operation = test::start(job.engine(0), *world[0], sender.calls[0]);
     for (int i = 0; i < 100; ++i) job.engine(0).progress();
     EXPECT_FALSE(operation->done());
-    job.engine(1).start(*world[1], receiver.calls[0]);
+    auto other = test::start(job.engine(1), *world[1], receiver.calls[0]);
     for (int i = 0; i < 100; ++i)
       for (Rank rank : {0, 1}) job.engine(rank).progress();
     EXPECT_TRUE(operation->done());
@@ -170,16 +168,15 @@ TEST(Sends, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   job.make_wire_read_late();
   auto world = job.create(1, everybody(3), {1, Bytes{40} << 10, 0});
   std::vector<Exchange> groups;
-  std::vector<Operation*> operations;
+  std::vector<std::unique_ptr<Completion>> operations;
   for (Rank me = 0; me < 3; ++me) {
     groups.push_back({me, {}, {}, {}});
     groups.back().send((me + 1) % 3, 0, 50'000);
     groups.back().receive((me + 2) % 3, 0, 50'000);
-    for (Operation* one :
-         job.engine(me).start_together(*world[static_cast<std::size_t>(me)], groups.back().calls))
-      operations.push_back(one);
+    for (const Call& call : groups.back().calls)
+      operations.push_back(test::start(job.engine(me), *world[static_cast<std::size_t>(me)], call));
   }
-  auto done = [](const Operation* operation) { return operation->done(); };
+  auto done = [](const auto& operation) { return operation->done(); };
   for (int i = 0; i < 100'000 && !std::all_of(operations.begin(), operations.end(), done); ++i)
     for (Rank rank : {2, 0, 0, 1}) job.engine(rank).progress();
   ASSERT_TRUE(std::all_of(operations.begin(), operations.end(), done));
@@ -214,8 +211,8 @@ TEST(Sends, DifferentCountsAtBothEndsAreNamed) {
     Exchange sender{0, {}, {}, {}}, receiver{1, {}, {}, {}};
     sender.send(1, 0, 10);
     receiver.receive(0, 0, 11);
-    job.engine(0).start(*world[0], sender.calls[0]);
-    job.engine(1).start(*world[1], receiver.calls[0]);
+    auto sent = test::start(job.engine(0), *world[0], sender.calls[0]);
+    auto received = test::start(job.engine(1), *world[1], receiver.calls[0]);
     for (int i = 0; i < 1000 && !(job.engine(0).failed() && job.engine(1).failed()); ++i)
       for (Rank rank : {0, 1}) job.engine(rank).progress();
     EXPECT_NE(job.engine(0).failure().find("here it is send of 10 int32 to rank 1"), std::string::npos)
@@ -230,9 +227,10 @@ TEST(Sends, WhatCannotBeStartedIsRefused) {
   auto world = job.create(1, everybody(2));
   Exchange group{0, {}, {}, {}};
   group.send(0, 0, 3);
-  EXPECT_THROW(job.engine(0).start_together(*world[0], group.calls), Error);
+  std::vector<Completion> done(1);
+  EXPECT_THROW(job.engine(0).start_together(*world[0], group.calls, done), Error);
   group.calls[0].kind = Kind::broadcast;
-  EXPECT_THROW(job.engine(0).start_together(*world[0], group.calls), Error);
+  EXPECT_THROW(job.engine(0).start_together(*world[0], group.calls, done), Error);
 }
 
 }  // namespace ddl

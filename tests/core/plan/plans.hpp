@@ -54,7 +54,7 @@ inline Grid blocks(const std::vector<Rank>& extents, std::size_t local) {
   return Grid::regular(std::move(dimensions));
 }
 
-/// Staging as the communicator lays it out: a block for each local send, with slack for other cuts.
+/// What the local sends of a window stage: a block for each, with slack for other cuts.
 inline Bytes blocks_of(const Plan& plan) {
   constexpr Bytes kSlack = 128;
   SliceTable table;
@@ -62,7 +62,7 @@ inline Bytes blocks_of(const Plan& plan) {
   Bytes bytes = 0;
   for (const Step& step : plan.steps)
     if (step.verb == Verb::send && step.fabric == Fabric::local)
-      bytes += SharedMemoryTransport::block_bytes(table[step.slice].count + kSlack);
+      bytes += 64 + round_up(table[step.slice].count + kSlack, 64);
   return bytes * static_cast<Bytes>(plan.window);
 }
 

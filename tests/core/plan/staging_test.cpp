@@ -36,9 +36,4 @@ TEST(Staging, NoRankOfNoPlanNeedsMoreThanIsReserved) {
           }
 }
 
-TEST(Staging, NothingIsStagedWhereNoHostHasTwoRanks) {
-  Grid grid = Grid::from_hosts(test::hosts_of({1, 1, 1}));
-  EXPECT_EQ(wanted_staging(grid, {2, Bytes{16} << 20}), 0u);
-}
-
 }  // namespace ddl

@@ -27,7 +27,8 @@ struct Pair {
   std::unique_ptr<SharedMemoryTransport> a, b;
   Pair() {
     for (Rank rank : {0, 1})
-      peers.push_back({rank, std::make_shared<Region>(Region::create(2, kStaging, 5))});
+      peers.push_back(
+          {rank, std::make_shared<Region>(Region::create(2, StagingPool::region_bytes(kStaging), 5))});
     a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
     b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
   }
@@ -36,46 +37,50 @@ struct Pair {
   }
 };
 
-Outgoing message_of(std::span<const std::byte> payload, std::span<const Rank> to, std::byte* block) {
+Outgoing message_of(std::span<const std::byte> payload, std::span<const Rank> to) {
   Outgoing message{};
   message.header.bytes = static_cast<std::uint32_t>(payload.size());
   message.payload = payload;
   message.to = to;
-  message.block = block;
   return message;
 }
+
+// The block that a payload is lent from.
+const std::byte* block_of(const View& view) { return static_cast<const std::byte*>(view.token()); }
 
 }  // namespace
 
 TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
   Pair pair;
-  std::vector<std::byte> payload(1000, std::byte{42});
+  std::vector<std::byte> payload(1000, std::byte{42}), other(1000, std::byte{7});
   const Rank to[] = {1};
-  std::byte* block = pair.a->take_area(4096, 4096, 2)->begin;
-  SharedMemoryTransport::clear_block(block);
-  EXPECT_TRUE(pair.a->send(message_of(payload, to, block)));
-  EXPECT_FALSE(pair.a->send(message_of(payload, to, block))) << "the first payload would be overwritten";
+  EXPECT_TRUE(pair.a->send(message_of(payload, to)));
+  EXPECT_TRUE(pair.a->send(message_of(other, to)));
   Kept inbox;
   EXPECT_TRUE(pair.b->progress(inbox));
-  ASSERT_EQ(inbox.messages.size(), 1u);
-  EXPECT_EQ(std::memcmp(inbox.messages[0].second.data(), payload.data(), payload.size()), 0);
-  EXPECT_FALSE(SharedMemoryTransport::block_is_free(block));
-  inbox.messages[0].second.release();
-  EXPECT_TRUE(SharedMemoryTransport::block_is_free(block));
+  ASSERT_EQ(inbox.messages.size(), 2u);
+  View& first = inbox.messages[0].second;
+  EXPECT_EQ(std::memcmp(first.data(), payload.data(), payload.size()), 0) << "it was written over";
+  const std::byte* block = block_of(first);
+  EXPECT_FALSE(StagingPool::is_free(block));
+  first.release();
+  EXPECT_TRUE(StagingPool::is_free(block));
+  EXPECT_TRUE(pair.a->send(message_of(other, to)));
+  EXPECT_FALSE(StagingPool::is_free(block)) << "what was released is used again first";
 }
 
 TEST(SharedMemory, ABlockComesBackWithTheAnswerOfItsLastReader) {
   Pair pair;
   std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1}, back[] = {0};
-  std::byte* block = pair.a->take_area(4096, 4096, 2)->begin;
-  SharedMemoryTransport::clear_block(block);
-  ASSERT_TRUE(pair.a->send(message_of(payload, to, block)));
+  ASSERT_TRUE(pair.a->send(message_of(payload, to)));
   Kept asked, answered;
   pair.b->progress(asked);
   View& question = asked.messages[0].second;
-  ASSERT_EQ(SharedMemoryTransport::block_to_return(question), block);
-  Outgoing answer = message_of({SharedMemoryTransport::payload_of(block), payload.size()}, back, block);
+  std::byte* block = SharedMemoryTransport::block_to_return(question);
+  ASSERT_NE(block, nullptr);
+  Outgoing answer = message_of({SharedMemoryTransport::payload_of(block), payload.size()}, back);
+  answer.block = block;
   answer.reuse = Reuse::by_receiver;
   ASSERT_TRUE(pair.b->claim(answer));
   std::memset(SharedMemoryTransport::payload_of(block), 43, payload.size());
@@ -86,28 +91,27 @@ TEST(SharedMemory, ABlockComesBackWithTheAnswerOfItsLastReader) {
   View& result = answered.messages[0].second;
   EXPECT_EQ(result.data(), SharedMemoryTransport::payload_of(block));
   EXPECT_EQ(*static_cast<const unsigned char*>(result.data()), 43);
-  EXPECT_FALSE(SharedMemoryTransport::block_is_free(block)) << "its owner has not read the answer";
+  EXPECT_FALSE(StagingPool::is_free(block)) << "its owner has not read the answer";
   EXPECT_EQ(SharedMemoryTransport::block_to_return(result), nullptr);
   result.release();
-  EXPECT_TRUE(SharedMemoryTransport::block_is_free(block));
+  EXPECT_TRUE(StagingPool::is_free(block));
 }
 
 TEST(SharedMemory, ABlockThatOthersReadIsNotSentBack) {
   std::vector<LocalPeer> peers;
   for (Rank rank : {0, 1, 2})
-    peers.push_back({rank, std::make_shared<Region>(Region::create(3, kStaging, 5))});
+    peers.push_back(
+        {rank, std::make_shared<Region>(Region::create(3, StagingPool::region_bytes(kStaging), 5))});
   SharedMemoryTransport sender(peers, 0, kStaging), first(peers, 1, kStaging), second(peers, 2, kStaging);
   std::vector<std::byte> payload(1000);
   const Rank to[] = {1, 2};
-  std::byte* block = sender.take_area(4096, 4096, 3)->begin;
-  SharedMemoryTransport::clear_block(block);
-  ASSERT_TRUE(sender.send(message_of(payload, to, block)));
+  ASSERT_TRUE(sender.send(message_of(payload, to)));
   Kept one, other;
   first.progress(one);
   second.progress(other);
   EXPECT_EQ(SharedMemoryTransport::block_to_return(one.messages[0].second), nullptr);
   other.messages[0].second.release();
-  EXPECT_EQ(SharedMemoryTransport::block_to_return(one.messages[0].second), block);
+  EXPECT_NE(SharedMemoryTransport::block_to_return(one.messages[0].second), nullptr);
 }
 
 TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
@@ -116,7 +120,7 @@ TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
   std::uint32_t sent = 0;
   while (true) {
     std::byte number{static_cast<unsigned char>(sent)};
-    if (!pair.a->send(message_of({&number, 1}, to, nullptr))) break;
+    if (!pair.a->send(message_of({&number, 1}, to))) break;
     ++sent;
   }
   EXPECT_EQ(sent, Mailbox::kEntries);
@@ -125,7 +129,7 @@ TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
   ASSERT_EQ(inbox.messages.size(), sent);
   for (std::uint32_t i = 0; i < sent; ++i)
     EXPECT_EQ(*static_cast<const unsigned char*>(inbox.messages[i].second.data()), i % 256);
-  EXPECT_TRUE(pair.a->send(message_of({}, to, nullptr)));
+  EXPECT_TRUE(pair.a->send(message_of({}, to)));
 }
 
 TEST(SharedMemory, ASleeperIsWokenByAMessage) {
@@ -141,7 +145,7 @@ TEST(SharedMemory, ASleeperIsWokenByAMessage) {
     slept = now() - began;
   });
   while (!asleep) std::this_thread::yield();
-  pair.a->send(message_of({}, to, nullptr));
+  pair.a->send(message_of({}, to));
   sleeper.join();
   EXPECT_LT(slept, 30'000'000'000) << "it slept until its time was over";
 }
@@ -155,7 +159,7 @@ TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
   for (bool by_message : {true, false}) {
     std::uint32_t announced = pair.b->announce_sleep();
     if (by_message) {
-      pair.a->send(message_of({}, to, nullptr));
+      pair.a->send(message_of({}, to));
     } else {
       ASSERT_EQ(::write(ends[1], "", 1), 1);
     }
@@ -165,7 +169,7 @@ TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
   }
   char byte = 0;
   EXPECT_EQ(::read(ends[0], &byte, 1), 1) << "what the descriptor brought is its owner's to read";
-  pair.a->send(message_of({}, to, nullptr));
+  pair.a->send(message_of({}, to));
   Nanoseconds began = now();
   pair.b->sleep(pair.b->announce_sleep(), 1'000'000, ends[0]);
   EXPECT_GE(now() - began, 1'000'000) << "nobody rings for a rank that is awake, and old rings are silenced";
@@ -173,22 +177,12 @@ TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
   ::close(ends[1]);
 }
 
-TEST(SharedMemory, AnAreaIsUsedAgainOnlyWhenAllItsSharersHaveLeftIt) {
-  Pair pair;
-  StagingArea first = *pair.a->take_area(4096, 4096, 2);
-  Bytes offset = pair.a->offset_of(first);
-  pair.a->leave_area(0, offset);
-  pair.a->return_area(first);
-  EXPECT_NE(pair.a->take_area(4096, 4096, 2)->begin, first.begin) << "rank 1 may still read it";
-  pair.b->leave_area(0, offset);
-  EXPECT_EQ(pair.a->take_area(4096, 4096, 2)->begin, first.begin);
-}
-
-TEST(SharedMemory, ABlockWhoseReadersNobodyCountsIsNotWaitedFor) {
+TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
   Pair pair;
   std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1};
-  Outgoing message = message_of(payload, to, pair.a->take_area(4096, 4096, 2)->begin);
+  Outgoing message = message_of(payload, to);
+  message.block = pair.a->keep_block(payload.size(), 2);
   message.reuse = Reuse::by_agreement;
   EXPECT_TRUE(pair.a->send(message));
   EXPECT_TRUE(pair.a->send(message));
@@ -197,21 +191,51 @@ TEST(SharedMemory, ABlockWhoseReadersNobodyCountsIsNotWaitedFor) {
   pair.b->progress(inbox);
   EXPECT_FALSE(pair.b->has_arrived());
   ASSERT_EQ(inbox.messages.size(), 2u);
-  EXPECT_EQ(std::memcmp(inbox.messages[1].second.data(), payload.data(), payload.size()), 0);
-  inbox.messages[1].second.release();
-  EXPECT_TRUE(pair.a->send(message));
+  View& last = inbox.messages[1].second;
+  EXPECT_EQ(std::memcmp(last.data(), payload.data(), payload.size()), 0);
+  Bytes offset = pair.b->kept_block_of(last);
+  EXPECT_EQ(offset, pair.a->offset_of(message.block));
+  last.release();
+  EXPECT_FALSE(StagingPool::is_free(message.block)) << "nobody counts its readers";
+  pair.b->leave_block(0, offset);
+  EXPECT_FALSE(StagingPool::is_free(message.block)) << "its owner may still send from it";
+  pair.a->leave_block(0, offset);
+  EXPECT_TRUE(StagingPool::is_free(message.block));
 }
 
-TEST(SharedMemory, StagingIsSharedOutUntilNoneIsLeft) {
-  Pair pair;
-  int areas = 0;
-  Bytes total = 0;
-  while (auto area = pair.a->take_area(kStaging, 4096, 2)) {
-    total += area->bytes;
-    ++areas;
+TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
+  Region region = Region::create(1, StagingPool::region_bytes(kStaging), 5);
+  StagingPool pool(region, region.staging_offset(1), kStaging);
+  std::vector<std::byte*> blocks;
+  while (std::byte* block = pool.take(4096, 1, Need::can_wait)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), 200u);
+  EXPECT_LE(pool.taken(), kStaging);
+  EXPECT_EQ(pool.take(100, 1, Need::can_wait), nullptr);
+  std::byte* pressing = pool.take(4096, 1, Need::now);
+  ASSERT_NE(pressing, nullptr);
+  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), pressing), 0);
+  StagingPool::readers_of(blocks[100]).store(0);
+  EXPECT_EQ(pool.take(3000, 1, Need::can_wait), blocks[100]) << "what was released is used again";
+  EXPECT_EQ(pool.take(4096, 1, Need::can_wait), nullptr);
+  while (pool.take(4096, 1, Need::now)) continue;
+  EXPECT_LE(pool.taken(), StagingPool::region_bytes(kStaging));
+}
+
+TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
+  Region region = Region::create(1, StagingPool::region_bytes(kStaging), 5);
+  StagingPool pool(region, region.staging_offset(1), kStaging);
+  std::vector<std::byte*> held;
+  for (int round = 0; round < 2000; ++round) {
+    Bytes bytes = round % 3 ? 3000 : 200;
+    std::byte* block = pool.take(bytes, 2, Need::can_wait);
+    ASSERT_NE(block, nullptr);
+    for (const std::byte* other : held) ASSERT_NE(block, other);
+    held.push_back(block);
+    if (held.size() < 20) continue;
+    std::byte* done = held[static_cast<std::size_t>(round * 7) % held.size()];
+    StagingPool::readers_of(done).fetch_sub(2);
+    std::erase(held, done);
   }
-  EXPECT_GT(areas, 20);
-  EXPECT_LE(total, kStaging);
 }
 
 TEST(Region, AnotherProcessAttachesItByPidAndNonceOnly) {

@@ -320,6 +320,8 @@ TEST(Tcp, TheDescriptorIsReadableWhenAMessageWaits) {
   pollfd watched{pair.b.wake_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&watched, 1, 0), 0);
   send(pair.a, 1, {&one, 1}, 2, unfinished);
+  EXPECT_EQ(::poll(&watched, 1, 0), 0) << "it waits for others to travel with";
+  pair.a.push(0);
   EXPECT_EQ(::poll(&watched, 1, 10'000), 1);
 }
 

@@ -15,6 +15,35 @@ namespace {
 
 using test::VirtualJob;
 
+// What a front has of a communicator.
+struct Calls {
+  Engine& engine;
+  Communicator& communicator;
+  Selection selection;
+
+  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuneMemory& memory)
+      : engine(of), communicator(on), selection(on.plans(), settings, memory, agree()) {
+    if (settings.options.dump_iter) engine.time_dimensions(on);
+  }
+  static CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
+  /// Makes a blocking call; false when it is left to the original.
+  bool run(Call& call) {
+    Way way = selection.blocking(shape_of(call));
+    if (way.began_anew) call.began = now();
+    Observed observed;
+    if (way.plan) engine.run(communicator, call, way.plan, &observed);
+    selection.finished(shape_of(call), way, now() - call.began, way.plan ? &observed : nullptr);
+    return way.plan != nullptr;
+  }
+
+ private:
+  Agree agree() {
+    return [this](std::span<std::int64_t> numbers, Op op) {
+      engine.run(communicator, {numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()});
+    };
+  }
+};
+
 // Every rank makes `calls` equal blocking all-reduces the way a front does; returns how many each rank left
 // to the original.
 std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
@@ -26,22 +55,15 @@ std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
   std::vector<int> originals(world.size());
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Engine& engine = job.engine(rank);
-    Selection selection(engine, *world[me], settings, *memories[me]);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> in(count, rank + 1), out(count);
     for (int i = 0; i < calls; ++i) {
       Call call{in.data(), out.data(), count, DType::int32, Op::sum, "x", now()};
-      Way way = selection.blocking(call);
-      if (way.plan) {
-        Operation* operation = engine.start(*world[me], call, way.plan);
-        engine.wait(*world[me], operation);
-        selection.finished(call, now() - call.began, operation);
-        engine.finish(*world[me], operation);
-        std::int32_t sum = job.size() * (job.size() + 1) / 2;
+      bool ours = maker.run(call);
+      originals[me] += !ours;
+      std::int32_t sum = job.size() * (job.size() + 1) / 2;
+      if (ours) {
         ASSERT_EQ(out, std::vector<std::int32_t>(count, sum));
-      } else {
-        ++originals[me];
-        selection.finished(call, now() - call.began, nullptr);
       }
       std::fill(out.begin(), out.end(), 0);
     }
@@ -78,22 +100,17 @@ TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
   std::array<int, 3> met{};
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Selection selection(job.engine(rank), *world[me], settings, *memories[me]);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> values(1000);
     for (std::size_t i = 0; i < kCalls; ++i) {
       if (i % 3 == me) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       Call call{values.data(), values.data(), values.size(), DType::int32, Op::max, "x", now()};
       Nanoseconds arrived = call.began, seen = last_arrival[i];
       while (seen < arrived && !last_arrival[i].compare_exchange_weak(seen, arrived)) continue;
-      Way way = selection.blocking(call);
-      if (call.began != arrived) {
-        ++met[me];
-        EXPECT_GE(call.began, last_arrival[i]);
-      }
-      Operation* operation = way.plan ? job.engine(rank).start(*world[me], call, way.plan) : nullptr;
-      if (operation) job.engine(rank).wait(*world[me], operation);
-      selection.finished(call, now() - call.began, operation);
-      if (operation) job.engine(rank).finish(*world[me], operation);
+      maker.run(call);
+      if (call.began == arrived) continue;
+      ++met[me];
+      EXPECT_GE(call.began, last_arrival[i]);
     }
   });
   EXPECT_GT(met[0], 5);

@@ -1,0 +1,112 @@
+#include "core/plan/plan_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/base/error.hpp"
+#include "core/plan/planner.hpp"
+#include "core/plan/task_planner.hpp"
+
+namespace ddl {
+namespace {
+
+// Sends everything to all others, who are on this host, reduces what they sent, and that is all.
+bool is_one_shot(const Plan& plan, Rank size) {
+  auto others = static_cast<std::uint32_t>(size - 1);
+  return size > 1 && plan.steps.size() == 2 && plan.steps[0].verb == Verb::send &&
+         plan.steps[0].fabric == Fabric::local && plan.steps[0].peers == others &&
+         plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
+}
+
+std::uint64_t hash_of(std::span<const HostIndex> hosts) {
+  std::uint64_t hash = 1469598103934665603ull;
+  for (HostIndex host : hosts) hash = (hash ^ static_cast<std::uint64_t>(host)) * 1099511628211ull;
+  return hash;
+}
+
+}  // namespace
+
+// The same dimensions may be laid differently over the hosts.
+PlanStore::PlanStore(Members members, const PlanLimits& limits)
+    : members_(std::move(members)), limits_(limits) {
+  const Grid& grid = members_.grid;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    name_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
+  name_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(members_.hosts)));
+}
+
+PreparedPlan& PlanStore::prepare(const PlanChoice& choice, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  return prepare_locked(choice, bytes);
+}
+
+PreparedPlan& PlanStore::prepare_locked(const PlanChoice& choice, Bytes bytes) {
+  bytes = size_class(bytes);
+  for (auto& known : plans_)
+    if (known->task == Task{} && known->size_class == bytes && known->choice == choice) return *known;
+  PreparedPlan& prepared = add({}, bytes, make_plan(members_.grid, members_.me, choice));
+  prepared.choice = choice;
+  prepared.is_one_shot = is_one_shot(prepared.plan, members_.size()) && bytes <= prepared.plan.segment &&
+                         bytes <= PreparedPlan::kMostOneShot;
+  return prepared;
+}
+
+PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  bytes = size_class(bytes);
+  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes}];
+  if (!plan)
+    plan = task.kind == Kind::all_reduce ? &prepare_locked(choose(members_.grid, bytes, limits_), bytes)
+                                         : &make(task, bytes);
+  return *plan;
+}
+
+const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  bytes = size_class(bytes);
+  std::vector<Candidate>& found = candidates_[bytes];
+  if (found.empty()) found = candidates(members_.grid, bytes, limits_);
+  return found;
+}
+
+PreparedPlan& PlanStore::make(Task task, Bytes bytes) {
+  if (task.root < 0 || task.root >= members_.size())
+    throw Error(fmt::format("rank {} is not in a communicator of {}", task.root, members_.size()));
+  if (is_between_two(task.kind) && task.root == members_.me)
+    throw Error(fmt::format("rank {} cannot {} to or from itself", task.root, name_of(task.kind)),
+                "that is a copy and no message");
+  HostMap map(members_.hosts);
+  TaskChoice choice = choose_task(map, task, bytes, limits_);
+  return add(task, bytes, make_plan(members_.grid, map, members_.me, choice));
+}
+
+PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
+  plans_.push_back(std::make_unique<PreparedPlan>());
+  PreparedPlan& prepared = *plans_.back();
+  static std::atomic<std::uint64_t> last_serial{0};
+  prepared.serial = ++last_serial;
+  prepared.size_class = bytes;
+  prepared.task = task;
+  prepared.plan = std::move(plan);
+  for (Rank peer : prepared.plan.peers) prepared.to.push_back(members_.ranks[static_cast<std::size_t>(peer)]);
+  for (const Step& step : prepared.plan.steps)
+    if (step.fabric == Fabric::wire)
+      prepared.rails = std::max(prepared.rails, static_cast<LaneId>(step.lane + 1));
+  const auto& expected = prepared.plan.expected;
+  prepared.hears_wire = std::any_of(expected.begin(), expected.end(),
+                                    [&](const Expected& message) { return !members_.is_here(message.from); });
+  return prepared;
+}
+
+void PlanStore::collect(Counters& into) {
+  std::lock_guard lock(mutex_);
+  for (auto& prepared : plans_) {
+    for (const auto& [collective, tally] : prepared->uses)
+      if (*collective) into.collect(collective, prepared->size_class, prepared->plan.name, tally);
+    prepared->uses.clear();
+  }
+}
+
+}  // namespace ddl

@@ -1,0 +1,100 @@
+// PlanStore: the plans of one set of ranks, made at their first use and shared by all communicators of these
+// ranks, in the same order.
+//
+// Plans live as long as the store: operations under way point to them. Thread safety: all members; what a
+// plan was used for is counted under the engine's lock.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/plan/choice.hpp"
+#include "core/plan/kind.hpp"
+#include "core/plan/plan.hpp"
+#include "core/trace/counters.hpp"
+
+namespace ddl {
+
+/// Who takes part, and where they are; the same for all of them but for `me`.
+struct Members {
+  std::vector<Rank> ranks;  // in the job
+  Rank me = 0;              // index in ranks
+  std::vector<HostIndex> hosts;
+  Grid grid;  // of hosts, or of the dimensions the user gave
+
+  Rank size() const { return static_cast<Rank>(ranks.size()); }
+  bool is_here(Rank member) const {
+    return hosts[static_cast<std::size_t>(member)] == hosts[static_cast<std::size_t>(me)];
+  }
+};
+
+/// A plan for one size class, and what it was used for.
+struct PreparedPlan {
+  /// A payload of more than that is not staged by agreement, see is_one_shot.
+  static constexpr Bytes kMostOneShot = 16 << 10;
+
+  std::uint64_t serial = 0;  // no other plan of the process has, or had, that number
+  Bytes size_class = 0;
+  Task task;
+  PlanChoice choice;  // of an all-reduce: that the plan was made from
+  Plan plan;
+  std::vector<Rank> to;  // the plan's peers, as ranks in the job
+  // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
+  // their readers, see Communicator::kept_block().
+  bool is_one_shot = false;
+  bool hears_wire = false;  // it receives from other hosts
+  LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
+  std::vector<std::pair<const char*, Tally>> uses;  // by collective
+};
+
+/// What an operation tells about itself when it is done.
+struct Observed {
+  // How long each rail took for its part of the first window of segments, in which no rail waits for another;
+  // of a plan with several lanes.
+  std::vector<Nanoseconds> rails;
+  // How long the flows took for their steps of each dimension, waiting included, all flows and segments
+  // together: they overlap, so that only the proportions mean anything. Empty unless the communicator times
+  // its dimensions.
+  std::vector<Nanoseconds> dimensions;
+};
+
+class PlanStore {
+ public:
+  PlanStore(Members members, const PlanLimits& limits);
+
+  const Members& members() const { return members_; }
+  /// What the ranks and hosts look like, for the tuning cache: "2 local x 4 hosts #1a2b3c4d".
+  const std::string& name() const { return name_; }
+  /// Before anything was measured.
+  const PlanLimits& limits() const { return limits_; }
+
+  /// The plan of an all-reduce made from that choice, for the size class of `bytes`.
+  PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
+  /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses.
+  /// Error where there is none, alike on all members.
+  PreparedPlan& plan_for(Task task, Bytes bytes);
+  /// candidates() for the size class of `bytes`, before anything was measured.
+  const std::vector<Candidate>& candidates_for(Bytes bytes);
+  /// Moves the counts since the last time to `into`.
+  void collect(Counters& into);
+
+ private:
+  PreparedPlan& make(Task task, Bytes bytes);
+  PreparedPlan& prepare_locked(const PlanChoice& choice, Bytes bytes);
+  PreparedPlan& add(Task task, Bytes bytes, Plan plan);
+
+  const Members members_;
+  std::string name_;
+  const PlanLimits limits_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PreparedPlan>> plans_;
+  std::map<std::tuple<Kind, Rank, Bytes>, PreparedPlan*> plan_of_;  // by kind, root, size class
+  std::map<Bytes, std::vector<Candidate>> candidates_;              // by size class
+};
+
+}  // namespace ddl

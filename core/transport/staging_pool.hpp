@@ -1,0 +1,61 @@
+// StagingPool: the blocks in a rank's own region that its peers read payloads from.
+//
+// Blocks come in sizes of powers of two and are used again for the same size, the warmest first. A block is
+// free when nobody counts as its reader any more; the peers count themselves out, so the pool looks when it
+// needs one. No communicator owns any: a message names its block.
+//
+// What keeps ranks from waiting for each other's blocks for ever: the pool stops at its cap for whoever can
+// wait, but goes beyond it for who cannot (Need::now), that is for the oldest segment of the oldest operation
+// of a communicator. Everything that such a segment stages is read by peers that wait for it.
+//
+// Thread safety: none; the engine's lock is held.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <vector>
+
+#include "core/base/partition.hpp"
+#include "core/transport/region.hpp"
+#include "core/transport/transport.hpp"
+
+namespace ddl {
+
+class StagingPool {
+ public:
+  /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
+  /// somebody cannot wait.
+  static constexpr Bytes kBeyond = 16;
+  static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
+  StagingPool(Region& region, Bytes begin, Bytes cap);
+
+  /// A block for a payload of that many bytes which `readers` will release; null: none is free now.
+  std::byte* take(Bytes payload, std::uint32_t readers, Need need);
+  /// Staging taken from the region so far, in bytes.
+  Bytes taken() const { return used_ - begin_; }
+
+  static std::byte* payload_of(std::byte* block) { return block + sizeof(BlockHead); }
+  static std::atomic<std::uint32_t>& readers_of(const std::byte* block) {
+    return reinterpret_cast<BlockHead*>(const_cast<std::byte*>(block))->readers;
+  }
+  static bool is_free(const std::byte* block) {
+    return readers_of(block).load(std::memory_order_acquire) == 0;
+  }
+  /// Bytes of the region that a block takes for a payload of at most that size.
+  static Bytes block_bytes(Bytes payload);
+
+ private:
+  struct SizeClass {
+    std::vector<std::byte*> free;
+    std::deque<std::byte*> lent;  // oldest first
+  };
+  std::byte* look(SizeClass& of, std::size_t most);
+  std::byte* carve(Bytes bytes, Need need);
+
+  Region& region_;
+  Bytes begin_, used_, reserved_, cap_end_, end_;
+  std::array<SizeClass, 32> classes_;
+};
+
+}  // namespace ddl
