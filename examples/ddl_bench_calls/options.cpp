@@ -26,7 +26,10 @@ std::string epilogue() {
     name.resize(18, ' ');
     text += "  " + name + item.what + "\n";
   }
-  return text + "  overlap           the last three\n";
+  return text +
+         "  overlap           the last three\n\n"
+         "Times of loops are rank 0's: the median over batches of calls. Times of rounds that start after a\n"
+         "barrier (outstanding, threads, overlap) are the slowest rank's: the median over the rounds.\n";
 }
 
 // What --only means: `overlap` is short for three items, and nothing for all that go together.

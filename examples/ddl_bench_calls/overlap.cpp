@@ -86,6 +86,7 @@ double timed_round(Reduction& data, Work* work, Report& report) {
   const double alone = work ? work->run() : 0;
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   const double end = MPI_Wtime();
+  leave_together();
   report.check(data.right());
   return end - start - alone;
 }
@@ -114,7 +115,7 @@ void measure_hidden(const Options& options, Report& report, const std::string& i
     }
     const double whole = median(slowest(waited)), visible = median(slowest(left));
     report.add({item, "start, wait", bytes, whole * 1e6, "us"});
-    report.add({item, "share hidden", bytes, std::clamp(1 - visible / whole, 0.0, 1.0), ""});
+    report.add({item, "hidden", bytes, std::clamp(1 - visible / whole, 0.0, 1.0), "share"});
   }
 }
 

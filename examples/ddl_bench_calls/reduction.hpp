@@ -25,6 +25,7 @@ class Reduction {
     return request;
   }
   bool right() const;
+  std::uint64_t bytes() const { return given_.size() * sizeof(float); }
 
  private:
   int count() const { return static_cast<int>(given_.size()); }

@@ -18,6 +18,10 @@ double median(std::vector<double> values);
 // test are the only ones of their kind.
 std::vector<double> slowest(const std::vector<double>& rounds);
 
+// Waits asleep until all ranks have come: where ranks share cores, early ones in a barrier would slow down
+// the late ones' calls.
+void leave_together();
+
 struct Loop {
   int batches = 1;
   int calls = 1;  // in a batch
