@@ -5,6 +5,7 @@
 #   scripts/bench.sh                      builds, measures everything (about a quarter of an hour), prints the table
 #   scripts/bench.sh --build DIR          with what is built in DIR
 #   scripts/bench.sh ... --predictions    instead: what the cost model predicts beside what is measured
+#   scripts/bench.sh ... --calls          instead: what surrounds the blocking all-reduce; see bench_calls.sh
 #   scripts/bench.sh ... --only TEXT      only the rows whose title contains TEXT; --reps N runs of each (3)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +14,7 @@ if [ "${1:-}" = --build ]; then
   build=${2:?--build needs a folder}
   shift 2
 elif [ "${1:-}" = --help ]; then
-  sed -n '2,9s/^# \{0,1\}//p' "$0"
+  sed -n '2,10s/^# \{0,1\}//p' "$0"
   exit 0
 else
   scripts/install_deps.sh
@@ -25,8 +26,8 @@ if [ "$(id -u)" -eq 0 ]; then  # Open MPI asks root twice
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 table=bench_table
-if [ "${1:-}" = --predictions ]; then
-  table=bench_predictions
-  shift
-fi
+case "${1:-}" in
+  --predictions) table=bench_predictions; shift ;;
+  --calls) table=bench_calls_table; shift ;;
+esac
 exec python3 -B "scripts/$table.py" --build "$build" "$@"

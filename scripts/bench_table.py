@@ -94,11 +94,15 @@ def medians(path):
         return {row["bytes"]: row["median_us"] for row in json.load(file)["results"]}
 
 
+def openmpi():
+    return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
         self.bin = os.path.abspath(f"{options.build}/bin")
-        self.openmpi = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+        self.openmpi = openmpi()
         self.mpich = shutil.which("mpirun.mpich")
         self.files = tempfile.mkdtemp(prefix="ddl-bench-")
         if self.mpich and shutil.which("mpicxx.mpich"):
@@ -189,12 +193,16 @@ def details(work, times, rate):
         print(f"| {size} | " + " | ".join(f"{times[who].get(size, float('nan')):.1f}" for who in times) + " |")
 
 
-def parse_options():
+def option_parser():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--reps", type=int, default=3)
-    return parser.parse_args()
+    return parser
+
+
+def parse_options():
+    return option_parser().parse_args()
 
 
 def main():
