@@ -27,17 +27,26 @@ Communicator::~Communicator() {
 // ---- calls ----
 
 void Communicator::start(const Call& call, PreparedPlan& plan, Completion& completion) {
+  Operation& operation = queue(call, plan, completion);
+  if (operation.is_open()) operation.advance(*this);
+  if (operation.done()) remove_done();
+}
+
+// Opens it too, if there is room.
+Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion& completion) {
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
     pairs_.push_back(&operation);
     operation.open();
     take_early_of(operation.seq());
-    return;
+    return operation;
   }
   if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
     std::memcpy(call.out, call.in, call.bytes());
-  queue_.push_back(&make_operation(call, plan, seq_of(next_++), completion));
+  Operation& operation = make_operation(call, plan, seq_of(next_++), completion);
+  queue_.push_back(&operation);
   open_those_with_room();
+  return operation;
 }
 
 Operation& Communicator::make_operation(const Call& call, PreparedPlan& plan, Seq seq,
@@ -59,11 +68,15 @@ Operation& Communicator::make_operation(const Call& call, PreparedPlan& plan, Se
 void Communicator::open_those_with_room() {
   while (opened_ < queue_.size()) {
     Operation& next = *queue_[opened_];
-    bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= kMostUnderWay;
+    bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= most_under_way();
     if (open_count_ > 0 && !fits) return;
     ++opened_;
     open(next);
   }
+}
+
+Bytes Communicator::most_under_way() const {
+  return members().grid.spans_hosts() ? kMostUnderWay : kMostUnderWayHere;
 }
 
 void Communicator::open(Operation& operation) {
@@ -105,8 +118,7 @@ void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& com
     first_ = ++next_;
     return count(call, prepared);
   }
-  start(call, prepared, completion);
-  queue_.front()->skip_first_step();
+  queue(call, prepared, completion).skip_first_step();
 }
 
 // Reduces the messages of all peers where they lie, if these are the next to come from each, with nothing

@@ -6,8 +6,8 @@
 // independent of each other.
 //
 // Who is ahead of others sends them messages that wait there. So an operation opens only when those before it
-// leave room: kMostOpen of them, or kMostUnderWay bytes. The oldest is always open. This is this rank's own
-// business: nobody else needs to know.
+// leave room: kMostOpen of them (few enough for the mailboxes of a host), or kMostUnderWay bytes. The oldest
+// is always open. This is this rank's own business: nobody else needs to know.
 //
 // Thread safety: none; the engine's lock is held.
 #pragma once
@@ -45,8 +45,9 @@ struct Shared {
 
 class Communicator : public Outlet {
  public:
-  static constexpr std::size_t kMostOpen = 128;
-  static constexpr Bytes kMostUnderWay = 16 << 20;
+  static constexpr std::size_t kMostOpen = 64;
+  static constexpr Bytes kMostUnderWay = 16 << 20;     // enough for any wire,
+  static constexpr Bytes kMostUnderWayHere = 2 << 20;  // and within a host for the caches
 
   Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared);
   ~Communicator() override;
@@ -58,7 +59,7 @@ class Communicator : public Outlet {
   const Members& members() const { return plans_->members(); }
   Rank size() const { return members().size(); }
 
-  /// Queues a call, to be done by that plan; advance() works on it.
+  /// Queues a call, to be done by that plan, and begins it if there is room; advance() works on it.
   void start(const Call& call, PreparedPlan& plan, Completion& completion);
   /// As start(), for a caller that waits anyway. A small all-reduce within a host is done from begin to end,
   /// without an operation, if everybody comes within so many pauses. (2 ranks, 4 bytes, median of eight
@@ -91,9 +92,11 @@ class Communicator : public Outlet {
   using Number = std::uint64_t;  // of a collective call, from 0
   static Seq seq_of(Number number) { return static_cast<Seq>(number) & ~kBetweenTwo; }
 
+  Operation& queue(const Call& call, PreparedPlan& plan, Completion& completion);
   Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
   void open(Operation& operation);
   void open_those_with_room();
+  Bytes most_under_way() const;
   bool advance(Operation& operation);
   bool remove_done();
   void retire(Operation& operation);

@@ -22,6 +22,7 @@ namespace {
 // now 109).
 constexpr int kGuestEvery = 64;
 constexpr int kLookEvery = 16;
+constexpr int kPollRounds = 4;
 constexpr int kPausesAtOnce = 200;  // with the lock held, see Communicator::run
 constexpr Nanoseconds kFirstSleep = 50'000;
 // What takes longer on the wire is slept through at once (16 MiB, 4 hosts x 2, unshaped: 32.6 -> 31.5 ms).
@@ -30,7 +31,7 @@ constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends 
 // Messages to one peer travel together from that many bytes on, where several calls are under way.
 constexpr Bytes kTogether = 16 << 10;
 // Between two looks of the helper at a program that may compute; and when it parks.
-constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 1'000'000, kParkAfter = 50'000'000;
+constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 5'000'000, kParkAfter = 50'000'000;
 
 }  // namespace
 
@@ -142,10 +143,10 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   if (!completion.done()) take_up(communicator, 0);
 }
 
-// What has just been queued there.
+// What has just been started there.
 void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
-  communicator.advance();
-  if (fabrics_.wire) fabrics_.wire->push(push_at_least);
+  // What has left may let an operation go on.
+  while (fabrics_.wire && fabrics_.wire->push(push_at_least)) communicator.advance();
   if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
   notices_.store(shared_.notices.size(), std::memory_order_relaxed);
@@ -243,13 +244,28 @@ bool Engine::progress() {
 
 bool Engine::poll() {
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
-  bool worth_it = fabrics_.wire || round % kLookEvery == 0 || fabrics_.local->has_arrived();
-  return worth_it && progress();
+  if (!fabrics_.wire) {
+    bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();
+    return worth_it && progress();
+  }
+  for (int i = 0; i < kPollRounds; ++i) {
+    if (progress()) return true;
+    ::sched_yield();
+  }
+  return false;
 }
 
 bool Engine::progress_locked() {
   bool moved = fabrics_.local->progress(*this);
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
+  do moved |= advance_active();
+  while (!failed() && fabrics_.wire && fabrics_.wire->push(0));  // what has left may let an operation go on
+  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
+  return moved;
+}
+
+bool Engine::advance_active() {
+  bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     Communicator& communicator = *active_[i];
     moved |= communicator.advance();
@@ -264,8 +280,6 @@ bool Engine::progress_locked() {
       ++i;
     }
   }
-  if (fabrics_.wire) fabrics_.wire->push(0);
-  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
   return moved;
 }
 

@@ -89,6 +89,7 @@ class Engine : private Inbox {
   std::byte* place_for(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
+  bool advance_active();
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void take_up(Communicator& communicator, Bytes push_at_least);

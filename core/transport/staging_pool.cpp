@@ -9,8 +9,10 @@ namespace {
 constexpr Bytes kLeastPayload = 256;
 // Pages are taken in steps of that much: each step is a system call.
 constexpr Bytes kStep = 256 << 10;
-// So many of the oldest blocks are looked at before a new one is made: each look may miss the cache.
+// So many of the oldest small blocks are looked at before a new one is made: each look may miss the cache. Of
+// large ones all are, the youngest first: what a cold one brings into the caches costs more.
 constexpr std::size_t kGlance = 4;
+constexpr Bytes kLarge = 64 << 10;
 
 std::size_t class_of(Bytes payload) {
   return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(std::max(payload, kLeastPayload))));
@@ -30,7 +32,7 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap)
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
   SizeClass& of = classes_[class_of(payload)];
-  std::byte* block = look(of, kGlance);
+  std::byte* block = payload < kLarge ? look(of, kGlance) : look_for_warmest(of);
   if (!block) block = carve(block_bytes(payload), Need::can_wait);
   if (!block) block = look(of, of.lent.size());
   if (!block && need == Need::now) block = carve(block_bytes(payload), need);
@@ -53,6 +55,15 @@ std::byte* StagingPool::look(SizeClass& of, std::size_t most) {
   if (of.free.empty()) return nullptr;
   std::byte* block = of.free.back();
   of.free.pop_back();
+  return block;
+}
+
+// Whatever a burst of calls has left behind, one call after the other uses the same few.
+std::byte* StagingPool::look_for_warmest(SizeClass& of) {
+  auto warmest = std::find_if(of.lent.rbegin(), of.lent.rend(), is_free);
+  if (warmest == of.lent.rend()) return nullptr;
+  std::byte* block = *warmest;
+  of.lent.erase(std::next(warmest).base());
   return block;
 }
 

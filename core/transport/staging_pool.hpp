@@ -1,6 +1,6 @@
 // StagingPool: the blocks in a rank's own region that its peers read payloads from.
 //
-// Blocks come in sizes of powers of two and are used again for the same size, the warmest first. A block is
+// Blocks come in sizes of powers of two and are used again for the same size. A block is
 // free when nobody counts as its reader any more; the peers count themselves out, so the pool looks when it
 // needs one. No communicator owns any: a message names its block.
 //
@@ -51,6 +51,7 @@ class StagingPool {
     std::deque<std::byte*> lent;  // oldest first
   };
   std::byte* look(SizeClass& of, std::size_t most);
+  std::byte* look_for_warmest(SizeClass& of);
   std::byte* carve(Bytes bytes, Need need);
 
   Region& region_;

@@ -162,17 +162,19 @@ bool TcpTransport::send(const Outgoing& message) {
   return true;
 }
 
-void TcpTransport::push(Bytes at_least) {
+bool TcpTransport::push(Bytes at_least) {
+  bool moved = false;
   for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
     Impl::Rail& rail = impl_->rails[lane];
     std::erase_if(rail.gathering, [&](Rank to) {
       OutStream& out = *rail.outs[static_cast<std::size_t>(to)];
       if (out.state() != StreamState::open) return true;  // that has been said
-      out.push(at_least);
+      moved |= out.push(at_least);
       if (out.state() != StreamState::open) impl_->check(lane, to, true);
       return !out.is_gathering();
     });
   }
+  return moved;
 }
 
 void TcpTransport::flush(std::uint32_t& unfinished) {
@@ -251,8 +253,7 @@ void TcpTransport::Impl::listen_for_silence() {
 bool TcpTransport::progress(Inbox& inbox) {
   std::array<epoll_event, 32> events;
   int count = ::epoll_wait(impl_->epoll.fd(), events.data(), static_cast<int>(events.size()), 0);
-  bool moved = false;
-  push(0);
+  bool moved = push(0);
   if (count == 0) impl_->listen_for_silence();
   for (int i = 0; i < count; ++i) {
     std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;

@@ -34,7 +34,7 @@ class TcpTransport : public WireTransport {
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
-  void push(Bytes at_least) override;
+  bool push(Bytes at_least) override;
   bool progress(Inbox& inbox) override;
   Bytes bytes_sent(std::size_t lane) const override;
   int wake_fd() const override;

@@ -65,9 +65,7 @@ void OutStream::send(const Header& header, std::span<const std::byte> payload, s
   push(kAtOnce);
 }
 
-void OutStream::push(Bytes at_least) {
-  if (waiting_ >= at_least && !is_blocked_) drain();
-}
+bool OutStream::push(Bytes at_least) { return waiting_ >= at_least && !is_blocked_ && drain(); }
 
 void OutStream::flush(std::uint32_t& unfinished) {
   if (idle()) return;

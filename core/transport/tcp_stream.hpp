@@ -51,8 +51,8 @@ class OutStream {
 
   /// Puts a message behind those that wait; it leaves with push() or wake(), at once where a lot waits.
   void send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished);
-  /// Hands what waits to the kernel if that many bytes have gathered.
-  void push(Bytes at_least);
+  /// Hands what waits to the kernel if that many bytes have gathered; true when it took any.
+  bool push(Bytes at_least);
   /// Counts in `unfinished` until all that was sent so far is the kernel's.
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.

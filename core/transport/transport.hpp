@@ -122,8 +122,11 @@ class Transport {
   /// progress() here.
   virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
   /// Messages to one peer may be held back to travel together: hands on those to whom so many bytes have
-  /// gathered. progress() does it too.
-  virtual void push(Bytes at_least) { (void)at_least; }
+  /// gathered. progress() does it too. True when any left.
+  virtual bool push(Bytes at_least) {
+    (void)at_least;
+    return false;
+  }
   /// Moves what can move; true when anything did.
   virtual bool progress(Inbox& inbox) = 0;
   /// A descriptor that poll() finds readable when progress() has something to do; -1: there is none.
