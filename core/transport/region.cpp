@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -95,6 +96,14 @@ void Region::ring_bell() {
 void Region::silence_bell() {
   char rings[64];
   while (::read(bell_, rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) continue;
+}
+
+void Region::populate(Bytes offset, Bytes bytes) {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+  Bytes first = offset / 4096 * 4096, end = std::min(round_up(offset + bytes, 4096), bytes_);
+  if (first < end) static_cast<void>(::madvise(base_ + first, end - first, MADV_POPULATE_WRITE));
 }
 
 bool Region::reserve(Bytes offset, Bytes bytes) {

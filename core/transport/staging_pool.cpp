@@ -28,7 +28,12 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap)
       used_(begin),
       reserved_(begin),
       cap_end_(begin + cap),
-      end_(begin + cap * kBeyond) {}
+      end_(begin + cap * kBeyond) {
+  Bytes first = std::min(kFirst, cap);
+  if (!region_.reserve(begin, first)) return;
+  reserved_ += first;
+  region_.populate(begin, first);
+}
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
   SizeClass& of = classes_[class_of(payload)];

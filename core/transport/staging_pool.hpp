@@ -27,6 +27,8 @@ class StagingPool {
   /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
   /// somebody cannot wait.
   static constexpr Bytes kBeyond = 16;
+  /// So much of it is there from the beginning.
+  static constexpr Bytes kFirst = 2 << 20;
   static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
   StagingPool(Region& region, Bytes begin, Bytes cap);
 
