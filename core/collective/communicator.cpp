@@ -37,7 +37,7 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
     pairs_.push_back(&operation);
-    operation.open();
+    operation.open(shared_.streamed_from);
     take_early_of(operation.seq());
     return operation;
   }
@@ -82,7 +82,7 @@ Bytes Communicator::most_under_way() const {
 void Communicator::open(Operation& operation) {
   ++open_count_;
   open_bytes_ += operation.bytes_under_way();
-  operation.open();
+  operation.open(shared_.streamed_from);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());
 }

@@ -36,6 +36,7 @@ struct Fabrics {
 /// What the communicators of one engine share.
 struct Shared {
   Fabrics fabrics;
+  Bytes streamed_from = 0;                                  // see topology/caches.hpp
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};
   std::deque<Completion*> notices = {};  // of completions that asked for one

@@ -12,6 +12,7 @@
 #include "core/base/log.hpp"
 #include "core/base/pause.hpp"
 #include "core/base/signals.hpp"
+#include "core/topology/caches.hpp"
 
 namespace ddl {
 namespace {
@@ -36,7 +37,10 @@ constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 5'000'000, kParkAfte
 }  // namespace
 
 Engine::Engine(Fabrics fabrics, Waiting waiting)
-    : fabrics_(fabrics), waiting_(std::move(waiting)), shared_{.fabrics = fabrics} {}
+    : fabrics_(fabrics),
+      waiting_(std::move(waiting)),
+      shared_{.fabrics = fabrics, .streamed_from = ddl::streamed_from(last_cache(), fabrics.local->ranks())} {
+}
 
 Engine::~Engine() {
   {

@@ -8,14 +8,6 @@
 
 namespace ddl {
 
-namespace {
-
-// What a core's second-level cache holds today: the program will not find such a result there anyway.
-// On the wire the result is read again at once, by the next send.
-constexpr Bytes kStreamedFrom = 2 << 20;
-
-}  // namespace
-
 // A loop makes the same call again and again: what was cut for the last one fits the next.
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   const Plan& plan = prepared.plan;
@@ -51,11 +43,12 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   bytes_under_way_ = std::min(call.bytes(), window);
 }
 
-void Operation::open() {
+void Operation::open(Bytes streamed_from) {
   const Plan& plan = prepared_->plan;
   cut(*prepared_, call_);
   is_open_ = is_stirred_ = true;
-  store_ = prepared_->rails == 0 && call_.bytes() >= kStreamedFrom ? Store::streamed : Store::cached;
+  // On the wire the result is read again at once, by the next send.
+  store_ = prepared_->rails == 0 && call_.bytes() >= streamed_from ? Store::streamed : Store::cached;
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
   alone_senders_ = 0;

@@ -28,6 +28,8 @@ class SharedMemoryTransport : public Transport {
   /// for who cannot wait. The regions are shared so that tests can run ranks as threads on the same ones.
   SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging);
 
+  /// Of this host.
+  int ranks() const { return static_cast<int>(peers_.size()); }
   bool send(const Outgoing& message) override;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the

@@ -1,0 +1,65 @@
+#include "core/topology/caches.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+namespace ddl {
+namespace {
+
+// What a core's own cache holds today; also where nothing is known.
+constexpr Bytes kLeast = 2 << 20;
+
+std::string line_of(const std::string& name) {
+  std::ifstream file(name);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// "32768K"
+Bytes bytes_of(const std::string& text) {
+  Bytes number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return 0;
+  char unit = end == text.data() + text.size() ? ' ' : *end;
+  return number << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+}
+
+// "0-7,64-71": 16.
+int count_of(const std::string& list) {
+  int count = 0, first = 0, last = 0;
+  for (const char *at = list.data(), *end = at + list.size(); at < end;) {
+    auto [after_first, error] = std::from_chars(at, end, first);
+    if (error != std::errc{}) break;
+    last = first;
+    at = after_first;
+    if (at < end && *at == '-') at = std::from_chars(at + 1, end, last).ptr;
+    count += last - first + 1;
+    if (at < end) ++at;
+  }
+  return std::max(count, 1);
+}
+
+}  // namespace
+
+SharedCache last_cache(const std::string& folder) {
+  SharedCache last;
+  int highest = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::string place = folder + "/index" + std::to_string(index) + "/";
+    std::string level = line_of(place + "level");
+    if (level.empty()) break;
+    if (line_of(place + "type") == "Instruction" || std::atoi(level.c_str()) <= highest) continue;
+    highest = std::atoi(level.c_str());
+    last = {bytes_of(line_of(place + "size")), count_of(line_of(place + "shared_cpu_list"))};
+  }
+  return last;
+}
+
+Bytes streamed_from(const SharedCache& cache, int ranks) {
+  Bytes sharers = static_cast<Bytes>(std::clamp(ranks, 1, cache.cores));
+  return std::max(kLeast, cache.bytes / sharers / 2);
+}
+
+}  // namespace ddl
