@@ -26,27 +26,22 @@ int on_delete(MPI_Comm, int, void* value, void*) {
 
 // Ranks of the job that are in the communicator; empty when one is in another job (spawned processes).
 std::vector<int> members_of(MPI_Comm comm) {
-  int size = 0;
-  PMPI_Comm_size(comm, &size);
-  std::vector<int> here(static_cast<std::size_t>(size)), members(here.size());
-  for (std::size_t i = 0; i < here.size(); ++i) here[i] = static_cast<int>(i);
   static MPI_Group world = [] {
     MPI_Group group;
     PMPI_Comm_group(MPI_COMM_WORLD, &group);
     return group;
   }();
+  thread_local std::vector<int> here;  // 0, 1, 2, ...
+  int size = 0;
   MPI_Group group;
   PMPI_Comm_group(comm, &group);
+  PMPI_Group_size(group, &size);
+  while (here.size() < static_cast<std::size_t>(size)) here.push_back(static_cast<int>(here.size()));
+  std::vector<int> members(static_cast<std::size_t>(size));
   PMPI_Group_translate_ranks(group, size, here.data(), world, members.data());
   PMPI_Group_free(&group);
   if (std::count(members.begin(), members.end(), MPI_UNDEFINED)) members.clear();
   return members;
-}
-
-bool is_inter(MPI_Comm comm) {
-  int inter = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  return inter != 0;
 }
 
 void attach(MPI_Comm comm, std::uint64_t identity, Rank size, ddl_comm* engine) {
@@ -60,10 +55,10 @@ void attach(MPI_Comm comm, std::uint64_t identity, Rank size, ddl_comm* engine) 
 
 void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identity) {
   const State& s = state();
-  int me = 0;
-  PMPI_Comm_rank(comm, &me);
   auto size = static_cast<Rank>(members.size());
-  attach(comm, identity, size, s.api->comm_create(s.job, identity, size, members.data(), me));
+  auto me = std::find(members.begin(), members.end(), s.rank) - members.begin();
+  attach(comm, identity, size,
+         s.api->comm_create(s.job, identity, size, members.data(), static_cast<Rank>(me)));
 }
 
 int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
@@ -83,7 +78,7 @@ int made_of(MPI_Comm parent, int result, const MPI_Comm* created) {
   CommState* from = state_of(parent);
   if (!from) return result;
   std::uint64_t number = ++from->created;
-  if (!created || *created == MPI_COMM_NULL || is_inter(*created)) return result;
+  if (!created || *created == MPI_COMM_NULL) return result;  // ours are no intercommunicators, so it is none
   std::vector<int> members = members_of(*created);
   if (members.empty()) return result;
   auto lowest = static_cast<std::uint64_t>(*std::min_element(members.begin(), members.end()));
@@ -113,6 +108,7 @@ int made_by_group(MPI_Comm parent, int tag, int result, const MPI_Comm* created)
 
 void adopt_world() {
   State& s = state();
+  PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &s.keyval, nullptr);
   std::vector<int> world = members_of(MPI_COMM_WORLD), self = members_of(MPI_COMM_SELF);
   adopt(MPI_COMM_WORLD, world, s.api->identity(0, kWorld, 0));

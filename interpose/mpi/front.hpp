@@ -35,6 +35,7 @@ struct CommState {
 struct State {
   const ddl_engine_api* api = nullptr;
   ddl_job* job = nullptr;
+  int rank = 0;         // in MPI_COMM_WORLD
   bool active = false;  // every rank of the job agreed to use the engine
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
