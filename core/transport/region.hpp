@@ -60,6 +60,7 @@ class Region {
   ~Region();
 
   int fd() const { return fd_; }
+  Bytes bytes() const { return bytes_; }
   /// An owner that sleeps on sockets is woken through a descriptor and not through the futex of RegionHead.
   /// To be opened before peers attach.
   void open_bell();

@@ -33,7 +33,8 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging)
     : me_(me),
       own_(*peers[static_cast<std::size_t>(me)].region),
-      pool_(own_, own_.staging_offset(static_cast<int>(peers.size())), staging) {
+      staging_begin_(own_.staging_offset(static_cast<int>(peers.size()))),
+      pool_(own_, staging_begin_, staging) {
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
@@ -116,10 +117,14 @@ bool SharedMemoryTransport::progress(Inbox& inbox) {
     while (Descriptor* entry = first_entry(peer)) {
       Header header;
       std::memcpy(&header, &entry->header, offsetof(Header, turn));
-      View view = view_of(peer, *entry);
+      bool is_sound = header.bytes <= View::kInline || names_a_block(peer, header, entry->block);
+      View view = is_sound ? view_of(peer, header, *entry) : View();
       drop_first(peer);
-      inbox.deliver(header, view);
       moved = true;
+      if (is_sound)
+        inbox.deliver(header, view);
+      else
+        inbox.peer_failed(peer.rank, "its message is not in its memory");
     }
   }
   return moved;
@@ -130,7 +135,7 @@ SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
   Descriptor* entry = first_entry(peer);
   if (!entry) return {};
   if (entry->header.bytes <= View::kInline) return {&entry->header, entry->payload};
-  if (entry->block & kReturned) return {};
+  if (entry->block & kReturned || !names_a_block(peer, entry->header, entry->block)) return {};
   Bytes block = entry->block & ~kUncounted;
   return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
 }
@@ -158,15 +163,26 @@ void SharedMemoryTransport::drop_first(Peer& peer) {
   own_.mailbox(static_cast<int>(&peer - peers_.data())).taken.store(taken, std::memory_order_release);
 }
 
-View SharedMemoryTransport::view_of(Peer& peer, const Descriptor& entry) {
-  if (entry.header.bytes <= View::kInline) return View::copy_of(entry.payload, entry.header.bytes);
+// Of a longer payload: whether it lies as a whole where its sender has its blocks; or, if it comes back, in
+// one of ours that has no other reader any more.
+bool SharedMemoryTransport::names_a_block(const Peer& peer, const Header& header, Bytes block) const {
+  const Region& region = block & kReturned ? own_ : *peer.region;
+  Bytes offset = block & ~(block & kReturned ? kReturned : kUncounted);
+  bool fits = offset % alignof(BlockHead) == 0 && offset >= staging_begin_ && offset < region.bytes() &&
+              sizeof(BlockHead) + header.bytes <= region.bytes() - offset;
+  return fits && (!(block & kReturned) ||
+                  StagingPool::readers_of(own_.at(offset)).load(std::memory_order_relaxed) == 1);
+}
+
+View SharedMemoryTransport::view_of(Peer& peer, const Header& header, const Descriptor& entry) {
+  if (header.bytes <= View::kInline) return View::copy_of(entry.payload, header.bytes);
   if (entry.block & kReturned) {
     std::byte* block = own_.at(entry.block & ~kReturned);
-    return View(payload_of(block), entry.header.bytes, take_back, &peer, block);
+    return View(payload_of(block), header.bytes, take_back, &peer, block);
   }
   std::byte* block = peer.region->at(entry.block & ~kUncounted);
   auto give_back = entry.block & kUncounted ? nullptr : release;
-  return View(block + sizeof(BlockHead), entry.header.bytes, give_back, &peer, block);
+  return View(block + sizeof(BlockHead), header.bytes, give_back, &peer, block);
 }
 
 std::byte* SharedMemoryTransport::block_to_return(const View& view) {

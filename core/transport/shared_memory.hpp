@@ -88,7 +88,8 @@ class SharedMemoryTransport : public Transport {
   static void take_back(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
   void put(Peer& peer, const Outgoing& message);
-  View view_of(Peer& peer, const Descriptor& entry);
+  bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
+  View view_of(Peer& peer, const Header& header, const Descriptor& entry);
   Descriptor& entry_of(const Peer& peer, std::uint32_t taken);
   Descriptor* first_entry(const Peer& peer);  // null: not there yet
   void drop_first(Peer& peer);
@@ -100,6 +101,7 @@ class SharedMemoryTransport : public Transport {
   std::vector<int> local_of_;  // by rank in the job, -1: elsewhere
   int me_;
   Region& own_;
+  Bytes staging_begin_;  // in every region of this host
   StagingPool pool_;
 };
 
