@@ -151,6 +151,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
 void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
   // What has left may let an operation go on.
   while (fabrics_.wire && fabrics_.wire->push(push_at_least)) communicator.advance();
+  if (!communicator.problem().empty()) fail_locked(communicator.problem());
   if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
   notices_.store(shared_.notices.size(), std::memory_order_relaxed);
