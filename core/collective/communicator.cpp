@@ -250,9 +250,17 @@ Operation* Communicator::addressee(const Header& header) const {
   return nullptr;
 }
 
-// Whether a message without addressee is for a collective that is done. Numbers wrap around.
+// Whether a message without addressee is for a call that is done; between two, where the direction is not
+// known, for one that is done in both. Numbers wrap around.
 bool Communicator::is_over(const Header& header) const {
-  if (header.seq & kBetweenTwo) return false;
+  if (header.seq & kBetweenTwo) {
+    auto has_passed = [&header](const std::unordered_map<Rank, Seq>& counts) {
+      auto count = counts.find(header.from);
+      Seq left = (header.seq - (count == counts.end() ? 0 : count->second)) & ~kBetweenTwo;
+      return left > (kBetweenTwo >> 1);
+    };
+    return has_passed(sent_to_) && has_passed(received_from_);
+  }
   Seq place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
   return place < opened_ || place > (kBetweenTwo >> 1);
 }
@@ -287,7 +295,7 @@ std::string Communicator::take(const Header& header, const View& view) {
 }
 
 std::byte* Communicator::place_for(const Header& header) const {
-  const Operation* operation = addressee(header);
+  Operation* operation = addressee(header);
   return operation && operation->fingerprint() == header.fingerprint ? operation->place_for(header) : nullptr;
 }
 
