@@ -75,7 +75,7 @@ void Operation::open(Run& run, std::uint32_t segment) {
   run.flows_left = static_cast<std::uint32_t>(plan.flows.size());
   run.counter.assign(plan.flows.size(), 0);
   run.views.resize(plan.expected.size());
-  run.arrived.assign(plan.expected.size(), 0);
+  run.arrived.assign(plan.expected.size(), Arrival::missing);
   if (!dimension_times_.empty()) run.since.assign(plan.flows.size(), now());
 }
 
@@ -246,7 +246,7 @@ Range Operation::range_of(const Run& run, const Step& step) const {
 
 bool Operation::all_arrived(const Run& run, const Step& step) const {
   for (std::uint32_t i = 0; i < step.peers; ++i)
-    if (!run.arrived[step.expected + i]) return false;
+    if (run.arrived[step.expected + i] != Arrival::complete) return false;
   return true;
 }
 
@@ -255,12 +255,16 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
   for (Run& run : runs_) {
     if (!run.open || run.segment != header.segment) continue;
     int expected = prepared_->plan.find_expected(header.tag, header.from);
-    if (expected < 0 || run.arrived[static_cast<std::size_t>(expected)]) return Taken::never;
+    if (expected < 0) return Taken::never;
+    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
     const Step& step =
         prepared_->plan.steps[prepared_->plan.expected[static_cast<std::size_t>(expected)].step];
-    if (view.bytes() != range_of(run, step).count * element_) return Taken::never;
+    Range range = range_of(run, step);
+    if (arrived == Arrival::complete || view.bytes() != range.count * element_) return Taken::never;
+    if (arrived == Arrival::being_placed && view.data() != at(run, step.into, step.into_block, range.first))
+      return Taken::never;
     run.views[static_cast<std::size_t>(expected)] = view;
-    run.arrived[static_cast<std::size_t>(expected)] = 1;
+    arrived = Arrival::complete;
     is_stirred_ = true;
     return Taken::yes;
   }
@@ -270,16 +274,19 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
 // A finished slice from another host depends on all that this rank had to say about it, or it goes where this
 // rank has nothing to say: nobody reads what is at its place any more, even where the step that copies it is
 // not yet due.
-std::byte* Operation::place_for(const Header& header) const {
+std::byte* Operation::place_for(const Header& header) {
   const Plan& plan = prepared_->plan;
-  for (const Run& run : runs_) {
+  for (Run& run : runs_) {
     if (!run.open || run.segment != header.segment) continue;
     int expected = plan.find_expected(header.tag, header.from);
-    if (expected < 0 || run.arrived[static_cast<std::size_t>(expected)]) return nullptr;
+    if (expected < 0) return nullptr;
+    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
+    if (arrived != Arrival::missing) return nullptr;
     const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
     if (step.verb != Verb::copy || step.is_token) return nullptr;
     Range range = range_of(run, step);
     if (range.count * element_ != header.bytes) return nullptr;
+    arrived = Arrival::being_placed;
     return at(run, step.into, step.into_block, range.first);
   }
   return nullptr;
@@ -290,7 +297,7 @@ void Operation::drop() {
   for (Run& run : runs_) {
     if (!run.open) continue;
     for (std::size_t i = 0; i < run.arrived.size(); ++i)
-      if (run.arrived[i]) run.views[i].release();
+      if (run.arrived[i] == Arrival::complete) run.views[i].release();
     run.open = false;
   }
   segments_finished_ = segments_;
@@ -306,7 +313,7 @@ std::vector<Rank> Operation::waiting_for() const {
       const Step& step = plan.steps[plan.flows[f].first + run.counter[f]];
       if (step.verb == Verb::send) continue;
       for (std::uint32_t i = 0; i < step.peers; ++i)
-        if (!run.arrived[step.expected + i]) ranks.push_back(plan.peers[step.peer + i]);
+        if (run.arrived[step.expected + i] != Arrival::complete) ranks.push_back(plan.peers[step.peer + i]);
     }
   }
   std::sort(ranks.begin(), ranks.end());

@@ -100,8 +100,8 @@ class Operation {
   /// Notes that a message said that its sender had nothing older under way; see Communicator::kept_block().
   void note_sender_was_alone() { ++alone_senders_; }
   bool all_senders_were_alone() const { return alone_senders_ == prepared_->plan.expected.size(); }
-  /// See Inbox.
-  std::byte* place_for(const Header& header) const;
+  /// See Inbox. From then on nothing else is taken in the place of that message.
+  std::byte* place_for(const Header& header);
   /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
   /// used: what the report compares with the rail.
   std::span<const Bytes> wire_bytes() const { return wire_bytes_; }
@@ -114,6 +114,7 @@ class Operation {
   std::vector<Rank> waiting_for() const;
 
  private:
+  enum class Arrival : std::uint8_t { missing, being_placed, complete };
   struct Run {  // one segment under way
     std::uint32_t segment = 0;
     bool open = false;
@@ -122,7 +123,7 @@ class Operation {
     std::vector<std::uint32_t> counter;  // per flow: steps done
     std::vector<Nanoseconds> since;      // per flow: end of its last step, where dimensions are timed
     std::vector<View> views;             // per expected message
-    std::vector<std::uint8_t> arrived;
+    std::vector<Arrival> arrived;
   };
 
   void open(Run& run, std::uint32_t segment);
