@@ -1,0 +1,55 @@
+// Rank 0 of a job on a TcpTransport, and a peer on another host that is only a socket: it knows the secret of
+// the rail and writes what bytes it likes.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "core/transport/tcp.hpp"
+#include "core/transport/tcp_socket.hpp"
+#include "core/transport/tcp_stream.hpp"
+
+namespace ddl::test {
+
+class TcpLiar {
+ public:
+  explicit TcpLiar(Rank ranks) : honest_({{"lo", "127.0.0.1"}}, 0) {
+    WireAddress address = honest_.address(0);  // a token and an endpoint, see tcp.cpp
+    std::memcpy(&token_, address.data(), sizeof(token_));
+    std::memcpy(&remote_, address.data() + sizeof(token_), sizeof(remote_));
+    doors_ = listen_on(local_, "lo");
+    std::memcpy(address.data() + sizeof(token_), &local_, sizeof(local_));
+    std::vector<std::vector<WireAddress>> addresses(static_cast<std::size_t>(ranks), {address});
+    addresses[0] = {honest_.address(0)};
+    honest_.set_lanes({0}, addresses);
+  }
+
+  TcpTransport& honest() { return honest_; }
+  Hello hello(Rank rank) const { return {Hello::kMagic, token_, static_cast<std::uint32_t>(rank), 0}; }
+  /// A connection to the honest rank, which has not said hello.
+  Socket connect() const {
+    Socket socket = connect_from(*Endpoint::parse("127.0.0.1"), remote_);
+    pollfd one{socket.fd(), POLLOUT, 0};
+    EXPECT_EQ(::poll(&one, 1, 10'000), 1);
+    return socket;
+  }
+  /// The connection that the honest rank has made, where it has.
+  Socket accept() const { return accept_from(doors_); }
+  /// As much as the kernel takes; the number of bytes.
+  static std::size_t write(const Socket& socket, std::span<const std::byte> bytes) {
+    long sent = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 ? 0 : static_cast<std::size_t>(sent);
+  }
+
+ private:
+  TcpTransport honest_;
+  std::uint64_t token_ = 0;
+  Endpoint remote_, local_ = *Endpoint::parse("127.0.0.1");
+  Socket doors_;
+};
+
+}  // namespace ddl::test
