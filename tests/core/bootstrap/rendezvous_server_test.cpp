@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
@@ -97,7 +98,17 @@ TEST(RendezvousServer, EndsByItselfWhenNobodyEverComes) {
   wait_until_over(server);
 }
 
-TEST(RendezvousServer, EndsAtOnceWithItsObject) { RendezvousServer server; }
+TEST(RendezvousServer, EndsAtOnceWithItsObject) {
+  auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
+  RendezvousId id = server->id();
+  Nanoseconds began = now();
+  server.reset();
+  EXPECT_LT(now() - began, 10'000'000'000) << "it waited for ranks that never came";
+  Handle socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage where;
+  socklen_t bytes = fill_socket_address(parse_address("127.0.0.1"), id.port, where);
+  EXPECT_NE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes), 0) << "it still listens";
+}
 
 TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
   RendezvousServer server({kLong_s, kLong_s});
