@@ -43,8 +43,9 @@ class HostileJob {
   /// with say().
   Bytes stage(const Said& said);
   void post(const Said& said, Bytes block);
-  /// Those without an engine forget what they were told, and release it.
+  /// Those without an engine release what they were told, and remember its headers.
   void listen();
+  const std::vector<Header>& told() const { return told_; }
   bool is_near(Rank rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[0]; }
   Region& region(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].region; }
 
@@ -73,9 +74,14 @@ class HostileJob {
     }
     HostileJob* job_;  // null: not rank 0
   };
-  struct Deaf : Inbox {
-    void deliver(const Header&, const View& view) override { View(view).release(); }
+  struct Ear : Inbox {
+    explicit Ear(std::vector<Header>& told) : told_(told) {}
+    void deliver(const Header& header, const View& view) override {
+      told_.push_back(header);
+      View(view).release();
+    }
     void peer_failed(Rank, const std::string&) override {}
+    std::vector<Header>& told_;
   };
   struct PerRank {
     std::shared_ptr<Region> region;
@@ -90,6 +96,7 @@ class HostileJob {
   Transport* wire_;
   LoopbackNet net_;
   std::vector<Said> heard_;
+  std::vector<Header> told_;
   std::vector<PerRank> ranks_;
 };
 
@@ -159,11 +166,11 @@ inline void HostileJob::post(const Said& said, Bytes block) {
 }
 
 inline void HostileJob::listen() {
-  Deaf deaf;
+  Ear ear(told_);
   for (PerRank& rank : ranks_) {
     if (rank.engine) continue;
-    rank.local->progress(deaf);
-    rank.wire->progress(deaf);
+    rank.local->progress(ear);
+    rank.wire->progress(ear);
   }
 }
 

@@ -64,6 +64,23 @@ TEST(Tuner, AWayThatLetsOneRankGoEarlyIsNotPreferred) {
   }
 }
 
+// A call whose ranks happened to come together, or one that something else has held up, decides nothing.
+TEST(Tuner, OneLuckyOrUnluckyTimeOfAWayDecidesNothing) {
+  for (Nanoseconds odd : {1, 10'000})
+    for (int odd_round : {0, 1, 2}) {
+      int calls[2] = {-1, -1};  // the first does not count
+      Tuner tuner({2, 3, false});
+      settle(tuner, [&](Try t) {
+        if (t.what != What::candidate) return 500;
+        int round = calls[t.index]++;
+        int usual = t.index == 0 ? 100 : odd == 1 ? 200 : 50;
+        return static_cast<int>(t.index == 1 && round == odd_round ? odd : usual);
+      });
+      EXPECT_EQ(tuner.best(), odd == 1 ? 0 : 1) << "round " << odd_round << " took " << odd;
+      EXPECT_EQ(tuner.best_time(), odd == 1 ? 100 : 50);
+    }
+}
+
 TEST(Tuner, TheFirstCallOfAWayDoesNotCount) {
   int first = 0;
   Tuner tuner({2, 1, false});
