@@ -196,6 +196,23 @@ TEST(Communicator, NoBlockIsWrittenOverWhileAMemberMayReadIt) {
   }
 }
 
+TEST(Communicator, WhatOthersWaitForFindsABlockThoughAllAreTakenByCallsTheyHaveNotMade) {
+  constexpr Bytes kStaging = 128 << 10;
+  VirtualJob job({0, 0}, kStaging);
+  auto ahead = job.create(1, {0, 1}), common = job.create(2, {0, 1});
+  Sums many(*ahead[0], job.engine(0), 0, 16, 10'000);
+  Sums mine(*common[0], job.engine(0), 0, 1, 10'000), theirs(*common[1], job.engine(1), 1, 1, 10'000);
+  many.start();
+  for (int i = 0; i < 10; ++i) many.move();
+  EXPECT_GT(job.staging_taken(0) + (33 << 10), kStaging) << "it is not full";
+  mine.start();
+  theirs.start();
+  for (int i = 0; i < 1000; ++i) mine.move(), theirs.move();
+  ASSERT_TRUE(mine.all_done() && theirs.all_done());
+  mine.expect_right(2);
+  theirs.expect_right(2);
+}
+
 TEST(Communicator, TwoOfOneIdentityAreRefused) {
   VirtualJob job({0, 0});
   auto world = job.create(1, {0, 1});
