@@ -17,9 +17,20 @@ iovec piece(const void* data, std::size_t bytes) { return {const_cast<void*>(dat
 
 bool is_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-void say_farewell(int fd) {
+Header farewell() {
   Header header{};
   header.turn = kFarewell;
+  return header;
+}
+
+// With anything else in it it is no farewell: the stream has lost its place.
+bool is_farewell(const Header& header) {
+  const Header expected = farewell();
+  return std::memcmp(&header, &expected, sizeof(header)) == 0;
+}
+
+void say_farewell(int fd) {
+  Header header = farewell();
   // Best effort: who does not hear it reports that we are gone, which is true.
   [[maybe_unused]] auto sent = ::send(fd, &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -135,7 +146,7 @@ void OutStream::listen() {
     return;
   }
   if (got < 0) return fail(errno);
-  if (got == sizeof(header) && header.turn == kFarewell) {
+  if (got == sizeof(header) && is_farewell(header)) {
     state_ = StreamState::left;
   } else {
     state_ = StreamState::broken;
@@ -228,7 +239,7 @@ bool InStream::parse_message(ReceivePool& pool, Inbox& inbox) {
   if (have_ - at_ < sizeof(Header)) return false;
   std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
   at_ += sizeof(Header);
-  if (header_.turn == kFarewell) {
+  if (is_farewell(header_)) {
     state_ = StreamState::left;
   } else if (header_.turn != 0 || header_.bytes > kLargest) {
     fail("it sends what is no message");
