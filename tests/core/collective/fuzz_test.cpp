@@ -2,7 +2,7 @@
 // never crash, nor read beyond a buffer, nor give out a wrong result in silence; it refuses and says whom.
 //
 // The tests here are the same in every run. With DDL_FUZZ_SECONDS (scripts/fuzz.sh) each goes on with other
-// seeds for so long.
+// seeds for about so long.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -136,11 +136,12 @@ void expect_sane(const Calls& calls, Fate fate, std::span<const Rank> suspects) 
     if (calls.completions[i]->done()) calls.buffers[i]->expect_right(calls.me, calls.size);
 }
 
-// So many cases, or more of them for as long as the environment says.
+// So many cases, or more of them for this one's share of the time that the environment gives each test.
 template <class Body>
-void with_seeds(unsigned cases, const Body& body) {
+void with_seeds(unsigned cases, const Body& body, std::size_t sharers = std::size(kScenarios)) {
   const char* seconds = std::getenv("DDL_FUZZ_SECONDS");
-  Nanoseconds end = seconds ? now() + std::atol(seconds) * 1'000'000'000 : 0;
+  Nanoseconds end =
+      seconds ? now() + std::atol(seconds) * 1'000'000'000 / static_cast<Nanoseconds>(sharers) : 0;
   unsigned seed = seconds ? std::random_device()() : 0;
   for (unsigned i = 0; (i < cases || now() < end) && !testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("seed " + std::to_string(++seed));
@@ -246,18 +247,21 @@ TEST(Fuzz, ALieAboutOneMessageIsRefusedAndNamedOrDoesNoHarm) {
     const Story truth = honest_story(scenario);
     ASSERT_FALSE(truth.empty());
     for (const Lie& lie : kLies)
-      with_seeds(6, [&](Random& random) {
-        SCOPED_TRACE(std::string(scenario.name) + ", lie about " + lie.what);
-        Story story = truth;
-        std::size_t at = random() % story.size();
-        std::vector<Rank> suspects = {story[at].by};
-        lie.tell(story, at, random);
-        if (at < story.size()) suspects.push_back(story[at].header.from);
-        HostileJob job(scenario.hosts);
-        Calls calls(scenario, job, 0);
-        tell(story, job, calls, random);
-        expect_sane(calls, is_between_two(scenario.kind) ? lie.fate_between_two : lie.fate, suspects);
-      });
+      with_seeds(
+          6,
+          [&](Random& random) {
+            SCOPED_TRACE(std::string(scenario.name) + ", lie about " + lie.what);
+            Story story = truth;
+            std::size_t at = random() % story.size();
+            std::vector<Rank> suspects = {story[at].by};
+            lie.tell(story, at, random);
+            if (at < story.size()) suspects.push_back(story[at].header.from);
+            HostileJob job(scenario.hosts);
+            Calls calls(scenario, job, 0);
+            tell(story, job, calls, random);
+            expect_sane(calls, is_between_two(scenario.kind) ? lie.fate_between_two : lie.fate, suspects);
+          },
+          std::size(kScenarios) * std::size(kLies));
   }
 }
 
