@@ -32,6 +32,10 @@ constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends 
 // Messages to one peer travel together from that many bytes on, where several calls are under way.
 constexpr Bytes kTogether = 16 << 10;
 // Between two looks of the helper at a program that may compute; and when it parks.
+// Calls that are worth waking the helper for, and how long a program must be away for that.
+constexpr Bytes kLongOnWire = 64 << 10, kLongHere = 1 << 20;
+constexpr Nanoseconds kAbsence = 200'000;
+constexpr int kCredit = 8;  // times in vain until the helper is not called for every call any more
 constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 5'000'000, kParkAfter = 50'000'000;
 
 }  // namespace
@@ -110,7 +114,11 @@ Started Engine::start(Communicator& communicator, const Call& call, Completion& 
   take_up(communicator, quiet ? 0 : kTogether);
   if (completion.done()) return Started::done;
   completion.gets_notice_ = completion.asks_for_notice_;
-  call_helper();
+  bool is_long = call.bytes() >= (plan->hears_wire ? kLongOnWire : kLongHere);
+  if (is_long) last_start_.store(call.began, std::memory_order_relaxed);
+  if (helper_sleeps_.load(std::memory_order_relaxed) ||
+      (is_long && helper_credit_.load(std::memory_order_relaxed) > 0))
+    call_helper();
   return Started::under_way;
 }
 
@@ -248,6 +256,7 @@ bool Engine::progress() {
 }
 
 bool Engine::poll() {
+  note_absence();
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
   if (!fabrics_.wire) {
     bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();
@@ -325,11 +334,19 @@ void Engine::fail_locked(const std::string& why) {
 
 // ---- the helper thread ----
 
-// Only a parked helper is woken, which costs a system call: one that looks now and then sees the call soon.
+// Between a start and the first look at what is under way a program may compute: then the helper is of use.
+void Engine::note_absence() {
+  if (last_start_.load(std::memory_order_relaxed) == 0) return;
+  Nanoseconds started = last_start_.exchange(0, std::memory_order_relaxed);
+  if (started != 0 && now() - started > kAbsence) helper_credit_.store(kCredit, std::memory_order_relaxed);
+}
+
+// Waking costs a system call, and a core where ranks share them. So only a helper that has parked is woken,
+// and for long calls one that has been of use lately. Any other looks now and then, and sees the call soon.
 void Engine::call_helper() {
-  if (!helper_sleeps_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(helper_mutex_);
   helper_sleeps_.store(false, std::memory_order_relaxed);
+  helper_is_called_ = true;
   if (!helper_.joinable()) {
     SignalsBlocked blocked;
     try {
@@ -356,48 +373,55 @@ bool Engine::program_has_moved() {
   return std::exchange(seen_rounds_, rounds) != rounds;
 }
 
-// A program that waits for its calls itself is left alone: it is looked at ever more rarely.
+// A program that waits for its calls itself is left alone: it is looked at ever more rarely. One that
+// computes or sleeps meanwhile is helped at once, until it was in vain several times.
 void Engine::help() {
   std::unique_lock lock(helper_mutex_);
   Nanoseconds pause = kFirstPause, idle_since = now();
   while (!helper_ends_) {
-    helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause));
-    if (helper_ends_) return;
-    bool moved = program_has_moved(), needed = shared_.going_on.load(std::memory_order_relaxed) > 0;
+    helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause),
+                           [this] { return helper_ends_ || helper_is_called_; });
+    bool called = std::exchange(helper_is_called_, false), moved = program_has_moved();
+    bool needed = shared_.going_on.load(std::memory_order_relaxed) > 0;
     if (needed || moved) idle_since = now();
-    if (needed && !moved && !failed()) {
+    if (needed && (called || !moved) && !failed() && !helper_ends_) {
       lock.unlock();
-      stand_in();
+      bool was_of_use = stand_in();
       lock.lock();
+      int credit = helper_credit_.load(std::memory_order_relaxed);
+      helper_credit_.store(was_of_use ? kCredit : std::max(credit - 1, 0), std::memory_order_relaxed);
       pause = kFirstPause;
     } else {
       pause = std::min(2 * pause, kLongestPause);
     }
     if (now() - idle_since < kParkAfter) continue;
     helper_sleeps_.store(true, std::memory_order_relaxed);
-    helper_wakes_.wait(lock,
-                       [this] { return helper_ends_ || !helper_sleeps_.load(std::memory_order_relaxed); });
+    helper_wakes_.wait(lock, [this] { return helper_ends_ || helper_is_called_; });
     pause = kFirstPause;
     idle_since = now();
   }
 }
 
-// Moves the calls under way until there are none or the program does it again.
-void Engine::stand_in() {
+// Moves the calls under way until there are none or the program does it again; true when any moved.
+bool Engine::stand_in() {
+  bool moved = false;
   int idle = 0;
   while (shared_.going_on.load(std::memory_order_relaxed) > 0 && !failed() && !program_has_moved()) {
     if (progress_or_fail()) {
+      moved = true;
       idle = 0;
       continue;
     }
     std::uint32_t announced = fabrics_.local->announce_sleep();
     if (progress_or_fail()) {
+      moved = true;
       fabrics_.local->cancel_sleep();
       continue;
     }
     Nanoseconds at_most = std::min(kFirstSleep << std::min(idle++, 5), waiting_.longest_sleep);
     fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
   }
+  return moved;
 }
 
 }  // namespace ddl

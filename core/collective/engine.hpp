@@ -98,9 +98,10 @@ class Engine : private Inbox {
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void fail_locked(const std::string& why);
 
+  void note_absence();
   void call_helper();
   void help();
-  void stand_in();
+  bool stand_in();
   bool program_has_moved();
   bool progress_or_fail();
 
@@ -126,6 +127,9 @@ class Engine : private Inbox {
   std::mutex helper_mutex_;
   std::condition_variable helper_wakes_;
   std::atomic<bool> helper_sleeps_{true};
+  std::atomic<int> helper_credit_{0};
+  std::atomic<Nanoseconds> last_start_{0};  // 0: looked at since
+  bool helper_is_called_ = false;
   std::uint32_t seen_rounds_ = 0;
   bool helper_ends_ = false;
 };

@@ -31,8 +31,9 @@ struct WatchedWire : LoopbackTransport {
   std::atomic<int> own_rounds{0}, foreign_rounds{0};
   std::thread::id own = std::this_thread::get_id();
 
-  void push(Bytes at_least) override {
+  bool push(Bytes at_least) override {
     if (std::this_thread::get_id() == own) pushes.push_back(at_least);
+    return false;
   }
   bool progress(Inbox& inbox) override {
     ++(std::this_thread::get_id() == own ? own_rounds : foreign_rounds);
