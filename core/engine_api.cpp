@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/bootstrap/pmix_bootstrap.hpp"
-#include "core/collective/job.hpp"
+#include "core/session/session.hpp"
 #include "core/device/device_memory.hpp"
 #include "core/reduce/reduce.hpp"
 
@@ -22,14 +22,14 @@ using ddl::Bytes;
 extern "C" const ddl_native_api ddl_native_functions;  // native_api.cpp
 
 namespace {
-struct ddl_work : ddl::JobCall {
+struct ddl_work : ddl::SessionCall {
   void* owner = nullptr;
   bool is_under_way = false;
 };
 }  // namespace
 
 struct ddl_job {
-  std::unique_ptr<ddl::Job> job;
+  std::unique_ptr<ddl::Session> job;
   std::string failure;  // found at the wall, before or beside the engine's own
   std::string text;     // last string lent to a caller
   std::mutex mutex;
@@ -81,13 +81,13 @@ ddl_job* announce(int progress_hook) {
     std::unique_ptr<ddl::Bootstrap> bootstrap = ddl::make_pmix_bootstrap(env.timeout_s);
     if (!bootstrap) return nullptr;
     auto job = std::make_unique<ddl_job>();
-    job->job = std::make_unique<ddl::Job>(std::move(bootstrap), env, trouble, progress_hook != 0);
+    job->job = std::make_unique<ddl::Session>(std::move(bootstrap), env, trouble, progress_hook != 0);
     for (const std::string& warning : env.warnings) warn_once(job.get(), warning);
     return job.release();
   });
 }
 
-void describe_setup(const ddl::Job& job) {
+void describe_setup(const ddl::Session& job) {
   if (job.rank() != 0 || job.env().verbose == 0) return;
   const ddl::Census& census = job.census();
   std::string lanes;
@@ -220,7 +220,7 @@ ddl::CallShape shape_of(const ddl::Call& call) { return {call.task(), call.bytes
 
 int run(ddl_comm* comm, const ddl_all_reduce_call* asked, const char** why) {
   return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
-    ddl::Job& job = *comm->job->job;
+    ddl::Session& job = *comm->job->job;
     if (job.engine().failed()) return DDL_FAILED;
     make_usable(*comm);
     ddl::Call call = call_of(*asked);
@@ -246,7 +246,7 @@ void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) 
 
 int start(ddl_comm* comm, const ddl_all_reduce_call* asked, void* owner, const char** why) {
   return guarded(comm->job, static_cast<int>(DDL_FAILED), [&]() -> int {
-    ddl::Job& job = *comm->job->job;
+    ddl::Session& job = *comm->job->job;
     if (job.engine().failed()) return DDL_FAILED;
     make_usable(*comm);
     ddl::Call call = call_of(*asked);

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "core/base/env.hpp"
-#include "core/collective/job.hpp"
+#include "core/session/session.hpp"
 #include "core/device/captured_call.hpp"
 #include "core/device/staged_call.hpp"
 #include "core/native/device_path.hpp"
@@ -71,7 +71,7 @@ class NativeCommunicator {
 
   cuda::Context context_;
   const std::string who_;
-  Job job_;
+  Session job_;
   PeerWatch watch_;
   stream_owners::Owner owner_;
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;

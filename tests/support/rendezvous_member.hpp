@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/bootstrap/rendezvous_bootstrap.hpp"
-#include "core/collective/job.hpp"
+#include "core/session/session.hpp"
 
 namespace ddl::test {
 
@@ -16,7 +16,7 @@ inline constexpr double kLong_s = 300;  // only against hanging
 
 struct RendezvousMember {
   std::shared_ptr<Rendezvous> seat;
-  Job job;
+  Session job;
   Communicator* world = nullptr;
 
   RendezvousMember(const RendezvousId& id, Rank rank, Rank size, const Env& env)

@@ -1,11 +1,11 @@
-// The part of Job about the wire: which interfaces it offers as rails, which of them reach the other hosts.
+// The part of Session about the wire: which interfaces it offers as rails, which of them reach the other hosts.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/collective/job.hpp"
+#include "core/session/session.hpp"
 #include "core/topology/nics.hpp"
 #include "core/transport/tcp.hpp"
 #include "core/transport/ucx.hpp"
@@ -54,7 +54,7 @@ std::vector<IdleRail> idle_rails(const std::vector<Nic>& nics, const RailChoice&
 
 }  // namespace
 
-void Job::open_rails(Card& card) {
+void Session::open_rails(Card& card) {
   std::vector<std::string> wanted = wanted_rails(env_);
   if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
   std::vector<Nic> nics = list_nics();
@@ -77,7 +77,7 @@ void Job::open_rails(Card& card) {
 }
 
 // One rank of each host tries; the others believe it.
-void Job::try_rails() {
+void Session::try_rails() {
   reach_ = ~std::uint64_t{0};
   lane_trouble_.assign(census_.lanes.size(), {});
   std::vector<Rank> leaders = census_.leaders();
@@ -107,7 +107,7 @@ void Job::try_rails() {
 }
 
 // A lane that one rank cannot use nobody uses. The first who found that says so, for all.
-void Job::choose_lanes(std::span<const std::uint64_t> reach_of_rank) {
+void Session::choose_lanes(std::span<const std::uint64_t> reach_of_rank) {
   std::vector<bool> keep;
   std::string kept, lost;
   for (std::size_t lane = 0; lane < census_.lanes.size(); ++lane) {
@@ -123,7 +123,7 @@ void Job::choose_lanes(std::span<const std::uint64_t> reach_of_rank) {
                            : fmt::format("{}; collectives go over {}", lost, kept));
 }
 
-void Job::connect_wire(const std::vector<Card>& cards) {
+void Session::connect_wire(const std::vector<Card>& cards) {
   std::vector<std::vector<WireAddress>> addresses;
   for (std::size_t r = 0; r < cards.size(); ++r) {
     addresses.emplace_back();

@@ -1,4 +1,4 @@
-#include "core/collective/job.hpp"
+#include "core/session/session.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -47,17 +47,17 @@ std::vector<std::string> rails_in_words(const Census& census) {
 
 }  // namespace
 
-Job::Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook)
+Session::Session(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook)
     : bootstrap_(std::move(bootstrap)), env_(env) {
   bootstrap_->publish(pack(make_card(trouble, progress_hook)));
 }
 
-Job::~Job() {
+Session::~Session() {
   if (memory_ && rank() == 0) save_tuning();
   if (wire_) wire_->close();  // before the engine: what the wire still sends belongs to its operations
 }
 
-Card Job::make_card(const std::string& trouble, bool progress_hook) {
+Card Session::make_card(const std::string& trouble, bool progress_hook) {
   Card card;
   static_cast<HostIdentity&>(card) = host_identity();
   card.cpus = allowed_cpus();
@@ -90,7 +90,7 @@ Card Job::make_card(const std::string& trouble, bool progress_hook) {
   return card;
 }
 
-std::string Job::meet(bool speaks) {
+std::string Session::meet(bool speaks) {
   std::vector<std::optional<Card>> maybe;
   for (Rank rank = 0; rank < size(); ++rank) {
     std::optional<std::vector<std::byte>> bytes = bootstrap_->card_of(rank);
@@ -108,7 +108,7 @@ std::string Job::meet(bool speaks) {
   return {};
 }
 
-std::string Job::connect(std::span<const std::uint64_t> reach_of_rank, std::function<void()> guest) {
+std::string Session::connect(std::span<const std::uint64_t> reach_of_rank, std::function<void()> guest) {
   doors_.reset();
   std::vector<Card> cards = std::move(cards_);
   if (std::find(reach_of_rank.begin(), reach_of_rank.end(), 0) != reach_of_rank.end())
@@ -128,7 +128,7 @@ std::string Job::connect(std::span<const std::uint64_t> reach_of_rank, std::func
   return {};
 }
 
-std::string Job::attach_local(const std::vector<Card>& cards) {
+std::string Session::attach_local(const std::vector<Card>& cards) {
   std::vector<Rank> here = census_.ranks_with(rank());
   std::vector<LocalPeer> peers;
   int me = 0;
@@ -154,7 +154,7 @@ std::string Job::attach_local(const std::vector<Card>& cards) {
 }
 
 // What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.
-void Job::set_up_tuning(const std::vector<Card>& cards) {
+void Session::set_up_tuning(const std::vector<Card>& cards) {
   auto warn = [&](const std::string& text) {
     if (rank() == 0) log_warning(text);
   };
@@ -175,7 +175,7 @@ void Job::set_up_tuning(const std::vector<Card>& cards) {
   if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
 }
 
-void Job::save_tuning() const {
+void Session::save_tuning() const {
   if (env_.tune_cache.empty() || !memory_->has_news()) return;
   CacheText old = read_cache_file(env_.tune_cache);
   if (!old.trouble.empty()) return;  // it was said when the job began
@@ -187,12 +187,12 @@ void Job::save_tuning() const {
   }
 }
 
-PlanLimits Job::limits() const {
+PlanLimits Session::limits() const {
   return {static_cast<LaneId>(std::max<std::size_t>(1, census_.lanes.size())),
           staging_of_a_call(census_.staging), census_.segment, machine_over(census_.lane_gbit)};
 }
 
-std::shared_ptr<PlanStore> Job::plans_of(const std::vector<Rank>& ranks, Rank me) {
+std::shared_ptr<PlanStore> Session::plans_of(const std::vector<Rank>& ranks, Rank me) {
   constexpr std::size_t kKept = 64;
   std::lock_guard lock(stores_mutex_);
   for (auto known = stores_.begin(); known != stores_.end(); ++known)
@@ -212,7 +212,7 @@ std::shared_ptr<PlanStore> Job::plans_of(const std::vector<Rank>& ranks, Rank me
   return stores_.front();
 }
 
-std::unique_ptr<Selection> Job::make_selection(Communicator& communicator) {
+std::unique_ptr<Selection> Session::make_selection(Communicator& communicator) {
   if (tune_.options.dump_iter) engine_->time_dimensions(communicator);
   auto agree = [this, &communicator](std::span<std::int64_t> numbers, Op op) {
     Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()};
@@ -237,7 +237,7 @@ void fetch(Call& call, std::vector<std::byte>& staged) {
 
 }  // namespace
 
-void Job::run(Communicator& communicator, const Call& asked, PreparedPlan& plan, Observed* observed) {
+void Session::run(Communicator& communicator, const Call& asked, PreparedPlan& plan, Observed* observed) {
   Call call = asked;
   std::vector<std::byte> staged;
   fetch(call, staged);
@@ -245,20 +245,20 @@ void Job::run(Communicator& communicator, const Call& asked, PreparedPlan& plan,
   if (!staged.empty() && !engine_->failed()) copy_device(asked.out, staged.data(), asked.bytes());
 }
 
-Started Job::start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan) {
+Started Session::start(SessionCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan) {
   call.asked = asked;
   Call work = asked;
   fetch(work, call.staged);
   return engine_->start(communicator, work, call, &plan);
 }
 
-void Job::finish(JobCall& call) {
+void Session::finish(SessionCall& call) {
   if (!call.staged.empty() && !engine_->failed())
     copy_device(call.asked.out, call.staged.data(), call.asked.bytes());
   call.staged.clear();
 }
 
-std::string Job::report_part() {
+std::string Session::report_part() {
   predicted_.resize(census_.lanes.size());
   if (engine_) engine_->collect(counters_, predicted_);
   nlohmann::json part = counters_.to_json();
@@ -271,7 +271,7 @@ std::string Job::report_part() {
   return part.dump();
 }
 
-std::string Job::report(const std::vector<std::string>& parts) const {
+std::string Session::report(const std::vector<std::string>& parts) const {
   using nlohmann::json;
   json report = {
       {"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census_.trouble}};

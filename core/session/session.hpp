@@ -1,4 +1,4 @@
-// Job: this process's part in a job, from its card to its last collective. The only object that knows all of
+// Session: this process's part in a job, from its card to its last collective. The only object that knows all of
 // bootstrap, transports and engine.
 //
 // Life: announce (before MPI_Init) → meet (after it) → exchange, by whoever drives it, what each rank reaches
@@ -27,17 +27,17 @@
 namespace ddl {
 
 /// A call under way, with host copies of its buffers where these are device memory.
-struct JobCall : Completion {
+struct SessionCall : Completion {
   Call asked{};
   std::vector<std::byte> staged;
 };
 
-class Job {
+class Session {
  public:
   /// Publishes this rank's card. `trouble`: why this rank cannot take part, "" when it can. `progress_hook`:
   /// the MPI library can call us from its waits.
-  Job(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook);
-  ~Job();
+  Session(std::unique_ptr<Bootstrap> bootstrap, const Env& env, const std::string& trouble, bool progress_hook);
+  ~Session();
 
   /// Reads all cards, attaches what they name on this host and tries the rails to others. Returns what is in
   /// the way on this rank, "" when all is well. `speaks`: from now on this process's lines name its rank
@@ -69,9 +69,9 @@ class Job {
   void run(Communicator& communicator, const Call& asked, PreparedPlan& plan, Observed* observed);
   /// Starts a call, which is advanced while the program computes; finish() it when it is done. Error when a
   /// device copy fails.
-  Started start(JobCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan);
+  Started start(SessionCall& call, Communicator& communicator, const Call& asked, PreparedPlan& plan);
   /// Brings results back to the device. Error when that fails.
-  void finish(JobCall& call);
+  void finish(SessionCall& call);
 
   /// This rank's part of the report, and the report made of all parts.
   std::string report_part();
