@@ -1,9 +1,8 @@
 /* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type
  * and no exception crosses it. The one exported symbol is ddl_engine().
  *
- * Order of use: announce, (the program's own initialisation), meet, the fronts exchange what each rank
- * reaches, connect, the fronts agree that every rank connected, then communicators and calls, then close.
- * Thread safety: everything after connect, except close.
+ * Order of use: announce, (the program's own initialisation), join, then communicators and calls, then close.
+ * Thread safety: everything after join, except close.
  */
 #ifndef DDL_ENGINE_API_H
 #define DDL_ENGINE_API_H
@@ -11,42 +10,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/engine_types.h"
 #include "core/native_api.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 7 };
+enum { DDL_ENGINE_VERSION = 8 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
 
+/* What the MPI library lends the engine. */
+typedef struct ddl_host_library {
+  int32_t has_progress_hook; /* it can call us from its own waits */
+  /* Fills `all` with `bytes` bytes of every rank of the job, in their order, and waits for them; 0: it
+   * failed. Called in join. */
+  int (*all_gather)(const void* mine, uint64_t bytes, void* all);
+  void (*progress)(void); /* moves it while we wait */
+} ddl_host_library;
+
 typedef struct ddl_all_reduce_call {
   const void* in; /* may be out */
   void* out;
-  uint64_t count;         /* elements */
-  int32_t type, op;       /* ddl::DType, ddl::Op */
+  uint64_t count; /* elements */
+  ddl_type type;
+  ddl_op op;
   const char* collective; /* name for the report, a literal */
 } ddl_all_reduce_call;
 
-/* What became of a call. DDL_FAILED: see failure(). The last two leave it to the original library, as it was
- * called or as a reduce-scatter and an all-gather. */
-enum { DDL_FAILED = 0, DDL_DONE = 1, DDL_ORIGINAL = 2, DDL_ORIGINAL_IN_TWO_STEPS = 3, DDL_UNDER_WAY = 4 };
-
-enum { DDL_CONNECTED = 1, DDL_ALL_PASS_THROUGH = 0, DDL_TROUBLE_HERE = -1 };
+/* What became of a call. */
+typedef enum ddl_outcome {
+  DDL_FAILED = 0,                /* see failure() */
+  DDL_DONE = 1,                  /* */
+  DDL_ORIGINAL = 2,              /* left to the original library, alike on all ranks: as it was called, */
+  DDL_ORIGINAL_IN_TWO_STEPS = 3, /* or as a reduce-scatter and an all-gather */
+  DDL_UNDER_WAY = 4              /* next_done() will name its owner */
+} ddl_outcome;
 
 typedef struct ddl_engine_api {
   uint32_t version;
-  /* Publishes this process's card; NULL outside any job. progress_hook: the MPI library can call us from its
-   * waits. */
-  ddl_job* (*announce)(int progress_hook);
-  /* Reads everybody's cards and tries the rails. DDL_ALL_PASS_THROUGH: every rank came to the same
-   * conclusion, nobody need ask. Else all ranks must be given *reach, which is 0 where there is trouble. */
-  int (*meet)(ddl_job* job, uint64_t* reach);
-  /* With what each rank reaches, in their order; means DDL_ALL_PASS_THROUGH as meet does. `guest` moves the
-   * original library while we wait. */
-  int (*connect)(ddl_job* job, const uint64_t* reach, size_t ranks, void (*guest)(void));
+  /* Publishes this process's card; NULL outside any job, and where this rank cannot take part, which all
+   * others see alike. */
+  ddl_job* (*announce)(const ddl_host_library* host);
+  /* Waits for all ranks. 1: all of them use the engine; 0: none does, one has said why. */
+  int (*join)(ddl_job* job);
   int (*nonblocking)(ddl_job* job); /* 1 when every rank can complete nonblocking calls */
   /* An identity for a new communicator, the same on all ranks that give the same three numbers: that of the
    * one it comes from (0: none), the number of the creation there, and one that tells several of the same
@@ -61,11 +70,10 @@ typedef struct ddl_engine_api {
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why, and the caller says how long it took with original_done(). */
-  int (*run)(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why);
+  ddl_outcome (*run)(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why);
   void (*original_done)(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns);
-  /* Starts a call that moves while the program computes. DDL_UNDER_WAY: next_done() will name `owner`;
-   * DDL_DONE: it was done at once. */
-  int (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, void* owner, const char** why);
+  /* Starts a call that moves while the program computes; `owner` is the caller's name for it. */
+  ddl_outcome (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, void* owner, const char** why);
   /* Moves what is under way. */
   void (*poll)(ddl_job* job);
   /* The owner of a call that is done, each once; *right: its result is. NULL: there is none. After a failure
@@ -77,7 +85,7 @@ typedef struct ddl_engine_api {
   int (*is_device)(const void* one, const void* other); /* 1: the host cannot read one of these */
   /* Either way; 0: the driver reports an error. */
   int (*copy_device)(void* to, const void* from, uint64_t bytes);
-  int (*report_wanted)(ddl_job* job); /* after connect: the same on all ranks of a job that uses the engine */
+  int (*report_wanted)(ddl_job* job); /* after join: the same on all ranks of a job that uses the engine */
   /* This rank's part of the report; valid until the next call. */
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);

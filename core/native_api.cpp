@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/engine_types.hpp"
 #include "core/native/device.hpp"
 #include "core/native/meeting.hpp"
 #include "core/native/unique_id.hpp"
@@ -234,12 +235,12 @@ ddl_native_result answer(const NativeCommunicator::State& state, ddl_problem* pr
 
 NativeCall call_of(const ddl_native_call& c) {
   NativeCall call;
-  call.kind = static_cast<ddl::Kind>(c.kind);
+  call.kind = ddl::from_c(c.kind);
   call.in = reinterpret_cast<ddl::cuda::DevicePointer>(c.in);
   call.out = reinterpret_cast<ddl::cuda::DevicePointer>(c.out);
   call.count = c.count;
-  call.type = static_cast<ddl::DType>(c.type);
-  call.op = static_cast<ddl::Op>(c.op);
+  call.type = ddl::from_c(c.type);
+  call.op = ddl::from_c(c.op);
   call.scale = static_cast<NativeCall::Scale>(c.scale);
   std::memcpy(call.scalar.data(), c.scalar, sizeof(c.scalar));
   call.root = c.root;
@@ -271,12 +272,30 @@ void destroy(ddl_native* native) {
 }  // namespace
 
 extern "C" const ddl_native_api ddl_native_functions;
-const ddl_native_api ddl_native_functions = {usable,      current_context, context_of_device,
-                                             use_context, device_of,       allocate,
-                                             release,     make_id,         is_id,
-                                             meet,        share,           tell_all,
-                                             hear_all,    leave,           part_of,
-                                             keep,        let_go,          open_rails,
-                                             open,        split,           place,
-                                             submit,      state,           abort_native,
-                                             destroy};
+const ddl_native_api ddl_native_functions = {
+    .usable = usable,
+    .current_context = current_context,
+    .context_of_device = context_of_device,
+    .use_context = use_context,
+    .device_of = device_of,
+    .allocate = allocate,
+    .release = release,
+    .make_id = make_id,
+    .is_id = is_id,
+    .meet = meet,
+    .share = share,
+    .tell = tell_all,
+    .hear = hear_all,
+    .leave = leave,
+    .part_of = part_of,
+    .keep = keep,
+    .let_go = let_go,
+    .open_rails = open_rails,
+    .open = open,
+    .split = split,
+    .place = place,
+    .submit = submit,
+    .state = state,
+    .abort = abort_native,
+    .destroy = destroy,
+};

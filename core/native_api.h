@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "core/engine_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -80,11 +82,12 @@ typedef struct ddl_met {
 } ddl_met;
 
 typedef struct ddl_native_call {
-  int32_t kind;   /* ddl::Kind */
+  ddl_kind kind;
   const void* in; /* device memory; see ddl::Call for blocks and for what may overlap */
   void* out;
-  uint64_t count;   /* elements of one block */
-  int32_t type, op; /* ddl::DType, ddl::Op */
+  uint64_t count; /* elements of one block */
+  ddl_type type;
+  ddl_op op;
   ddl_native_scale scale;
   unsigned char scalar[DDL_NATIVE_SCALAR_BYTES]; /* of the calls' own type */
   int32_t root;                                  /* or the other rank of two */

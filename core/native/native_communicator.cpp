@@ -9,7 +9,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/bootstrap/rendezvous_bootstrap.hpp"
+#include "core/bootstrap/rendezvous_exchange.hpp"
 #include "core/native/device.hpp"
 #include "core/native/unique_id.hpp"
 
@@ -19,6 +19,8 @@ namespace {
 // Variants of a call (see Call): how it is scaled, and whether the device does it.
 constexpr std::uint8_t kOnDevice = 8;
 
+constexpr const char* kNeedsAll = "a communicator needs all its ranks";
+
 // What belongs to the program's whole job, or to who measures it: no business of one communicator.
 Env for_one_communicator(Env env) {
   env.options.clear();
@@ -27,14 +29,13 @@ Env for_one_communicator(Env env) {
   return env;
 }
 
-// What the ranks tell each other before the first call. Fixed size: the text is for people.
+// What the ranks tell each other before the first call.
 struct Offer {
   CommId world = 0, graphs = 0;  // rank 0's become the identities of the engine's communicators
   HostIndex host = 0;
   pid_t process = 0;
   bool host_functions = false;
   bool captures = false;  // calls can be captured
-  std::array<char, 256> trouble{};
 };
 
 // What a rank brings to a split.
@@ -68,8 +69,6 @@ std::string shared_process(const std::vector<Offer>& offers) {
 
 // What all ranks find in the way, alike; "" when nothing is.
 std::string trouble_in(const std::vector<Offer>& offers) {
-  for (const Offer& offer : offers)
-    if (offer.trouble[0] != 0) return offer.trouble.data();
   const std::string shared = shared_process(offers);
   auto waits_in_functions = [](const Offer& offer) { return offer.host_functions; };
   if (shared.empty() || std::none_of(offers.begin(), offers.end(), waits_in_functions)) return {};
@@ -109,67 +108,61 @@ NativeCommunicator::NativeCommunicator(std::shared_ptr<Rendezvous> seat, const R
                                        cuda::Context context, Env env, std::string who)
     : context_(context),
       who_(std::move(who)),
-      job_(std::make_unique<RendezvousBootstrap>(seat), for_one_communicator(std::move(env)), "", true),
+      session_(start_at(seat), options(std::move(env))),
       watch_(seat),
-      host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*world_, call); }),
-      graph_host_(job_.rank(), job_.size(), [this](const Call& call) { return run(*graphs_, call); }) {
+      host_(session_.rank(), session_.size(), [this](const Call& call) { return run(*world_, call); }),
+      graph_host_(session_.rank(), session_.size(),
+                  [this](const Call& call) { return run(*graphs_, call); }) {
   owner_.group = group;
-  std::vector<Rank> members(static_cast<std::size_t>(job_.size()));
-  std::iota(members.begin(), members.end(), 0);
-  if (std::string trouble = join(members); !trouble.empty())
-    throw Error(trouble, "a communicator needs all its ranks");
+  join();
   find_device_path();
 }
 
-// Every rank goes through the same exchanges, whatever is wrong with it.
-std::string NativeCommunicator::join(const std::vector<Rank>& members) {
-  auto tried = [](auto step) -> std::string {
-    try {
-      return step();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
+SessionOptions NativeCommunicator::options(Env env) {
+  SessionOptions options;
+  options.env = for_one_communicator(std::move(env));
+  options.speaks_for_process = who_.empty();
+  options.progress = [this] {
+    if (std::string gone = watch_.overdue(); !gone.empty()) session_.engine().fail(gone);
   };
-  std::string trouble = tried([&] { return job_.meet(who_.empty()); });
-  std::vector<std::uint64_t> reach = watch_.all_of<std::uint64_t>(trouble.empty() ? job_.reach() : 0);
-  if (trouble.empty())
-    trouble = tried([&] {
-      return job_.connect(reach, [this] {
-        if (std::string gone = watch_.overdue(); !gone.empty()) job_.engine().fail(gone);
-      });
-    });
-  if (trouble.empty()) trouble = tried([&] { return pin(); });
-  Offer mine;
-  if (trouble.empty()) {
-    mine.world = job_.fresh_id();
-    mine.graphs = job_.fresh_id();
-    mine.host = job_.census().host_of_rank[static_cast<std::size_t>(job_.rank())];
-    mine.process = ::getpid();
-    mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
-    mine.captures = !mine.host_functions && native::driver()->capture_info;
-  }
-  if (!trouble.empty()) trouble = fmt::format("rank {}: {}", job_.rank(), trouble);
-  trouble.copy(mine.trouble.data(), mine.trouble.size() - 1);
-  std::vector<Offer> offers = watch_.all_of(mine);
-  if (std::string wrong = trouble_in(offers); !wrong.empty()) return wrong;
-  std::shared_ptr<PlanStore> plans = job_.plans_of(members, job_.rank());
-  world_ = &job_.engine().create(offers[0].world, plans);
-  why_no_graphs_ = trouble_with_graphs(offers);
-  if (why_no_graphs_.empty()) {
-    graphs_ = &job_.engine().create(offers[0].graphs, plans);
-    captured_ = std::make_unique<CapturedCalls>(*native::driver(), context_);
-  }
-  return {};
+  options.also_needs = [this] { pin(); };
+  return options;
 }
 
-std::string NativeCommunicator::pin() {
+void NativeCommunicator::join() {
+  const Conclusion& conclusion = session_.join();
+  std::string who = conclusion.of_rank < 0 ? "" : fmt::format("rank {}: ", conclusion.of_rank);
+  if (!conclusion.joined) throw Error(who + conclusion.reason, kNeedsAll);
+  agree_on_identities();
+}
+
+void NativeCommunicator::agree_on_identities() {
+  Offer mine;
+  mine.world = session_.fresh_id();
+  mine.graphs = session_.fresh_id();
+  mine.host = session_.census().host_of_rank[static_cast<std::size_t>(session_.rank())];
+  mine.process = ::getpid();
+  mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
+  mine.captures = !mine.host_functions && native::driver()->capture_info;
+  std::vector<Offer> offers = watch_.all_of(mine);
+  if (std::string wrong = trouble_in(offers); !wrong.empty()) throw Error(wrong, kNeedsAll);
+  std::vector<Rank> members(offers.size());
+  std::iota(members.begin(), members.end(), 0);
+  std::shared_ptr<PlanStore> plans = session_.plans_of(members, session_.rank());
+  world_ = &session_.engine().create(offers[0].world, plans);
+  why_no_graphs_ = trouble_with_graphs(offers);
+  if (!why_no_graphs_.empty()) return;
+  graphs_ = &session_.engine().create(offers[0].graphs, plans);
+  captured_ = std::make_unique<CapturedCalls>(*native::driver(), context_);
+}
+
+void NativeCommunicator::pin() {
   StagedOptions options;
-  options.most_blocks = static_cast<std::uint32_t>(job_.size());
+  options.most_blocks = static_cast<std::uint32_t>(session_.size());
   options.meanwhile = [this] { return look_after_device(); };
   if (!cuda::has_stream_memory_operations(*native::driver(), native::device_of(context_)))
     ordering_ = options.ordering = FlagOrdering::kHostFunctions;
   staged_ = std::make_unique<StagedCalls>(*native::driver(), context_, options);
-  return {};
 }
 
 NativeCommunicator::~NativeCommunicator() {
@@ -178,7 +171,7 @@ NativeCommunicator::~NativeCommunicator() {
   if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
   for (Communicator* one : {world_, graphs_})
-    if (one) job_.engine().destroy(*one);
+    if (one) session_.engine().destroy(*one);
 }
 
 // ---- the program's side ----
@@ -186,7 +179,7 @@ NativeCommunicator::~NativeCommunicator() {
 NativeCommunicator::State NativeCommunicator::submit(const NativeCall& call) {
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
   if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
-  StagedBuffers buffers = buffers_of(call, job_.rank(), job_.size());
+  StagedBuffers buffers = buffers_of(call, session_.rank(), session_.size());
   if (buffers.block_bytes == 0) return {};
   if (!stream_owners::claim(context_, call.stream, owner_))
     return fail(
@@ -229,17 +222,17 @@ NativeCommunicator::State NativeCommunicator::answer(Submitted how, const Native
 }
 
 NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) const {
-  if (call.root < 0 || call.root >= job_.size())
+  if (call.root < 0 || call.root >= session_.size())
     return {Trouble::bad_argument,
             Error::sentence(fmt::format("{} names rank {}", call.name, call.root),
-                            fmt::format("the ranks are 0 to {}", job_.size() - 1), "")};
-  if (is_between_two(call.kind) && call.root == job_.rank() && !is_copy(call, job_.rank()))
+                            fmt::format("the ranks are 0 to {}", session_.size() - 1), "")};
+  if (is_between_two(call.kind) && call.root == session_.rank() && !is_copy(call, session_.rank()))
     return {Trouble::bad_usage,
             Error::sentence(fmt::format("{} is between a rank and itself", call.name),
                             "nothing would meet it", "put the send and an equal receive into one group")};
   Task task{call.kind, call.root};
-  bool reads = blocks_in(task, job_.rank(), job_.size()) > 0;
-  bool writes = blocks_out(task, job_.rank(), job_.size()) > 0;
+  bool reads = blocks_in(task, session_.rank(), session_.size()) > 0;
+  bool writes = blocks_out(task, session_.rank(), session_.size()) > 0;
   if (call.count > 0 && ((reads && !call.in) || (writes && !call.out)))
     return {Trouble::bad_argument, fmt::format("{} has a null pointer for a buffer", call.name)};
   return {};
@@ -247,7 +240,7 @@ NativeCommunicator::State NativeCommunicator::refuse(const NativeCall& call) con
 
 // Two rounds: who is of my color, and where they meet, which the first of them says.
 std::unique_ptr<NativeCommunicator> NativeCommunicator::split(std::optional<int> color, int key) {
-  const Part mine{color.has_value(), color.value_or(0), key, job_.rank()};
+  const Part mine{color.has_value(), color.value_or(0), key, session_.rank()};
   std::vector<Part> members;
   for (const Part& part : watch_.all_of(mine))
     if (part.has_color && part.color == mine.color) members.push_back(part);
@@ -256,14 +249,14 @@ std::unique_ptr<NativeCommunicator> NativeCommunicator::split(std::optional<int>
   auto me =
       std::find_if(members.begin(), members.end(), [&](const Part& one) { return one.rank == mine.rank; });
   RendezvousId id;
-  if (color && me == members.begin()) id = make_unique_id(job_.env());
+  if (color && me == members.begin()) id = make_unique_id(session_.env());
   std::vector<RendezvousId> ids = watch_.all_of(id);
   if (!color) return nullptr;
   id = ids[static_cast<std::size_t>(members.front().rank)];
   auto seat = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
-                                           static_cast<Rank>(members.size()), job_.env().timeout_s);
-  Env env = job_.env();
-  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, job_.census());
+                                           static_cast<Rank>(members.size()), session_.env().timeout_s);
+  Env env = session_.env();
+  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, session_.census());
   return std::make_unique<NativeCommunicator>(std::move(seat), id.token, context_, std::move(env));
 }
 
@@ -276,8 +269,8 @@ void NativeCommunicator::abort() { stop({Trouble::peer, "the communicator was ab
 
 NativeCommunicator::State NativeCommunicator::fail(Trouble trouble, const std::string& why) {
   if (stop({trouble, why}))
-    log_error(fmt::format("{}: {}",
-                          who_.empty() ? fmt::format("rank {} of {}", job_.rank(), job_.size()) : who_, why));
+    log_error(fmt::format(
+        "{}: {}", who_.empty() ? fmt::format("rank {} of {}", session_.rank(), session_.size()) : who_, why));
   return state();
 }
 
@@ -290,7 +283,7 @@ bool NativeCommunicator::stop(const State& why) {
   }
   owner_.under_way = 0;
   staged_->abort(why.text);
-  job_.engine().fail(why.text);
+  session_.engine().fail(why.text);
   watch_.vanish();
   return true;
 }
@@ -311,13 +304,13 @@ std::string NativeCommunicator::work(const NativeCall& call, const StagedChunk& 
 // ---- calls that the device does ----
 
 void NativeCommunicator::find_device_path() {
-  const std::vector<HostIndex>& hosts = job_.census().host_of_rank;
+  const std::vector<HostIndex>& hosts = session_.census().host_of_rank;
   bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
   DevicePath::Agreed agreed = DevicePath::agree_on(
-      watch_, context_, {job_.rank(), job_.size(), one_host, job_.env().gpu_staging_bytes});
+      watch_, context_, {session_.rank(), session_.size(), one_host, session_.env().gpu_staging_bytes});
   device_ = std::move(agreed.path);
-  if (job_.rank() != 0 || job_.size() == 1 || job_.env().verbose == 0 || !who_.empty()) return;
-  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", job_.size(),
+  if (session_.rank() != 0 || session_.size() == 1 || session_.env().verbose == 0 || !who_.empty()) return;
+  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", session_.size(),
                        device_ ? "GPU" : "host, because " + agreed.why));
 }
 
@@ -328,7 +321,7 @@ NativeCommunicator::State NativeCommunicator::submit_on_device(const NativeCall&
     ++owner_.under_way;
     staged_->post([this, call] { return agree(call); });
   });
-  if (how == Submitted::kCapturing) return capture(call, buffers_of(call, job_.rank(), job_.size()));
+  if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
   State state = answer(how, call, device_->failure());
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
   return state;
@@ -365,8 +358,8 @@ bool NativeCommunicator::look_after_device() {
 
 std::string NativeCommunicator::run(Communicator& among, const Call& call) {
   watch_.begin();
-  job_.engine().run(among, call);
-  return job_.engine().failure();
+  session_.engine().run(among, call);
+  return session_.engine().failure();
 }
 
 }  // namespace ddl

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "core/base/env.hpp"
-#include "core/session/session.hpp"
 #include "core/device/captured_call.hpp"
 #include "core/device/staged_call.hpp"
 #include "core/native/device_path.hpp"
@@ -22,6 +21,7 @@
 #include "core/native/native_call.hpp"
 #include "core/native/peer_watch.hpp"
 #include "core/native/stream_owners.hpp"
+#include "core/session/session.hpp"
 
 namespace ddl {
 
@@ -47,16 +47,18 @@ class NativeCommunicator {
   /// Those who give the same color make a communicator, in the order of their keys; null for who gives none.
   /// All ranks call it, and wait for each other. Throws Error.
   std::unique_ptr<NativeCommunicator> split(std::optional<int> color, int key);
-  Rank rank() const { return job_.rank(); }
-  Rank size() const { return job_.size(); }
+  Rank rank() const { return session_.rank(); }
+  Rank size() const { return session_.size(); }
   /// The first failure, which has been said.
   State state() const;
   /// Lets streams go on without results; the other ranks hear that this one is gone.
   void abort();
 
  private:
-  std::string join(const std::vector<Rank>& members);
-  std::string pin();
+  SessionOptions options(Env env);
+  void join();
+  void pin();
+  void agree_on_identities();
   State refuse(const NativeCall& call) const;
   State capture(const NativeCall& call, const StagedBuffers& buffers);
   std::string work(const NativeCall& call, const StagedChunk& chunk, HostWork& host);
@@ -71,7 +73,7 @@ class NativeCommunicator {
 
   cuda::Context context_;
   const std::string who_;
-  Session job_;
+  Session session_;
   PeerWatch watch_;
   stream_owners::Owner owner_;
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;

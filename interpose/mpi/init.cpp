@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,21 +35,23 @@ void find_progress(State& s) {
       reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_unregister"));
 }
 
+int all_gather(const void* mine, std::uint64_t bytes, void* all) {
+  const int count = static_cast<int>(bytes);
+  return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
 void announce() {
   State& s = state();
   find_progress(s);
   SignalKeeper keeper;
   s.api = engine_or_warning();
-  if (s.api) s.job = s.api->announce(s.opal_progress_register && s.opal_progress_unregister);
-}
-
-// What each rank says. (Not with an all-reduce: that one is ours.)
-std::vector<std::uint64_t> all_say(std::uint64_t here) {
-  int size = 0;
-  PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
-  PMPI_Allgather(&here, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
-  return all;
+  if (!s.api) return;
+  const ddl_host_library library = {
+      .has_progress_hook = s.opal_progress_register && s.opal_progress_unregister,
+      .all_gather = all_gather,
+      .progress = move_original,
+  };
+  s.job = s.api->announce(&library);
 }
 
 void connect() {
@@ -58,13 +59,7 @@ void connect() {
   if (!s.job) return;
   PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
   SignalKeeper keeper;
-  std::uint64_t reach = 0;
-  if (s.api->meet(s.job, &reach) == DDL_ALL_PASS_THROUGH) return;
-  std::vector<std::uint64_t> reaches = all_say(reach);
-  int connected = s.api->connect(s.job, reaches.data(), reaches.size(), move_original);
-  if (connected == DDL_ALL_PASS_THROUGH) return;
-  std::vector<std::uint64_t> could = all_say(connected == DDL_CONNECTED);
-  s.active = std::find(could.begin(), could.end(), 0) == could.end();
+  s.active = s.api->join(s.job) != 0;
   if (s.active) adopt_world();
 }
 
@@ -92,17 +87,30 @@ void write_report() {
   s.api->write_report(s.job, parts.size(), parts.data());
 }
 
+// What goes wrong in `body` costs its effect; the program goes on with the original library.
+template <class Body>
+void at_most_a_warning(const char* what, Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    log_warning(std::string(what) + ": " + error.what());
+  }
+}
+
+// Without a card of this rank, which all others see alike.
+void announce_or_pass_through() { at_most_a_warning("collectives use the original library", announce); }
+
 }  // namespace
 
 int init(int* argc, char*** argv) {
-  announce();
+  announce_or_pass_through();
   int result = DDL_NEXT(MPI_Init)(argc, argv);
   if (result == MPI_SUCCESS) connect();
   return result;
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
-  announce();
+  announce_or_pass_through();
   int result = DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided);
   if (result == MPI_SUCCESS) connect();
   return result;
@@ -115,7 +123,7 @@ int finalize() {
       PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
       close_requests();
     }
-    if (s.api->report_wanted(s.job)) write_report();
+    if (s.api->report_wanted(s.job)) at_most_a_warning("cannot write the report", write_report);
     if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
     s.active = false;
     if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);

@@ -1,6 +1,7 @@
 #include <array>
 #include <optional>
 
+#include "core/engine_types.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -112,12 +113,7 @@ Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, 
   else if (in == out && count > 1)
     return original("erroneous call");  // of one element Open MPI lets it pass, as in place
   if (count > 0 && (!in || !out || out == MPI_IN_PLACE)) return original("erroneous call");
-  route.call = {in,
-                out,
-                static_cast<std::uint64_t>(count),
-                static_cast<std::int32_t>(known->type),
-                static_cast<std::int32_t>(*operation),
-                ""};
+  route.call = {in, out, static_cast<std::uint64_t>(count), to_c(known->type), to_c(*operation), ""};
   return route;
 }
 

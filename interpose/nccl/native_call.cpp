@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.hpp"
+#include "core/engine_types.hpp"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 #include "interpose/nccl/native_comm.hpp"
@@ -43,11 +44,11 @@ constexpr Op kOpOf[] = {Op::sum, Op::prod, Op::max, Op::min, Op::sum};
 
 ddl_native_call in_our_words(const Call& call, Kind kind, DType type) {
   ddl_native_call to{};
-  to.kind = static_cast<int32_t>(kind);
+  to.kind = to_c(kind);
   to.in = call.in;
   to.out = call.out;
   to.count = call.count;
-  to.type = static_cast<int32_t>(type);
+  to.type = to_c(type);
   to.root = call.peer;
   to.stream = call.stream;
   to.name = name_of(call.verb);
@@ -55,10 +56,10 @@ ddl_native_call in_our_words(const Call& call, Kind kind, DType type) {
 }
 
 Wrong translate_op(NativeComm& native, const Call& call, ddl_native_call& to) {
-  to.op = static_cast<int32_t>(Op::sum);
+  to.op = to_c(Op::sum);
   to.scale = call.op == ncclAvg ? DDL_NATIVE_AVERAGE : DDL_NATIVE_UNSCALED;
   if (call.op >= 0 && call.op <= ncclAvg) {
-    to.op = static_cast<int32_t>(kOpOf[call.op]);
+    to.op = to_c(kOpOf[call.op]);
     return {};
   }
   std::lock_guard lock(native.mutex);
@@ -131,7 +132,7 @@ ncclResult_t perform_native(const Call& call) {
 ncclResult_t submit_to(ddl_native* native, const Call& call) {
   const Kind kind = kind_of(call.verb);
   ddl_native_call one = in_our_words(call, kind, *type_of(call.type, kind));
-  one.op = static_cast<int32_t>(kOpOf[call.op]);
+  one.op = to_c(kOpOf[call.op]);
   ddl_problem problem, said;
   ncclResult_t result = result_of(engine()->submit(native, &one, &problem));
   if (result != ncclSuccess && engine()->state(native, &said) == DDL_NATIVE_OK)

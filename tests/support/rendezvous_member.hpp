@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/bootstrap/rendezvous_bootstrap.hpp"
+#include "core/bootstrap/rendezvous_exchange.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl::test {
@@ -20,10 +20,8 @@ struct RendezvousMember {
   Communicator* world = nullptr;
 
   RendezvousMember(const RendezvousId& id, Rank rank, Rank size, const Env& env)
-      : seat(std::make_shared<Rendezvous>(id, rank, size, kLong_s)),
-        job(std::make_unique<RendezvousBootstrap>(seat), env, "", true) {
-    EXPECT_EQ(job.meet(), "");
-    EXPECT_EQ(job.connect(all_of(job.reach()), [] {}), "");
+      : seat(std::make_shared<Rendezvous>(id, rank, size, kLong_s)), job(start_at(seat), {.env = env}) {
+    EXPECT_EQ(job.join().reason, "");
     std::vector<Rank> members(static_cast<std::size_t>(size));
     std::iota(members.begin(), members.end(), 0);
     world = &job.engine().create(all_of(job.fresh_id()).front(), job.plans_of(members, rank));

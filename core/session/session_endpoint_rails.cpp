@@ -1,11 +1,11 @@
-// The part of Session about the wire: which interfaces it offers as rails, which of them reach the other hosts.
+// The part of SessionEndpoint about the wire: which interfaces it offers as rails, which of them reach the
+// other hosts.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/base/error.hpp"
-#include "core/base/log.hpp"
-#include "core/session/session.hpp"
+#include "core/session/session_endpoint.hpp"
 #include "core/topology/nics.hpp"
 #include "core/transport/tcp.hpp"
 #include "core/transport/ucx.hpp"
@@ -54,7 +54,7 @@ std::vector<IdleRail> idle_rails(const std::vector<Nic>& nics, const RailChoice&
 
 }  // namespace
 
-void Session::open_rails(Card& card) {
+void SessionEndpoint::open_rails(Card& card) {
   std::vector<std::string> wanted = wanted_rails(env_);
   if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
   std::vector<Nic> nics = list_nics();
@@ -65,7 +65,7 @@ void Session::open_rails(Card& card) {
   for (const Nic& nic : choice.rails) rails.push_back({nic.name, nic.address});
   Wire wire = choose_wire(env_);
   card.wire = wire == Wire::tcp ? "tcp" : "ucx";
-  wire_ = open_wire(wire, rails, env_, rank());
+  wire_ = open_wire(wire, rails, env_, me_);
   if (wire_->wake_fd() >= 0) {
     region_->open_bell();
     card.bell = region_->bell();
@@ -77,59 +77,32 @@ void Session::open_rails(Card& card) {
 }
 
 // One rank of each host tries; the others believe it.
-void Session::try_rails() {
-  reach_ = ~std::uint64_t{0};
-  lane_trouble_.assign(census_.lanes.size(), {});
-  std::vector<Rank> leaders = census_.leaders();
-  HostIndex here = census_.host_of_rank[static_cast<std::size_t>(rank())];
-  if (census_.hosts() == 1 || leaders[static_cast<std::size_t>(here)] != rank()) return;
+Reach SessionEndpoint::try_rails(const Census& census, const std::vector<Card>& cards) {
+  Reach reach{std::vector<std::string>(census.lanes.size())};
+  std::vector<Rank> leaders = census.leaders();
+  HostIndex here = census.host_of_rank[static_cast<std::size_t>(me_)];
+  if (census.hosts() == 1 || leaders[static_cast<std::size_t>(here)] != me_) return reach;
   auto rail_of = [&](Rank rank, std::size_t lane) -> const RailCard& {
-    return cards_[static_cast<std::size_t>(rank)]
-        .rails[census_.rail_of_lane[static_cast<std::size_t>(rank)][lane]];
+    const auto r = static_cast<std::size_t>(rank);
+    return cards[r].rails[census.rail_of_lane[r][lane]];
   };
-  std::vector<HostIndex> others = hosts_to_try(here, census_.hosts());
+  std::vector<HostIndex> others = hosts_to_try(here, census.hosts());
   std::vector<Knock> knocks;
-  for (std::size_t lane = 0; lane < census_.lanes.size(); ++lane)
+  for (std::size_t lane = 0; lane < census.lanes.size(); ++lane)
     for (HostIndex other : others) {
       const RailCard& door = rail_of(leaders[static_cast<std::size_t>(other)], lane);
-      knocks.push_back({rail_of(rank(), lane).ip, door.ip, door.door});
+      knocks.push_back({rail_of(me_, lane).ip, door.ip, door.door});
     }
   auto patience = std::min(static_cast<Nanoseconds>(env_.timeout_s * 1e9), kPatienceWithRails);
   std::vector<std::string> reasons = knock(knocks, patience);
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     std::size_t lane = i / others.size();
-    if (reasons[i].empty() || !lane_trouble_[lane].empty()) continue;
-    reach_ &= ~(std::uint64_t{1} << lane);
-    lane_trouble_[lane] = fmt::format(
-        "rail {} ({}) does not reach {} ({})", rail_of(rank(), lane).interface, census_.lanes[lane],
-        census_.host_names[static_cast<std::size_t>(others[i % others.size()])], reasons[i]);
+    if (reasons[i].empty() || !reach.lane_trouble[lane].empty()) continue;
+    reach.lane_trouble[lane] =
+        fmt::format("rail {} ({}) does not reach {} ({})", rail_of(me_, lane).interface, census.lanes[lane],
+                    census.host_names[static_cast<std::size_t>(others[i % others.size()])], reasons[i]);
   }
-}
-
-// A lane that one rank cannot use nobody uses. The first who found that says so, for all.
-void Session::choose_lanes(std::span<const std::uint64_t> reach_of_rank) {
-  std::vector<bool> keep;
-  std::string kept, lost;
-  for (std::size_t lane = 0; lane < census_.lanes.size(); ++lane) {
-    auto first = std::find_if(reach_of_rank.begin(), reach_of_rank.end(),
-                              [&](std::uint64_t reach) { return !(reach >> lane & 1); });
-    keep.push_back(first == reach_of_rank.end());
-    if (keep[lane]) kept += (kept.empty() ? "" : ", ") + census_.lanes[lane];
-    if (first - reach_of_rank.begin() == rank()) lost += (lost.empty() ? "" : "; ") + lane_trouble_[lane];
-  }
-  census_.keep_lanes(keep);
-  if (lost.empty()) return;
-  log_warning(kept.empty() ? "collectives use the original library: " + lost
-                           : fmt::format("{}; collectives go over {}", lost, kept));
-}
-
-void Session::connect_wire(const std::vector<Card>& cards) {
-  std::vector<std::vector<WireAddress>> addresses;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    addresses.emplace_back();
-    for (std::size_t rail : census_.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);
-  }
-  wire_->set_lanes(census_.rail_of_lane[static_cast<std::size_t>(rank())], std::move(addresses));
+  return reach;
 }
 
 }  // namespace ddl

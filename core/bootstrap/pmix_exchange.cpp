@@ -1,7 +1,7 @@
 // PMIx as it behaves under Open MPI 4's daemons (PMIx 4.2): a key is put once and never again (the second
 // value may not be seen), nothing is asked about remote nodes by PMIx_Resolve_peers (it hangs), no events are
 // used (they are not delivered), and every get has a timeout.
-#include "core/bootstrap/pmix_bootstrap.hpp"
+#include "core/bootstrap/pmix_exchange.hpp"
 
 #include <fmt/format.h>
 #include <pmix.h>
@@ -18,23 +18,38 @@ namespace {
 
 constexpr const char* kCardKey = "ddl.1.card";
 
-class PmixBootstrap : public Bootstrap {
+class PmixExchange : public Exchange {
  public:
-  PmixBootstrap(const pmix_proc_t& self, double timeout_s)
-      : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1) {
+  PmixExchange(const pmix_proc_t& self, double timeout_s, AllGather all_gather)
+      : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1), all_gather_(std::move(all_gather)) {
     size_ = static_cast<Rank>(number(PMIX_JOB_SIZE).value_or(0));
     if (size_ == 0) throw Error("PMIx does not tell the size of the job", "", "set DDL_ENABLE=0");
-    local_size_ = static_cast<int>(number(PMIX_LOCAL_SIZE).value_or(1));
-    hosts_ = static_cast<int>(number(PMIX_NUM_NODES).value_or(0));
   }
-  ~PmixBootstrap() override { PMIx_Finalize(nullptr, 0); }
+  ~PmixExchange() override { PMIx_Finalize(nullptr, 0); }
 
   Rank rank() const override { return static_cast<Rank>(self_.rank); }
   Rank size() const override { return size_; }
-  int local_size() const override { return local_size_; }
-  int hosts() const override { return hosts_; }
+  HostCounts host_counts() {
+    return {static_cast<int>(number(PMIX_LOCAL_SIZE).value_or(1)),
+            static_cast<int>(number(PMIX_NUM_NODES).value_or(0))};
+  }
 
-  void publish(std::span<const std::byte> card) override {
+  void start(std::span<const std::byte> mine) override {
+    if (round_++ == 0)
+      publish(mine);
+    else
+      mine_.assign(mine.begin(), mine.end());
+  }
+
+  std::optional<Answers> test() override {
+    Answers answers;
+    if (round_ > 1) return gather();
+    for (Rank rank = 0; rank < size_; ++rank) answers.push_back(card_of(rank));
+    return answers;
+  }
+
+ private:
+  void publish(std::span<const std::byte> card) {
     pmix_value_t value;
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
@@ -49,12 +64,24 @@ class PmixBootstrap : public Bootstrap {
   }
 
   // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
-  std::optional<std::vector<std::byte>> card_of(Rank rank) override {
+  std::optional<std::vector<std::byte>> card_of(Rank rank) {
     auto card = get(rank, PMIX_OPTIONAL);
     return card ? card : get(rank, PMIX_IMMEDIATE);
   }
 
- private:
+  Answers gather() {
+    std::vector<std::byte> all(mine_.size() * static_cast<std::size_t>(size_));
+    if (!all_gather_ || !all_gather_(mine_, all.data()))
+      throw Error("the MPI library cannot exchange what the ranks say");
+    Answers answers;
+    for (auto at = all.begin(); answers.size() < static_cast<std::size_t>(size_);) {
+      auto end = at + static_cast<std::ptrdiff_t>(mine_.size());
+      answers.emplace_back(std::in_place, at, end);
+      at = end;
+    }
+    return answers;
+  }
+
   std::optional<std::vector<std::byte>> get(Rank rank, const char* how) {
     pmix_proc_t peer;
     PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
@@ -98,22 +125,26 @@ class PmixBootstrap : public Bootstrap {
   pmix_proc_t self_;
   int timeout_s_;
   Rank size_ = 0;
-  int local_size_ = 1, hosts_ = 0;
+  const AllGather all_gather_;
+  int round_ = 0;                // that were begun
+  std::vector<std::byte> mine_;  // of the round under way, after the first
 };
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_pmix_bootstrap(double timeout_s) {
-  if (foreign_env("PMIX_NAMESPACE").empty())
-    return nullptr;  // started by hand: PMIx_Init would only find that out slowly
+JobStart start_by_pmix(double timeout_s, AllGather all_gather) {
+  if (foreign_env("PMIX_NAMESPACE").empty()) return {};  // by hand: PMIx_Init would only find that out slowly
   pmix_proc_t self;
-  if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return nullptr;
+  if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return {};
+  std::unique_ptr<PmixExchange> exchange;
   try {
-    return std::make_unique<PmixBootstrap>(self, timeout_s);
+    exchange = std::make_unique<PmixExchange>(self, timeout_s, std::move(all_gather));
   } catch (...) {
     PMIx_Finalize(nullptr, 0);
     throw;
   }
+  HostCounts hosts = exchange->host_counts();
+  return {std::move(exchange), hosts};
 }
 
 }  // namespace ddl

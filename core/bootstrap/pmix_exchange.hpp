@@ -1,0 +1,20 @@
+// The exchange of a process that a PMIx server started. Round 1 is a put before the initialisation of the MPI
+// library and gets after it: the exchange in there carries the bytes, so a rank without the engine is seen
+// alike by all others. Later rounds are all-gathers of the MPI library.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "core/bootstrap/exchange.hpp"
+
+namespace ddl {
+
+/// Fills `all` with every rank's bytes, by rank, as many from each. Waits for them; false: it failed.
+using AllGather = std::function<bool(std::span<const std::byte> mine, std::byte* all)>;
+
+/// No exchange where there is no PMIx server (a process outside any job). PMIx counts its users, so the MPI
+/// library's own use is not disturbed, in whatever order both begin and end. Throws Error.
+JobStart start_by_pmix(double timeout_s, AllGather all_gather);
+
+}  // namespace ddl

@@ -1,0 +1,197 @@
+#include "core/session/handshake.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+namespace ddl {
+namespace {
+
+// Of fixed size, as all rounds after the first; longer ones are cut.
+using Reason = std::array<char, 512>;
+
+Reason reason_of(const std::string& text) {
+  Reason reason{};
+  text.copy(reason.data(), reason.size() - 1);
+  return reason;
+}
+
+constexpr std::uint64_t kTrouble = 0;
+constexpr std::uint64_t kWell = 1;
+
+// One bit per lane, and one that is always set.
+std::uint64_t mask_of(const Reach& reach) {
+  std::uint64_t mask = ~std::uint64_t{0};
+  for (std::size_t lane = 0; lane < reach.lane_trouble.size(); ++lane)
+    if (!reach.lane_trouble[lane].empty()) mask &= ~(std::uint64_t{1} << lane);
+  return mask;
+}
+
+std::size_t first_with(const std::vector<std::uint64_t>& values, std::uint64_t value) {
+  return static_cast<std::size_t>(std::find(values.begin(), values.end(), value) - values.begin());
+}
+
+void append(std::string& list, const char* separator, const std::string& word) {
+  list += (list.empty() ? "" : separator) + word;
+}
+
+}  // namespace
+
+template <class Step>
+void Handshake::attempt(Step step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    trouble_ = error.what();
+    if (trouble_.empty()) trouble_ = "an error without a text";
+  }
+}
+
+void Handshake::start() { exchange_.start(pack(steps_.describe())); }
+
+bool Handshake::step() {
+  if (round_ != Round::over) advance([&] { return exchange_.test(); });
+  return round_ == Round::over;
+}
+
+const Conclusion& Handshake::finish() {
+  while (round_ != Round::over) advance([&] { return std::optional(exchange_.wait()); });
+  return conclusion_;
+}
+
+template <class Listen>
+void Handshake::advance(Listen listen) {
+  try {
+    if (std::optional<Exchange::Answers> answers = listen()) hear(*answers);
+  } catch (const std::exception& error) {
+    exchange_failed(error);
+  }
+}
+
+void Handshake::hear(const Exchange::Answers& answers) {
+  switch (round_) {
+    case Round::cards:
+      return hear_cards(answers);
+    case Round::reach:
+      return hear_reach(answers);
+    case Round::connected:
+      return hear_connected(answers);
+    case Round::reason:
+      return hear_reason(answers);
+    case Round::over:
+      return;
+  }
+}
+
+// Without all cards this rank knows nothing, but the others may be well: they hear of it in the next round.
+void Handshake::exchange_failed(const std::exception& error) {
+  if (trouble_.empty()) trouble_ = error.what();
+  if (round_ == Round::cards) {
+    try {
+      return say_reach();
+    } catch (const std::exception&) {  // of the same cause: nothing can be said any more
+    }
+  }
+  give_up(trouble_, static_cast<std::size_t>(exchange_.rank()), exchange_.rank());
+}
+
+void Handshake::hear_cards(const Exchange::Answers& answers) {
+  attempt([&] { take_cards(answers); });
+  // Rank 0 says it; its front does where it has no engine, with the cause that only it knows.
+  if (!census_.trouble.empty()) return give_up(census_.trouble, 0, -1);
+  if (trouble_.empty()) attempt([&] { reach_ = steps_.reach(census_, cards_); });
+  say_reach();
+}
+
+void Handshake::take_cards(const Exchange::Answers& answers) {
+  std::vector<std::optional<Card>> maybe;
+  maybe.reserve(answers.size());
+  for (const auto& bytes : answers) maybe.push_back(bytes ? unpack(*bytes) : std::nullopt);
+  census_ = take_census(maybe);
+  if (!census_.trouble.empty()) return;
+  cards_.reserve(maybe.size());
+  for (auto& card : maybe) cards_.push_back(std::move(*card));
+}
+
+void Handshake::say_reach() {
+  round_ = Round::reach;
+  const std::uint64_t mine = trouble_.empty() ? mask_of(reach_) : kTrouble;
+  exchange_.start(bytes_of_value(mine));
+}
+
+void Handshake::hear_reach(const Exchange::Answers& answers) {
+  const auto reach_of_rank = values_of<std::uint64_t>(answers);
+  if (std::size_t rank = first_with(reach_of_rank, kTrouble); rank < reach_of_rank.size())
+    return ask_reason(rank);
+  if (census_.hosts() > 1) {
+    const std::size_t finder = choose_lanes(reach_of_rank);
+    if (census_.lanes.empty()) return ask_reason(finder);
+  }
+  attempt([&] { steps_.connect(census_, cards_); });
+  say_connected();
+}
+
+// A lane that one rank cannot use nobody uses. The first who found that says so, for all. Returns the first
+// rank that has lost one.
+std::size_t Handshake::choose_lanes(const std::vector<std::uint64_t>& reach_of_rank) {
+  std::vector<bool> keep;
+  std::string kept, lost;
+  std::size_t finder = reach_of_rank.size();
+  for (std::size_t lane = 0; lane < census_.lanes.size(); ++lane) {
+    auto cannot = [&](std::uint64_t reach) { return (reach >> lane & 1) == 0; };
+    auto at = std::find_if(reach_of_rank.begin(), reach_of_rank.end(), cannot);
+    const auto first = static_cast<std::size_t>(at - reach_of_rank.begin());
+    keep.push_back(at == reach_of_rank.end());
+    finder = std::min(finder, first);
+    if (keep[lane])
+      append(kept, ", ", census_.lanes[lane]);
+    else if (is_me(first))
+      append(lost, "; ", reach_.lane_trouble[lane]);
+  }
+  census_.keep_lanes(keep);
+  if (kept.empty())
+    trouble_ = lost;
+  else if (!lost.empty())
+    steps_.lanes_lost(lost, kept);
+  return finder;
+}
+
+void Handshake::say_connected() {
+  round_ = Round::connected;
+  exchange_.start(bytes_of_value(trouble_.empty() ? kWell : kTrouble));
+}
+
+void Handshake::hear_connected(const Exchange::Answers& answers) {
+  const auto connected = values_of<std::uint64_t>(answers);
+  const std::size_t rank = first_with(connected, kTrouble);
+  if (rank < connected.size()) return ask_reason(rank);
+  Conclusion joined;
+  joined.joined = true;
+  conclude(std::move(joined));
+}
+
+void Handshake::ask_reason(std::size_t of_rank) {
+  round_ = Round::reason;
+  troubled_ = of_rank;
+  exchange_.start(bytes_of_value(reason_of(trouble_)));
+}
+
+void Handshake::hear_reason(const Exchange::Answers& answers) {
+  const auto reasons = values_of<Reason>(answers);
+  give_up(is_me(troubled_) ? trouble_ : reasons[troubled_].data(), troubled_, static_cast<Rank>(troubled_));
+}
+
+void Handshake::give_up(const std::string& reason, std::size_t sayer, Rank of_rank) {
+  const std::string copy = reason;  // it may be the census's own
+  census_.trouble = copy;
+  conclude({.reason = copy, .says = is_me(sayer), .of_rank = of_rank});
+}
+
+void Handshake::conclude(Conclusion conclusion) {
+  round_ = Round::over;
+  conclusion_ = std::move(conclusion);
+  cards_ = {};
+}
+
+}  // namespace ddl

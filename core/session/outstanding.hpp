@@ -1,0 +1,42 @@
+// The calls of a session that go on while the program computes, and the host copies of buffers in device
+// memory. Thread safety: all members of OutstandingCalls.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/collective/call.hpp"
+#include "core/collective/completion.hpp"
+
+namespace ddl {
+
+/// A call under way, with host copies of its buffers where these are device memory.
+struct SessionCall : Completion {
+  Call asked{};
+  std::vector<std::byte> staged;  // empty: the engine has the program's own buffers
+  void* owner = nullptr;          // the caller's name for it
+  bool is_under_way = false;      // the owner has not been told of its end
+};
+
+/// Brings the input of a call on device memory to the host, and makes the call one on host memory. Error when
+/// that fails.
+void fetch(Call& call, std::vector<std::byte>& staged);
+/// Brings the result back. Error when that fails.
+void bring_back(const Call& asked, const std::vector<std::byte>& staged);
+
+class OutstandingCalls {
+ public:
+  SessionCall& take(void* owner);
+  /// After its end has been told; or of a call that never ends, as the engine has failed.
+  void give_back(SessionCall& call);
+  /// One whose owner has not been told; null: there is none.
+  SessionCall* any();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<SessionCall>> calls_;  // all ever made
+  std::vector<SessionCall*> idle_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,75 @@
+// The part of Session about the report: DDL_REPORT, see docs/report.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/log.hpp"
+#include "core/session/session.hpp"
+
+namespace ddl {
+namespace {
+
+using nlohmann::json;
+
+json hosts_of(const Census& census) {
+  json hosts = json::array();
+  for (const std::string& name : census.host_names)
+    hosts.push_back({{"name", name}, {"ranks", json::array()}});
+  for (std::size_t rank = 0; rank < census.host_of_rank.size(); ++rank)
+    hosts[static_cast<std::size_t>(census.host_of_rank[rank])]["ranks"].push_back(rank);
+  return hosts;
+}
+
+void merge(json& report, const json& part) {
+  if (report["algorithms"].empty())
+    report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
+  report["staging_bytes"] =
+      std::max(report["staging_bytes"].get<Bytes>(), part["staging_bytes"].get<Bytes>());
+  merge_counts(report, part);
+}
+
+}  // namespace
+
+bool Session::wants_report() const {
+  return handshake_.conclusion().joined ? census().report : !env().report.empty();
+}
+
+std::string Session::report_part() {
+  predicted_.resize(census().lanes.size());
+  if (engine_) engine_->collect(counters_, predicted_);
+  json part = counters_.to_json();
+  part["rails"] = json::array();
+  for (std::size_t lane = 0; lane < census().lanes.size() && engine_; ++lane)
+    part["rails"].push_back({{"name", census().lanes[lane]},
+                             {"bytes_sent", endpoint_.wire()->bytes_sent(lane)},
+                             {"bytes_predicted", predicted_[lane]}});
+  part["staging_bytes"] = endpoint_.local() ? endpoint_.local()->staging_taken() : 0;
+  return part.dump();
+}
+
+std::string Session::report(const std::vector<std::string>& parts) const {
+  json report = {
+      {"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census().trouble}};
+  report["collectives"] = report["rails"] = report["algorithms"] = json::array();
+  report["staging_bytes"] = 0;
+  for (const std::string& text : parts)
+    if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge(report, part);
+  json dims = json::array();
+  if (!census().host_of_rank.empty()) {
+    Grid grid = tuning_.grid(census().host_of_rank, census().numa_of_rank);
+    for (int d = 0; d < grid.dimensions(); ++d) dims.push_back(grid.fanout(d));
+  }
+  report["grid"] = {{"hosts", hosts_of(census())}, {"dims", dims}};
+  return report.dump(2) + "\n";
+}
+
+void Session::write_report(const std::vector<std::string>& parts) const {
+  std::ofstream file(env().report);
+  file << report(parts);
+  file.close();
+  if (!file) log_warning(fmt::format("cannot write the report to {}", env().report));
+}
+
+}  // namespace ddl

@@ -1,0 +1,85 @@
+#include "core/session/session_communicator.hpp"
+
+#include "core/base/clock.hpp"
+
+namespace ddl {
+namespace {
+
+using What = Outcome::What;
+
+CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
+
+Outcome leave(const Way& way) {
+  return {way.how == Way::Original::as_called ? What::original : What::original_in_two_steps, way.original};
+}
+
+}  // namespace
+
+SessionCommunicator::~SessionCommunicator() {
+  selection_.reset();
+  if (communicator_) session_.engine().destroy(*communicator_);
+}
+
+void SessionCommunicator::make_usable() {
+  if (selection_) return;
+  Engine& engine = session_.engine();
+  communicator_ = &engine.create(id_, plans_);
+  const TuneSettings& settings = session_.tuning().settings();
+  if (settings.options.dump_iter) engine.time_dimensions(*communicator_);
+  auto agree = [&engine, communicator = communicator_](std::span<std::int64_t> numbers, Op op) {
+    engine.run(*communicator, {numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()});
+  };
+  selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(), agree);
+}
+
+Outcome SessionCommunicator::run(const Call& asked) {
+  if (has_failed()) return {};
+  make_usable();
+  Call call = asked;
+  const CallShape shape = shape_of(call);
+  Way way = selection_->blocking(shape);
+  if (has_failed()) return {};  // while the ranks met
+  if (way.began_anew) call.began = now();
+  if (!way.plan) return leave(way);
+  Observed observed;
+  std::vector<std::byte> staged;
+  fetch(call, staged);
+  session_.engine().run(*communicator_, call, way.plan, way.is_watched ? &observed : nullptr);
+  if (has_failed()) return {};
+  bring_back(asked, staged);
+  if (way.is_watched) selection_->finished(shape, way, now() - call.began, &observed);
+  return {has_failed() ? What::failed : What::done};
+}
+
+void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
+  if (!has_failed()) selection_->finished(shape_of(call), {}, time, nullptr);
+}
+
+Outcome SessionCommunicator::start(const Call& asked, void* owner) {
+  if (has_failed()) return {};
+  make_usable();
+  Way way = selection_->nonblocking(shape_of(asked));
+  if (!way.plan) return leave(way);
+  OutstandingCalls& outstanding = session_.outstanding();
+  SessionCall& call = outstanding.take(owner);
+  try {
+    if (begin(call, asked, *way.plan) == Started::under_way) return {What::under_way};
+  } catch (...) {
+    outstanding.give_back(call);  // nobody is told of its end
+    throw;
+  }
+  outstanding.give_back(call);
+  return {What::done};
+}
+
+Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan& plan) {
+  call.asked = asked;
+  call.staged.clear();
+  Call here = asked;
+  fetch(here, call.staged);
+  Started started = session_.engine().start(*communicator_, here, call, &plan);
+  if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
+  return started;
+}
+
+}  // namespace ddl

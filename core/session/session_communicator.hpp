@@ -1,0 +1,60 @@
+// SessionCommunicator: some ranks of a job and the way their calls take: by a plan of the engine, or left to
+// the original library. The buffers of its calls may be in device memory.
+//
+// The engine learns of it in its first call: many are made for their context alone. The rule a user can
+// break: all members make the same calls in the same order. Thread safety: one call at a time, as MPI demands
+// of the calls of one communicator.
+#pragma once
+
+#include <memory>
+
+#include "core/session/session.hpp"
+
+namespace ddl {
+
+/// What became of a call.
+struct Outcome {
+  enum class What : std::uint8_t {
+    failed,                 // see Session::failure()
+    done,                   //
+    original,               // left to the original library, alike on all ranks: as it was called,
+    original_in_two_steps,  // or as a reduce-scatter and an all-gather
+    under_way               // Session::next_ended() will name it
+  };
+  What what = What::failed;
+  const char* why = "";  // where it is left to the original
+};
+
+class SessionCommunicator {
+ public:
+  /// Nobody else hears of it; its members give the same identity.
+  SessionCommunicator(Session& session, CommId id, std::shared_ptr<PlanStore> plans)
+      : session_(session), id_(id), plans_(std::move(plans)) {}
+  ~SessionCommunicator();
+  SessionCommunicator(const SessionCommunicator&) = delete;
+  SessionCommunicator& operator=(const SessionCommunicator&) = delete;
+
+  Session& session() const { return session_; }
+  const std::shared_ptr<PlanStore>& plans() const { return plans_; }
+
+  /// A blocking call, from beginning to end. Where it is left to the original the caller says how long that
+  /// took. Error when a device copy fails.
+  Outcome run(const Call& asked);
+  void original_done(const Call& call, Nanoseconds time);
+  /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
+  /// device copy fails.
+  Outcome start(const Call& asked, void* owner);
+
+ private:
+  void make_usable();
+  Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
+  bool has_failed() const { return session_.engine().failed(); }
+
+  Session& session_;
+  const CommId id_;
+  const std::shared_ptr<PlanStore> plans_;
+  Communicator* communicator_ = nullptr;
+  std::unique_ptr<Selection> selection_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,63 @@
+#include "core/session/session_endpoint.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <random>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/transport/staging_pool.hpp"
+
+namespace ddl {
+
+void SessionEndpoint::describe(Card& card) {
+  card.pid = ::getpid();
+  card.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+  region_ = std::make_shared<Region>(
+      Region::create(counts_.local_size, StagingPool::region_bytes(env_.staging_bytes), card.nonce));
+  card.fd = region_->fd();
+  if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(card);
+}
+
+Reach SessionEndpoint::reach(const Census& census, const std::vector<Card>& cards) {
+  attach_local(census, cards);
+  return try_rails(census, cards);
+}
+
+void SessionEndpoint::attach_local(const Census& census, const std::vector<Card>& cards) {
+  std::vector<Rank> here = census.ranks_with(me_);
+  std::vector<LocalPeer> peers;
+  int my_place = 0;
+  if (here.size() > static_cast<std::size_t>(counts_.local_size))
+    throw Error(
+        fmt::format("PMIx counts {} ranks on this host, there are {}", counts_.local_size, here.size()));
+  for (Rank peer : here) {
+    const Card& card = cards[static_cast<std::size_t>(peer)];
+    if (peer == me_) {
+      my_place = static_cast<int>(peers.size());
+      peers.push_back({peer, region_});
+      continue;
+    }
+    std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce, card.bell);
+    if (!region)
+      throw Error(fmt::format(
+          "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
+          me_, peer));
+    peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
+  }
+  local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), my_place, census.staging);
+}
+
+void SessionEndpoint::connect(const Census& census, const std::vector<Card>& cards) {
+  shut_doors();
+  if (census.hosts() == 1) return;
+  std::vector<std::vector<WireAddress>> addresses;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    addresses.emplace_back();
+    for (std::size_t rail : census.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);
+  }
+  wire_->set_lanes(census.rail_of_lane[static_cast<std::size_t>(me_)], std::move(addresses));
+}
+
+}  // namespace ddl

@@ -1,0 +1,53 @@
+// SessionEndpoint: what this rank has for its neighbours and for other hosts: the memory that ranks of this
+// host attach, the rails and the connections over them. The part of joining that acts on the machine.
+//
+// Life: describe, reach, connect, each once and in this order; each throws what is in the way. Thread safety:
+// one call at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/env.hpp"
+#include "core/bootstrap/card.hpp"
+#include "core/bootstrap/exchange.hpp"
+#include "core/session/handshake.hpp"
+#include "core/transport/rail_check.hpp"
+#include "core/transport/region.hpp"
+#include "core/transport/shared_memory.hpp"
+#include "core/transport/wire.hpp"
+
+namespace ddl {
+
+class SessionEndpoint {
+ public:
+  /// `env` must outlive it.
+  SessionEndpoint(Rank me, HostCounts counts, const Env& env) : me_(me), counts_(counts), env_(env) {}
+
+  /// Makes the memory and opens the rails, and says in the card how to reach them.
+  void describe(Card& card);
+  Reach reach(const Census& census, const std::vector<Card>& cards);
+  void connect(const Census& census, const std::vector<Card>& cards);
+
+  /// Nobody tries a rail any more.
+  void shut_doors() { doors_.reset(); }
+
+  SharedMemoryTransport* local() const { return local_.get(); }
+  WireTransport* wire() const { return wire_.get(); }
+
+ private:
+  void open_rails(Card& card);
+  void attach_local(const Census& census, const std::vector<Card>& cards);
+  Reach try_rails(const Census& census, const std::vector<Card>& cards);
+
+  const Rank me_;
+  const HostCounts counts_;
+  const Env& env_;
+  std::shared_ptr<Region> region_;
+  std::unique_ptr<RailDoors> doors_;  // until all have knocked
+  std::unique_ptr<WireTransport> wire_;
+  std::unique_ptr<SharedMemoryTransport> local_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,78 @@
+#include "core/session/tuning.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/tune/cache_file.hpp"
+
+namespace ddl {
+namespace {
+
+// As Linux names it on this architecture; "" where it does not.
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (std::size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return {};
+}
+
+// "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
+std::vector<std::string> rails_in_words(const Census& census) {
+  std::vector<std::string> words = census.lanes;
+  for (std::size_t lane = 0; lane < words.size(); ++lane)
+    if (census.lane_gbit[lane] > 0) words[lane] += fmt::format(" at {:g} Gbit/s", census.lane_gbit[lane]);
+  return words;
+}
+
+}  // namespace
+
+void SessionTuning::describe(Card& card) {
+  card.options = env_.options;
+  card.deterministic = env_.deterministic;
+  if (me_ != 0) return;
+  CacheText cache = read_cache_file(env_.tune_cache);
+  card.tuning = std::move(cache.text);
+  cache_trouble_ = std::move(cache.trouble);
+  card.cpu_model = cpu_model();
+}
+
+// What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.
+void SessionTuning::set_up(const Census& census, const std::vector<Card>& cards) {
+  auto warn = [&](const std::string& text) {
+    if (me_ == 0) log_warning(text);
+  };
+  settings_.deterministic = census.deterministic;
+  try {
+    settings_.options = parse_ddl_options(census.options, static_cast<Rank>(cards.size()));
+    if (!settings_.options.dims.empty()) Grid::from_dims(census.host_of_rank, settings_.options.dims);
+  } catch (const UsageError& error) {
+    warn(fmt::format("{}; the plan is chosen from the machine", error.what()));
+    settings_.options = {};
+  }
+  for (const std::string& word : settings_.options.ignored) warn(fmt::format("{} has no effect here", word));
+  memory_ =
+      std::make_unique<TuneMemory>(machine_name({cards[0].cpus.size(), cards[0].cpu_model},
+                                                census.host_of_rank, cards[0].wire, rails_in_words(census)));
+  std::string trouble = cache_trouble_;
+  if (trouble.empty() && !census.tuning.empty()) trouble = memory_->read(census.tuning);
+  if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
+}
+
+void SessionTuning::save() const {
+  if (!memory_ || me_ != 0 || env_.tune_cache.empty() || !memory_->has_news()) return;
+  CacheText old = read_cache_file(env_.tune_cache);
+  if (!old.trouble.empty()) return;  // it was said when the job began
+  bool is_foreign = !old.text.empty() && !is_tuning(old.text);
+  try {
+    write_cache_file(env_.tune_cache, memory_->write(old.text), is_foreign ? Old::keep : Old::replace);
+  } catch (const Error& error) {
+    log_warning(error.what());
+  }
+}
+
+}  // namespace ddl

@@ -1,0 +1,44 @@
+// SessionTuning: what the communicators of a session share for choosing their ways: the options, and what was
+// found out by measuring, in this job and those before. Rank 0 reads and writes the file of the latter.
+//
+// Thread safety: after set_up all members but save().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/env.hpp"
+#include "core/bootstrap/card.hpp"
+#include "core/plan/grid.hpp"
+#include "core/tune/memory.hpp"
+#include "core/tune/selection.hpp"
+
+namespace ddl {
+
+class SessionTuning {
+ public:
+  /// `env` must outlive it.
+  SessionTuning(Rank me, const Env& env) : me_(me), env_(env) {}
+
+  /// Rank 0's part of what all ranks must know.
+  void describe(Card& card);
+  void set_up(const Census& census, const std::vector<Card>& cards);
+  /// Keeps what was learned for the next job. Nothing before set_up.
+  void save() const;
+
+  const TuneSettings& settings() const { return settings_; }
+  TuneMemory& memory() { return *memory_; }
+  Grid grid(const std::vector<HostIndex>& hosts, const std::vector<int>& numa_nodes) const {
+    return grid_of(settings_.options, hosts, numa_nodes);
+  }
+
+ private:
+  const Rank me_;
+  const Env& env_;
+  TuneSettings settings_;
+  std::string cache_trouble_;  // why rank 0 cannot read the tuning cache
+  std::unique_ptr<TuneMemory> memory_;
+};
+
+}  // namespace ddl
