@@ -1,6 +1,8 @@
 // The table that the shim asks for, and nothing else.
 #include "interpose/mpi/front.hpp"
 
+#include "interpose/mpi/guard.hpp"
+
 namespace ddl::mpi {
 namespace {
 ddl_mpi_table originals;
@@ -20,26 +22,30 @@ ddl_function as_word(Function* function) {
   return reinterpret_cast<ddl_function>(function);
 }
 
+#define DDL_HOOKED(name, hook) front.name = as_word(Guarded<#name, hook>::call)
+
 void fill(ddl_mpi_table& front) {
-  front.MPI_Init = as_word(init);
-  front.MPI_Init_thread = as_word(init_thread);
-  front.MPI_Finalize = as_word(finalize);
-  front.MPI_Allreduce = as_word(allreduce);
-  front.MPI_Iallreduce = as_word(iallreduce);
-  front.MPI_Bcast = as_word(bcast);
-  front.MPI_Comm_dup = as_word(comm_dup);
-  front.MPI_Comm_dup_with_info = as_word(comm_dup_with_info);
-  front.MPI_Comm_create = as_word(comm_create);
-  front.MPI_Comm_create_group = as_word(comm_create_group);
-  front.MPI_Comm_split = as_word(comm_split);
-  front.MPI_Comm_split_type = as_word(comm_split_type);
-  front.MPI_Cart_create = as_word(cart_create);
-  front.MPI_Cart_sub = as_word(cart_sub);
-  front.MPI_Graph_create = as_word(graph_create);
-  front.MPI_Dist_graph_create = as_word(dist_graph_create);
-  front.MPI_Dist_graph_create_adjacent = as_word(dist_graph_create_adjacent);
-  front.MPI_Intercomm_merge = as_word(intercomm_merge);
+  DDL_HOOKED(MPI_Init, init);
+  DDL_HOOKED(MPI_Init_thread, init_thread);
+  DDL_HOOKED(MPI_Finalize, finalize);
+  DDL_HOOKED(MPI_Allreduce, allreduce);
+  DDL_HOOKED(MPI_Iallreduce, iallreduce);
+  DDL_HOOKED(MPI_Bcast, bcast);
+  DDL_HOOKED(MPI_Comm_dup, comm_dup);
+  DDL_HOOKED(MPI_Comm_dup_with_info, comm_dup_with_info);
+  DDL_HOOKED(MPI_Comm_create, comm_create);
+  DDL_HOOKED(MPI_Comm_create_group, comm_create_group);
+  DDL_HOOKED(MPI_Comm_split, comm_split);
+  DDL_HOOKED(MPI_Comm_split_type, comm_split_type);
+  DDL_HOOKED(MPI_Cart_create, cart_create);
+  DDL_HOOKED(MPI_Cart_sub, cart_sub);
+  DDL_HOOKED(MPI_Graph_create, graph_create);
+  DDL_HOOKED(MPI_Dist_graph_create, dist_graph_create);
+  DDL_HOOKED(MPI_Dist_graph_create_adjacent, dist_graph_create_adjacent);
+  DDL_HOOKED(MPI_Intercomm_merge, intercomm_merge);
 }
+
+#undef DDL_HOOKED
 
 }  // namespace
 }  // namespace ddl::mpi
