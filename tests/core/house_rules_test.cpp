@@ -78,8 +78,14 @@ TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
   expect_never("core/device",
                {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/native"});
   expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport", "core/native"});
-  expect_never("core/collective", {"core/native"});
-  expect_never("core/tune", {"core/native"});
+  expect_never("core/collective", {"core/tune", "core/bootstrap", "core/native"});
+  expect_never("core/tune", {"core/collective", "core/transport", "core/bootstrap", "core/native"});
+}
+
+TEST(HouseRules, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
+  expect_only_in("core/session/", {"core/session/", "core/native/", "core/engine_api", "core/native_api"});
+  expect_only_in("core/engine_api", {"core/engine_api", "interpose/"});
+  expect_never("core/session", {"core/native", "core/engine_api", "core/native_api"});
 }
 
 }  // namespace ddl
