@@ -1,0 +1,66 @@
+// What every rank of a large job concludes at its start, from cards that nobody has: how long that takes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "core/base/clock.hpp"
+#include "core/session/limits.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr int kRanksPerHost = 8, kCoresOfRank = 14, kRails = 4;
+
+// Hosts with private networks beside the rails, as containers make them.
+Card card_of(Rank rank) {
+  const int host = rank / kRanksPerHost, local = rank % kRanksPerHost;
+  Card card;
+  card.host = fmt::format("node{:04}.cluster.example.org", host);
+  card.boot_id = fmt::format("7f0c6cbc-8f0b-4f6e-9d2e-{:012x}", host);
+  card.ipc = "4026531839";
+  card.pid = 10'000 + rank;
+  card.fd = 40;
+  card.nonce = static_cast<std::uint64_t>(rank) * 0x9e3779b97f4a7c15u;
+  for (int core = 0; core < kCoresOfRank; ++core) card.cpus.push_back(local * kCoresOfRank + core);
+  card.numa_node = local / 4;
+  card.progress_hook = true;
+  card.staging = 64 << 20;
+  card.wire = "tcp";
+  for (int rail = 0; rail < kRails; ++rail) {
+    const std::string ip = fmt::format("10.{}.{}.{}", rail, host / 250, host % 250 + 1);
+    card.rails.push_back({fmt::format("ens{}f0", rail), fmt::format("10.{}.0.0/16", rail),
+                          std::vector<std::byte>(20), ip, 40'000, 100});
+  }
+  card.rails.push_back(
+      {"priv0", fmt::format("172.{}.{}.0/24", host / 250, host % 250), {}, "172.1.1.1", 1, 1});
+  card.idle_rails = {{"docker0", "172.17.0.0/16", "a bridge", false}, {"eno2", "", "has no carrier", false}};
+  return card;
+}
+
+}  // namespace
+
+// The budget of a job of 4096 ranks is half a second for all of this; no assertion, as the machine may be
+// busy.
+TEST(ConcludeScale, FourThousandCardsAreUnpackedAndConcludedFrom) {
+  for (Rank ranks : {512, 4096}) {
+    std::vector<std::vector<std::byte>> packed;
+    for (Rank rank = 0; rank < ranks; ++rank) packed.push_back(pack(card_of(rank)));
+    const Nanoseconds began = now();
+    std::vector<std::optional<Card>> cards;
+    cards.reserve(packed.size());
+    for (const auto& bytes : packed) cards.push_back(unpack(bytes));
+    const Nanoseconds unpacked = now();
+    const Census census = take_census(cards);
+    const PlanLimits limits = limits_of(census);
+    const Nanoseconds concluded = now();
+    EXPECT_EQ(census.trouble, "");
+    EXPECT_EQ(census.hosts(), ranks / kRanksPerHost);
+    EXPECT_EQ(limits.rails, kRails);
+    std::printf("%d cards of %zu bytes: unpacked in %.0f ms, concluded from in %.0f ms\n", ranks,
+                packed[0].size(), static_cast<double>(unpacked - began) / 1e6,
+                static_cast<double>(concluded - unpacked) / 1e6);
+  }
+}
+
+}  // namespace ddl
