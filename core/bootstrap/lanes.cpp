@@ -61,15 +61,23 @@ std::string same_address(const std::vector<Card>& cards, const std::vector<Rank>
   return {};
 }
 
+// What the hosts have as rails: all interfaces, all networks.
+struct RailsInUse {
+  std::set<std::string> interfaces, subnets;
+
+  RailsInUse(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+    for (Rank leader : leaders)
+      for (const RailCard& rail : cards[static_cast<std::size_t>(leader)].rails) {
+        interfaces.insert(rail.interface);
+        subnets.insert(rail.subnet);
+      }
+  }
+};
+
 // Somebody else has this rail, or the user asked for it: that it is idle here costs speed.
-bool is_missed(const IdleRail& idle, const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
-  auto is_same = [&](const RailCard& rail) {
-    return rail.interface == idle.interface || (!idle.subnet.empty() && rail.subnet == idle.subnet);
-  };
-  return idle.asked || std::any_of(leaders.begin(), leaders.end(), [&](Rank leader) {
-           const auto& rails = cards[static_cast<std::size_t>(leader)].rails;
-           return std::any_of(rails.begin(), rails.end(), is_same);
-         });
+bool is_missed(const IdleRail& idle, const RailsInUse& in_use) {
+  return idle.asked || in_use.interfaces.count(idle.interface) > 0 ||
+         (!idle.subnet.empty() && in_use.subnets.count(idle.subnet) > 0);
 }
 
 // "h1, h3, h4 and 7 more"
@@ -81,10 +89,11 @@ std::string list_of(const std::vector<std::string>& hosts) {
 
 // "rail r1 of h1, h3 and 7 more is not used (down)": one line per interface and reason.
 std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+  const RailsInUse in_use(cards, leaders);
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_with;
   for (Rank leader : leaders)
     for (const IdleRail& idle : cards[static_cast<std::size_t>(leader)].idle_rails)
-      if (is_missed(idle, cards, leaders))
+      if (is_missed(idle, in_use))
         hosts_with[{idle.interface, idle.reason}].push_back(cards[static_cast<std::size_t>(leader)].host);
   std::vector<std::string> notes;
   for (const auto& [rail, hosts] : hosts_with)
@@ -116,13 +125,14 @@ std::vector<std::string> notes_on_missing(const std::vector<Card>& cards, const 
     }
   std::vector<std::string> notes;
   for (const auto& [subnet, rail] : rails) {
+    bool is_expected = hosts_in[subnet].size() > 1,
+         is_of_rank_0 = rail_in(cards[0], subnet) < cards[0].rails.size();
+    if (!is_expected && !is_of_rank_0) continue;  // private to one host: there may be as many as hosts
     std::vector<std::string> missing;
-    bool is_expected = hosts_in[subnet].size() > 1;
     for (Rank leader : leaders) {
       const Card& card = cards[static_cast<std::size_t>(leader)];
       if (rail_in(card, subnet) < card.rails.size() || is_idle_in(card, *rail)) continue;
-      is_expected |=
-          rail_in(cards[0], subnet) < cards[0].rails.size() && has_interface(card, rail->interface);
+      is_expected |= is_of_rank_0 && has_interface(card, rail->interface);
       missing.push_back(card.host);
     }
     if (is_expected && !missing.empty())

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/session/limits.hpp"
@@ -10,11 +11,11 @@
 namespace ddl {
 namespace {
 
-constexpr int kRanksPerHost = 8, kCoresOfRank = 14, kRails = 4;
+constexpr int kCoresOfRank = 14, kRails = 4;
 
 // Hosts with private networks beside the rails, as containers make them.
-Card card_of(Rank rank) {
-  const int host = rank / kRanksPerHost, local = rank % kRanksPerHost;
+Card card_of(Rank rank, int ranks_per_host) {
+  const int host = rank / ranks_per_host, local = rank % ranks_per_host;
   Card card;
   card.host = fmt::format("node{:04}.cluster.example.org", host);
   card.boot_id = fmt::format("7f0c6cbc-8f0b-4f6e-9d2e-{:012x}", host);
@@ -43,9 +44,9 @@ Card card_of(Rank rank) {
 // The budget of a job of 4096 ranks is half a second for all of this; no assertion, as the machine may be
 // busy.
 TEST(ConcludeScale, FourThousandCardsAreUnpackedAndConcludedFrom) {
-  for (Rank ranks : {512, 4096}) {
+  for (auto [ranks, ranks_per_host] : {std::pair(512, 8), std::pair(4096, 8), std::pair(4096, 1)}) {
     std::vector<std::vector<std::byte>> packed;
-    for (Rank rank = 0; rank < ranks; ++rank) packed.push_back(pack(card_of(rank)));
+    for (Rank rank = 0; rank < ranks; ++rank) packed.push_back(pack(card_of(rank, ranks_per_host)));
     const Nanoseconds began = now();
     std::vector<std::optional<Card>> cards;
     cards.reserve(packed.size());
@@ -55,10 +56,10 @@ TEST(ConcludeScale, FourThousandCardsAreUnpackedAndConcludedFrom) {
     const PlanLimits limits = limits_of(census);
     const Nanoseconds concluded = now();
     EXPECT_EQ(census.trouble, "");
-    EXPECT_EQ(census.hosts(), ranks / kRanksPerHost);
+    EXPECT_EQ(census.hosts(), ranks / ranks_per_host);
     EXPECT_EQ(limits.rails, kRails);
-    std::printf("%d cards of %zu bytes: unpacked in %.0f ms, concluded from in %.0f ms\n", ranks,
-                packed[0].size(), static_cast<double>(unpacked - began) / 1e6,
+    std::printf("%d cards of %d hosts, %zu bytes each: unpacked in %.0f ms, concluded from in %.0f ms\n",
+                ranks, census.hosts(), packed[0].size(), static_cast<double>(unpacked - began) / 1e6,
                 static_cast<double>(concluded - unpacked) / 1e6);
   }
 }
