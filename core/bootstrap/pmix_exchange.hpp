@@ -1,6 +1,7 @@
 // The exchange of a process that a PMIx server started. Round 1 is a put before the initialisation of the MPI
 // library and gets after it: the exchange in there carries the bytes, so a rank without the engine is seen
-// alike by all others. Later rounds are all-gathers of the MPI library.
+// alike by all others. Later rounds are all-gathers of the MPI library, which work even where the first one
+// has failed on this rank.
 #pragma once
 
 #include <functional>

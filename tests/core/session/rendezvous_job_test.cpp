@@ -59,6 +59,17 @@ TEST(RendezvousJob, RanksThatAreThreadsOfTwoHostsAllReduceOverTheWireToo) {
   run_as_threads(3, env_with({"DDL_FAKE_HOSTS=2,1", "DDL_WIRE=tcp"}), 2);
 }
 
+TEST(RendezvousJob, EachSessionOfAProcessHasAFailureOfItsOwn) {
+  RendezvousServer one({kLong_s, kLong_s}), other({kLong_s, kLong_s});
+  Member failing(one.id(), 0, 1, env_with({})), well(other.id(), 0, 1, env_with({}));
+  failing.job.fail("the first cause");
+  failing.job.fail("another");
+  EXPECT_EQ(failing.job.failure(), "the first cause");
+  EXPECT_TRUE(failing.job.engine().failed());
+  EXPECT_EQ(well.job.failure(), "");
+  EXPECT_EQ(well.wrong_sums(1000), 0u);
+}
+
 // Forked before anything else is started: the id comes through a pipe, as a program would hand it around.
 TEST(RendezvousJob, RanksThatAreProcessesAllReduce) {
   constexpr Rank kSize = 3;
