@@ -92,6 +92,10 @@ ddl_comm* comm_dup(ddl_comm* comm, uint64_t id) {
   });
 }
 
+void comm_warm_up(ddl_comm* comm) {
+  guarded(&comm->communicator.session(), [&] { comm->communicator.warm_up(); });
+}
+
 void comm_free(ddl_comm* comm) {
   guarded(&comm->communicator.session(), [&] { delete comm; });
 }
@@ -157,6 +161,10 @@ void count_original(ddl_job* job, const char* collective, const char* reason, ui
   guarded(nullptr, [&] { job->session->counters().count_original(collective, reason, bytes, ns); });
 }
 
+void count_empty(ddl_job* job, const char* collective, uint64_t calls) {
+  guarded(nullptr, [&] { job->session->counters().collect(collective, 0, "no elements", {calls, 0, 0}); });
+}
+
 int is_device(const void* one, const void* other) {
   return guarded(nullptr, 0, [&]() -> int { return ddl::is_device_memory(one, other, ddl::now()); });
 }
@@ -191,6 +199,7 @@ const ddl_engine_api kApi = {
     .fresh_identity = fresh_identity,
     .comm_create = comm_create,
     .comm_dup = comm_dup,
+    .comm_warm_up = comm_warm_up,
     .comm_free = comm_free,
     .run = run,
     .original_done = original_done,
@@ -199,6 +208,7 @@ const ddl_engine_api kApi = {
     .next_done = next_done,
     .failure = failure,
     .count_original = count_original,
+    .count_empty = count_empty,
     .is_device = is_device,
     .copy_device = copy_device,
     .report_wanted = report_wanted,

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 8 };
+enum { DDL_ENGINE_VERSION = 9 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -67,6 +67,8 @@ typedef struct ddl_engine_api {
   ddl_comm* (*comm_create)(ddl_job* job, uint64_t identity, int32_t n, const int32_t* members, int32_t me);
   /* One of the same ranks. */
   ddl_comm* (*comm_dup)(ddl_comm* comm, uint64_t identity);
+  /* Does now what its first small call would have to do first. */
+  void (*comm_warm_up)(ddl_comm* comm);
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why, and the caller says how long it took with original_done(). */
@@ -82,6 +84,8 @@ typedef struct ddl_engine_api {
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
   void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
                          int64_t ns);
+  /* Calls without elements: they are done before the engine hears of them. */
+  void (*count_empty)(ddl_job* job, const char* collective, uint64_t calls);
   int (*is_device)(const void* one, const void* other); /* 1: the host cannot read one of these */
   /* Either way; 0: the driver reports an error. */
   int (*copy_device)(void* to, const void* from, uint64_t bytes);

@@ -58,14 +58,17 @@ PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes) {
   bytes = size_class(bytes);
   PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes}];
   if (!plan)
-    plan = task.kind == Kind::all_reduce ? &prepare_locked(choose(members_.grid, bytes, limits_), bytes)
+    plan = task.kind == Kind::all_reduce ? &prepare_locked(candidates_locked(bytes)[0].choice, bytes)
                                          : &make(task, bytes);
   return *plan;
 }
 
 const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes) {
   std::lock_guard lock(mutex_);
-  bytes = size_class(bytes);
+  return candidates_locked(size_class(bytes));
+}
+
+const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes) {
   std::vector<Candidate>& found = candidates_[bytes];
   if (found.empty()) found = candidates(members_.grid, bytes, limits_);
   return found;

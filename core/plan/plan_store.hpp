@@ -84,6 +84,7 @@ class PlanStore {
   void collect(Counters& into);
 
  private:
+  const std::vector<Candidate>& candidates_locked(Bytes bytes);
   PreparedPlan& make(Task task, Bytes bytes);
   PreparedPlan& prepare_locked(const PlanChoice& choice, Bytes bytes);
   PreparedPlan& add(Task task, Bytes bytes, Plan plan);

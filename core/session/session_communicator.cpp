@@ -32,6 +32,12 @@ void SessionCommunicator::make_usable() {
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(), agree);
 }
 
+void SessionCommunicator::warm_up() {
+  if (has_failed()) return;
+  make_usable();
+  for (Bytes bytes = 64; bytes <= 4096; bytes *= 2) selection_->prepare({}, bytes);
+}
+
 Outcome SessionCommunicator::run(const Call& asked) {
   if (has_failed()) return {};
   make_usable();

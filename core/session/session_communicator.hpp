@@ -37,6 +37,8 @@ class SessionCommunicator {
   Session& session() const { return session_; }
   const std::shared_ptr<PlanStore>& plans() const { return plans_; }
 
+  /// Does now what its first small call would have to do first.
+  void warm_up();
   /// A blocking call, from beginning to end. Where it is left to the original the caller says how long that
   /// took. Error when a device copy fails.
   Outcome run(const Call& asked);

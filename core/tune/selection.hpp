@@ -57,6 +57,8 @@ class Selection {
   /// All must outlive it.
   Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, Agree agree);
 
+  /// Decides now how calls of that size begin, which the first of them would have to do first.
+  void prepare(Task task, Bytes bytes) { class_of({task, bytes, 0}); }
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
   /// begins anew, and Way::began_anew says so.
   Way blocking(const CallShape& call);

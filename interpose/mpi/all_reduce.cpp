@@ -11,6 +11,14 @@
 namespace ddl::mpi {
 namespace {
 
+std::atomic<std::uint64_t> empty_blocking{0}, empty_nonblocking{0};
+
+// Without elements there is nothing to do, and nobody to wait for.
+int is_empty(std::atomic<std::uint64_t>& calls) {
+  calls.fetch_add(1, std::memory_order_relaxed);
+  return MPI_SUCCESS;
+}
+
 int report_failure(MPI_Comm comm) {
   State& s = state();
   log_error(std::string(s.api->failure(s.job)));
@@ -112,6 +120,12 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
 
 }  // namespace
 
+void count_empty_calls() {
+  State& s = state();
+  if (std::uint64_t calls = empty_blocking.exchange(0)) s.api->count_empty(s.job, "MPI_Allreduce", calls);
+  if (std::uint64_t calls = empty_nonblocking.exchange(0)) s.api->count_empty(s.job, "MPI_Iallreduce", calls);
+}
+
 int report_device_failure(const char* collective, MPI_Comm comm) {
   log_error(fmt::format("{} cannot copy a buffer between device and host", collective));
   PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
@@ -132,6 +146,7 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
   Route route = route_all_reduce(in, out, count, type, op, comm);
   route.call.collective = "MPI_Allreduce";
   const char* reason = route.reason;
+  if (!reason && count == 0) return is_empty(empty_blocking);
   int result = MPI_SUCCESS;
   if (reason) {
     pass_through("MPI_Allreduce", reason, count, type, result, original);
@@ -161,6 +176,10 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
   if (!route.reason && !state().api->nonblocking(state().job))
     route.reason = "nonblocking without progress hook";
   int result = MPI_SUCCESS;
+  if (!route.reason && count == 0) {
+    is_empty(empty_nonblocking);
+    return make_done_request(request);
+  }
   if (!route.reason) {
     Pending* call = new_pending(route.comm);
     int outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);

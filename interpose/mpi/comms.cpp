@@ -112,6 +112,8 @@ void adopt_world() {
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &s.keyval, nullptr);
   std::vector<int> world = members_of(MPI_COMM_WORLD), self = members_of(MPI_COMM_SELF);
   adopt(MPI_COMM_WORLD, world, s.api->identity(0, kWorld, 0));
+  if (CommState* of_world = state_of(MPI_COMM_WORLD); of_world && of_world->engine)
+    s.api->comm_warm_up(of_world->engine);
   adopt(MPI_COMM_SELF, self, s.api->identity(0, kSelf, static_cast<std::uint64_t>(self[0])));
 }
 

@@ -95,6 +95,8 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request);
 
+/// Tells the report how many calls had no elements.
+void count_empty_calls();
 /// Of a call for which device memory could not be copied.
 int report_device_failure(const char* collective, MPI_Comm comm);
 
