@@ -368,60 +368,65 @@ bool Engine::progress_or_fail() {
   }
 }
 
+// Or is at it: a round with large reductions takes long.
 bool Engine::program_has_moved() {
   std::uint32_t rounds = rounds_.load(std::memory_order_relaxed);
-  return std::exchange(seen_rounds_, rounds) != rounds;
+  bool has = std::exchange(seen_rounds_, rounds) != rounds;
+  return has || !std::unique_lock(mutex_, std::try_to_lock).owns_lock();
 }
 
-// A program that waits for its calls itself is left alone: it is looked at ever more rarely. One that
-// computes or sleeps meanwhile is helped at once, until it was in vain several times.
+// A program that waits for its calls itself is left alone: it is looked at ever more rarely, soon again only
+// after a call that called. Working for it then would take the core that it waits on.
 void Engine::help() {
   std::unique_lock lock(helper_mutex_);
   Nanoseconds pause = kFirstPause, idle_since = now();
+  bool was_called = false;
   while (!helper_ends_) {
     helper_wakes_.wait_for(lock, std::chrono::nanoseconds(pause),
                            [this] { return helper_ends_ || helper_is_called_; });
-    bool called = std::exchange(helper_is_called_, false), moved = program_has_moved();
+    bool moved = program_has_moved();
     bool needed = shared_.going_on.load(std::memory_order_relaxed) > 0;
     if (needed || moved) idle_since = now();
-    if (needed && (called || !moved) && !failed() && !helper_ends_) {
+    if (std::exchange(helper_is_called_, false)) {
+      was_called = true;
+      pause = kFirstPause;
+      continue;
+    }
+    if (needed && !moved && !failed() && !helper_ends_) {
       lock.unlock();
-      bool was_of_use = stand_in();
+      stand_in();
       lock.lock();
-      int credit = helper_credit_.load(std::memory_order_relaxed);
-      helper_credit_.store(was_of_use ? kCredit : std::max(credit - 1, 0), std::memory_order_relaxed);
+      helper_credit_.store(kCredit, std::memory_order_relaxed);
       pause = kFirstPause;
     } else {
+      int credit = helper_credit_.load(std::memory_order_relaxed);
+      if (was_called && credit > 0) helper_credit_.store(credit - 1, std::memory_order_relaxed);
       pause = std::min(2 * pause, kLongestPause);
     }
+    was_called = false;
     if (now() - idle_since < kParkAfter) continue;
     helper_sleeps_.store(true, std::memory_order_relaxed);
     helper_wakes_.wait(lock, [this] { return helper_ends_ || helper_is_called_; });
-    pause = kFirstPause;
     idle_since = now();
   }
 }
 
-// Moves the calls under way until there are none or the program does it again; true when any moved.
-bool Engine::stand_in() {
-  bool moved = false;
+// Moves the calls under way until there are none or the program does it again.
+void Engine::stand_in() {
   int idle = 0;
   while (shared_.going_on.load(std::memory_order_relaxed) > 0 && !failed() && !program_has_moved()) {
     if (progress_or_fail()) {
-      moved = true;
       idle = 0;
       continue;
     }
     std::uint32_t announced = fabrics_.local->announce_sleep();
     if (progress_or_fail()) {
-      moved = true;
       fabrics_.local->cancel_sleep();
       continue;
     }
     Nanoseconds at_most = std::min(kFirstSleep << std::min(idle++, 5), waiting_.longest_sleep);
     fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
   }
-  return moved;
 }
 
 }  // namespace ddl

@@ -101,7 +101,7 @@ class Engine : private Inbox {
   void note_absence();
   void call_helper();
   void help();
-  bool stand_in();
+  void stand_in();
   bool program_has_moved();
   bool progress_or_fail();
 
