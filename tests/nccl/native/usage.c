@@ -166,13 +166,17 @@ void await_failure(struct here* here, size_t count) {
   expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
 }
 
-/* Threads: both ranks on one stream. Whoever comes second is refused, and the other's stream goes on. */
+/* Threads: all ranks on one stream. Whoever does not come first is refused, and the other's stream goes on.
+ * Nobody aborts before all have called: then the stream would be nobody's again. */
 void same_stream(struct here* here, stream_t stream, atomic_int* refused) {
+  static atomic_int have_called;
   device_pointer a = some_floats(1000);
   here->stream = stream;
   ncclResult_t result = sum(here, a, a, 1000, ncclFloat32, ncclSum);
   if (result == ncclInvalidUsage) atomic_fetch_add(refused, 1);
   check(result == ncclSuccess || result == ncclInvalidUsage, "the result on a shared stream");
+  atomic_fetch_add(&have_called, 1);
+  while (atomic_load(&have_called) < here->size) usleep(1000);
   synchronize(stream);
   expect("ncclCommAbort", ncclCommAbort(here->comm), ncclSuccess);
 }
