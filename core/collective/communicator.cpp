@@ -161,6 +161,7 @@ void Communicator::count(const Call& call, PreparedPlan& prepared) {
 // ---- operations under way ----
 
 bool Communicator::advance() {
+  if (is_working_) return false;
   if (warning_) warn_receiver();
   bool moved = false;
   while (!idle()) {
@@ -175,6 +176,19 @@ bool Communicator::advance() {
     moved = true;
   }
   return moved;
+}
+
+// While the lock is left messages may arrive and calls may start; nothing else of this communicator moves.
+void Communicator::work(Bytes bytes, const std::function<void()>& body) {
+  constexpr Bytes kLarge = 64 << 10;  // takes several microseconds, leaving the lock a tenth of one
+  if (bytes < kLarge || is_working_) return body();
+  is_working_ = true;
+  ++shared_.working;
+  shared_.mutex.unlock();
+  body();
+  shared_.mutex.lock();
+  --shared_.working;
+  is_working_ = false;
 }
 
 bool Communicator::remove_done() {

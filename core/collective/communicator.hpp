@@ -16,6 +16,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -36,11 +37,13 @@ struct Fabrics {
 /// What the communicators of one engine share.
 struct Shared {
   Fabrics fabrics;
+  std::mutex& mutex;                                        // the engine's lock
   Bytes streamed_from = 0;                                  // see topology/caches.hpp
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};
   std::deque<Completion*> notices = {};  // of completions that asked for one
   std::vector<Bytes> wire_bytes = {};    // payload that plans of the calls so far hand to the wire, by rail
+  std::atomic<int> working = 0;          // threads that work on memory without the lock
   std::atomic<int> going_on = 0;         // operations under way that nobody waits for
 };
 
@@ -87,6 +90,7 @@ class Communicator : public Outlet {
   std::byte* claim(const Sending& sending, Bytes bytes, Outgoing& message) override;
   std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) override;
   void post(const Outgoing& message) override { shared_.fabrics.local->post(message); }
+  void work(Bytes bytes, const std::function<void()>& body) override;
   void flush(std::uint32_t& unfinished) override { shared_.fabrics.wire->flush(unfinished); }
 
  private:
@@ -109,7 +113,7 @@ class Communicator : public Outlet {
   void each_open(const Body& body) const {
     for (std::size_t i = 0; i < opened_; ++i)
       if (queue_[i]) body(*queue_[i]);
-    for (Operation* operation : pairs_) body(*operation);
+    for (std::size_t i = 0; i < pairs_.size(); ++i) body(*pairs_[i]);
   }
 
   bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
@@ -159,6 +163,7 @@ class Communicator : public Outlet {
   std::string problem_;
   std::optional<Warning> warning_;
   bool times_dimensions_ = false;
+  bool is_working_ = false;  // a thread has left the lock in the middle of advance()
 };
 
 }  // namespace ddl

@@ -43,8 +43,9 @@ constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 5'000'000, kParkAfte
 Engine::Engine(Fabrics fabrics, Waiting waiting)
     : fabrics_(fabrics),
       waiting_(std::move(waiting)),
-      shared_{.fabrics = fabrics, .streamed_from = ddl::streamed_from(last_cache(), fabrics.local->ranks())} {
-}
+      shared_{.fabrics = fabrics,
+              .mutex = mutex_,
+              .streamed_from = ddl::streamed_from(last_cache(), fabrics.local->ranks())} {}
 
 Engine::~Engine() {
   {
@@ -186,9 +187,9 @@ bool Engine::look(const Completion& completion, bool& moved) {
   if (completion.done()) return true;
   rounds_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
-  if (failed()) return true;
+  if (failed()) return is_over();
   moved = progress_locked();
-  return completion.done() || failed();
+  return completion.done() || (failed() && is_over());
 }
 
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
@@ -288,8 +289,7 @@ bool Engine::advance_active() {
       return true;
     }
     if (communicator.idle()) {
-      active_[i] = active_.back();
-      active_.pop_back();
+      std::erase(active_, &communicator);  // its place may have changed
     } else {
       ++i;
     }
@@ -372,7 +372,8 @@ bool Engine::progress_or_fail() {
 bool Engine::program_has_moved() {
   std::uint32_t rounds = rounds_.load(std::memory_order_relaxed);
   bool has = std::exchange(seen_rounds_, rounds) != rounds;
-  return has || !std::unique_lock(mutex_, std::try_to_lock).owns_lock();
+  return has || shared_.working.load(std::memory_order_relaxed) > 0 ||
+         !std::unique_lock(mutex_, std::try_to_lock).owns_lock();
 }
 
 // A program that waits for its calls itself is left alone: it is looked at ever more rarely, soon again only

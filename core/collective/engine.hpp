@@ -90,6 +90,8 @@ class Engine : private Inbox {
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
   bool advance_active();
+  /// After a failure: nobody touches the buffers of calls any more.
+  bool is_over() const { return shared_.working.load(std::memory_order_acquire) == 0; }
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void take_up(Communicator& communicator, Bytes push_at_least);

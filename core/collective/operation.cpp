@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "core/base/clock.hpp"
 
 namespace ddl {
+namespace {
+
+// Copies of that many bytes are made without the engine's lock.
+constexpr Bytes kLargeCopy = 64 << 10;
+
+}  // namespace
 
 // A loop makes the same call again and again: what was cut for the last one fits the next.
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
@@ -159,7 +166,7 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   const Step* next = left > 1 ? step + 1 : nullptr;
   Outgoing message{};
   std::byte* forward = claim_forward(run, *step, next, outlet, message);
-  if (!step->is_token) land_step(run, *step, forward);
+  if (!step->is_token) land_step(run, *step, forward, outlet);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (!forward) return 1;
   outlet.post(message);
@@ -170,16 +177,31 @@ bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
   Range range = range_of(run, step);
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
-  if (store_ == Store::streamed && payload.size() > View::kInline) {
-    Outgoing message{};
-    std::byte* block = outlet.claim(sending_of(run, step), payload.size(), message);
-    if (!block) return false;
-    stage(block, payload.data(), payload.size());
-    outlet.post(message);
-    return true;
-  }
+  bool is_large =
+      payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= kLargeCopy);
+  if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, outlet);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return outlet.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
+}
+
+bool Operation::send_staged(const Run& run, const Step& step, std::span<const std::byte> payload,
+                            Outlet& outlet) {
+  Outgoing message{};
+  std::byte* block = outlet.claim(sending_of(run, step), payload.size(), message);
+  if (!block) return false;
+  struct Copy {
+    Store store;
+    std::byte* to;
+    std::span<const std::byte> from;
+  } copy{store_, block, payload};
+  outlet.work(payload.size(), [&copy] {
+    if (copy.store == Store::streamed)
+      stage(copy.to, copy.from.data(), copy.from.size());
+    else
+      std::memcpy(copy.to, copy.from.data(), copy.from.size());
+  });
+  outlet.post(message);
+  return true;
 }
 
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
@@ -204,7 +226,7 @@ std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* ne
   return outlet.claim(sending, bytes, message);
 }
 
-void Operation::land_step(const Run& run, const Step& step, std::byte* forward) {
+void Operation::land_step(const Run& run, const Step& step, std::byte* forward, Outlet& outlet) {
   constexpr std::size_t kFew = 64;  // more sources than that pay an allocation
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
@@ -217,7 +239,8 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward) 
     sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
-  land({call_.type, call_.op, sources, out, forward, range.count, store_});
+  Landing landing{call_.type, call_.op, sources, out, forward, range.count, store_};
+  outlet.work(range.count * element_, [&landing] { land(landing); });
 }
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {

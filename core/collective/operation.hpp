@@ -16,6 +16,7 @@
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ class Outlet {
   /// then given up with post() and not released. Null when that is not possible.
   virtual std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) = 0;
   virtual void post(const Outgoing& message) = 0;
+  /// Work on memory alone, of that many bytes. Others may use the engine meanwhile, but for advance().
+  virtual void work(Bytes bytes, const std::function<void()>& body) = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.
   virtual void flush(std::uint32_t& unfinished) = 0;
@@ -131,7 +134,8 @@ class Operation {
   bool advance(Run& run, Outlet& outlet);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
   bool send_step(Run& run, const Step& step, Outlet& outlet);
-  void land_step(const Run& run, const Step& step, std::byte* forward);
+  void land_step(const Run& run, const Step& step, std::byte* forward, Outlet& outlet);
+  bool send_staged(const Run& run, const Step& step, std::span<const std::byte> payload, Outlet& outlet);
   std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet, Outgoing& message);
   Sending sending_of(const Run& run, const Step& step) const;
   std::uint32_t place_of(const Run& run) const { return static_cast<std::uint32_t>(&run - runs_.data()); }

@@ -43,6 +43,7 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
   }
   // What peers send first is read without a fault for each page, where there are few peers.
   constexpr std::size_t kFew = 8;
+  if (peers_.size() > 1) pool_.prepare();
   if (peers_.size() > 1 && peers_.size() <= kFew)
     for (Peer& peer : peers_)
       peer.region->populate(0, own_.staging_offset(static_cast<int>(peers_.size())) + StagingPool::kFirst);
@@ -51,13 +52,13 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    post(message);
+    put_all(message);
     return true;
   }
   if (message.block) {
     if (!has_room(message.to)) return false;
     std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
-    post(message);
+    put_all(message);
     return true;
   }
   Outgoing claimed = message;
@@ -72,10 +73,17 @@ bool SharedMemoryTransport::claim(Outgoing& message) {
   if (message.reuse == Reuse::when_released)
     message.block =
         pool_.take(message.payload.size(), static_cast<std::uint32_t>(message.to.size()), message.need);
-  return message.block != nullptr;
+  if (!message.block) return false;
+  for (Rank to : message.to) ++peer_of(to).claimed;
+  return true;
 }
 
 void SharedMemoryTransport::post(const Outgoing& message) {
+  for (Rank to : message.to) --peer_of(to).claimed;
+  put_all(message);
+}
+
+void SharedMemoryTransport::put_all(const Outgoing& message) {
   for (Rank to : message.to) put(peer_of(to), message);
 }
 
@@ -83,9 +91,10 @@ void SharedMemoryTransport::post(const Outgoing& message) {
 bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
   return std::all_of(to.begin(), to.end(), [&](Rank rank) {
     Peer& peer = peer_of(rank);
-    if (peer.put - peer.gone < Mailbox::kEntries) return true;
+    auto has = [&peer] { return peer.put + peer.claimed - peer.gone < Mailbox::kEntries; };
+    if (has()) return true;
     peer.gone = peer.region->mailbox(me_).taken.load(std::memory_order_acquire);
-    return peer.put - peer.gone < Mailbox::kEntries;
+    return has();
   });
 }
 

@@ -33,7 +33,7 @@ class SharedMemoryTransport : public Transport {
   bool send(const Outgoing& message) override;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
-  /// block. Only for payloads of more than View::kInline bytes.
+  /// block. Only for payloads of more than View::kInline bytes; others may send in between.
   bool claim(Outgoing& message);
   void post(const Outgoing& message);
   static std::byte* payload_of(std::byte* block) { return StagingPool::payload_of(block); }
@@ -79,14 +79,16 @@ class SharedMemoryTransport : public Transport {
     SharedMemoryTransport* transport;  // the owner of this record, for View::release
     Rank rank;
     std::shared_ptr<Region> region;
-    std::uint32_t put = 0;    // entries put into its mailbox from us
-    std::uint32_t gone = 0;   // of those, taken by it when we last looked
-    std::uint32_t taken = 0;  // entries taken from ours
+    std::uint32_t put = 0;      // entries put into its mailbox from us
+    std::uint32_t claimed = 0;  // entries that claims will put there
+    std::uint32_t gone = 0;     // of those, taken by it when we last looked
+    std::uint32_t taken = 0;    // entries taken from ours
   };
   static void ring(Region& region);
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
+  void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);

@@ -28,11 +28,13 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap)
       used_(begin),
       reserved_(begin),
       cap_end_(begin + cap),
-      end_(begin + cap * kBeyond) {
-  Bytes first = std::min(kFirst, cap);
-  if (!region_.reserve(begin, first)) return;
+      end_(begin + cap * kBeyond) {}
+
+void StagingPool::prepare() {
+  Bytes first = std::min(kFirst, cap_end_ - begin_);
+  if (reserved_ > begin_ || !region_.reserve(begin_, first)) return;
   reserved_ += first;
-  region_.populate(begin, first);
+  region_.populate(begin_, first);
 }
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {

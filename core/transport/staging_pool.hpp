@@ -27,10 +27,11 @@ class StagingPool {
   /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
   /// somebody cannot wait.
   static constexpr Bytes kBeyond = 16;
-  /// So much of it is there from the beginning.
+  /// Has this much of it there before it is asked for.
   static constexpr Bytes kFirst = 2 << 20;
   static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
   StagingPool(Region& region, Bytes begin, Bytes cap);
+  void prepare();
 
   /// A block for a payload of that many bytes which `readers` will release; null: none is free now.
   std::byte* take(Bytes payload, std::uint32_t readers, Need need);

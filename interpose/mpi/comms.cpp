@@ -202,9 +202,10 @@ int intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created) {
   int result = DDL_NEXT(MPI_Intercomm_merge)(comm, high, created);
   if (result != MPI_SUCCESS || !state().active) return result;
   std::vector<int> members = members_of(*created);
+  if (members.empty()) return result;  // processes of another job do not know of us
   std::uint64_t identity = state().api->identity(0, kFresh, state().api->fresh_identity(state().job));
   PMPI_Bcast(&identity, 1, MPI_UINT64_T, 0, *created);
-  if (!members.empty()) adopt(*created, members, identity);
+  adopt(*created, members, identity);
   return result;
 }
 

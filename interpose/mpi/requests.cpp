@@ -9,6 +9,7 @@
 
 #include "core/base/log.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/guard.hpp"
 
 namespace ddl::mpi {
 
@@ -27,7 +28,7 @@ namespace {
 std::mutex asked_mutex;
 std::vector<Pending*> asked;  // those that ask for themselves
 std::atomic<int> under_way{0}, asked_count{0};
-bool registered = false;
+std::atomic<bool> registered{false};
 thread_local bool inside = false;  // the engine's wait moves Open MPI, which calls us again
 
 int on_query(void* extra, MPI_Status* status) {
@@ -85,17 +86,27 @@ int complete_those_that_ask() {
   return static_cast<int>(done.size());
 }
 
+int complete_those_done() {
+  int done = complete_engine_calls();
+  if (asked_count.load(std::memory_order_relaxed) > 0) done += complete_those_that_ask();
+  return done;
+}
+
 int on_progress() {
   if (inside || under_way.load(std::memory_order_relaxed) == 0) return 0;
   inside = true;
-  int done = complete_engine_calls();
-  if (asked_count.load(std::memory_order_relaxed) > 0) done += complete_those_that_ask();
+  int done = 0;
+  try {
+    done = complete_those_done();
+  } catch (...) {
+    report_exception("a nonblocking call", MPI_COMM_WORLD);
+  }
   inside = false;
   return done;
 }
 
 int request_of(Pending* call, MPI_Request* request) {
-  if (!std::exchange(registered, true)) state().opal_progress_register(on_progress);
+  if (!registered.exchange(true)) state().opal_progress_register(on_progress);
   int result = PMPI_Grequest_start(on_query, on_free, on_cancel, call, &call->request);
   *request = call->request;
   step(call);

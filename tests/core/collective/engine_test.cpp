@@ -367,6 +367,37 @@ TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   }
 }
 
+// Large reductions leave the engine's lock: small calls of another communicator and outstanding ones of the
+// same go on meanwhile, from other threads.
+TEST(Engine, ThreadsWithLargeAndSmallCallsShareTheEngine) {
+  VirtualJob job({0, 0});
+  auto large = job.create(1, {0, 1}), small = job.create(2, {0, 1});
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Engine& engine = job.engine(rank);
+    std::thread others([&] {
+      for (std::uint32_t i = 0; i < 300; ++i) {
+        std::vector<float> in = shares(rank, 50, i), out(50);
+        engine.run(*small[me], {in.data(), out.data(), 50, DType::float32, Op::sum});
+        expect_sum(out, {0, 1}, i);
+      }
+    });
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      constexpr Elements kCount = 700'001;
+      std::vector<float> in = shares(rank, kCount, i), out(kCount), also(kCount);
+      auto first = test::start(engine, *large[me], {in.data(), out.data(), kCount, DType::float32, Op::sum});
+      auto second =
+          test::start(engine, *large[me], {in.data(), also.data(), kCount, DType::float32, Op::sum});
+      engine.wait(*large[me], *second);
+      engine.wait(*large[me], *first);
+      expect_sum(out, {0, 1}, i);
+      expect_sum(also, {0, 1}, i);
+    }
+    others.join();
+  });
+  for (Rank rank : {0, 1}) EXPECT_EQ(job.engine(rank).failure(), "");
+}
+
 TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {
   VirtualJob job({0, 0, 0}, Bytes{4} << 20);
   for (CommId id = 1; id < 40; ++id) {
