@@ -1,8 +1,8 @@
 // Engine: one rank's communicators and transports, and the loop that moves them.
 //
-// Every entry takes the one lock for a moment and never while it waits, so that threads on different
-// communicators and the helper thread of nonblocking calls share the work: whoever holds the lock advances
-// everything. Thread safety: all public members.
+// Every entry takes the one lock for a moment, never while it waits and not for large reductions, so that
+// threads on different communicators and the helper thread of nonblocking calls share the work: whoever holds
+// the lock advances everything. Thread safety: all public members.
 #pragma once
 
 #include <atomic>
@@ -100,6 +100,8 @@ class Engine : private Inbox {
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void fail_locked(const std::string& why);
 
+  // engine_helper.cpp
+  void tell_helper(const Call& call, const PreparedPlan& plan);
   void note_absence();
   void call_helper();
   void help();
