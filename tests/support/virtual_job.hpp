@@ -11,10 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/collective/engine.hpp"
 #include "core/transport/loopback.hpp"
 
 namespace ddl::test {
+
+/// Repeats a step until something holds, for half a minute at the most: helper threads are at work too, and
+/// may have the lock.
+template <class Condition, class Step>
+void until(Condition holds, Step step) {
+  for (Nanoseconds end = now() + 30'000'000'000; !holds() && now() < end;) step();
+}
 
 /// What a front does for a nonblocking call.
 inline std::unique_ptr<Completion> start(Engine& engine, Communicator& communicator, const Call& call,

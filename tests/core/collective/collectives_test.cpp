@@ -107,8 +107,10 @@ TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
           test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.back()->call));
     }
     auto done = [](const auto& operation) { return operation->done(); };
-    for (int i = 0; i < 100'000 && !std::all_of(operations.begin(), operations.end(), done); ++i)
-      for (Rank rank : {3, 0, 0, 1, 4, 2, 4}) job.engine(rank).progress();
+    test::until([&] { return std::all_of(operations.begin(), operations.end(), done); },
+                [&] {
+                  for (Rank rank : {3, 0, 0, 1, 4, 2, 4}) job.engine(rank).progress();
+                });
     for (Rank me = 0; me < 5; ++me) {
       ASSERT_TRUE(operations[static_cast<std::size_t>(me)]->done()) << name_of(kind) << " on rank " << me;
       buffers[static_cast<std::size_t>(me)]->expect_right(me, 5);
@@ -132,9 +134,11 @@ TEST(Collectives, ARootDoesNotRunAheadOfThoseItSendsTo) {
         started.push_back(
             test::start(job.engine(me), *world[static_cast<std::size_t>(me)], others.back()->call));
       }
-      for (int i = 0; i < 1000 && !operation->done(); ++i)
+      auto all_done = [&] { return operation->done() && started[0]->done() && started[1]->done(); };
+      test::until(all_done, [&] {
         for (Rank rank : {0, 1, 2}) job.engine(rank).progress();
-      EXPECT_TRUE(operation->done()) << name_of(kind);
+      });
+      EXPECT_TRUE(all_done()) << name_of(kind);
     }
   }
 }

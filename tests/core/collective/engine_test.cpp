@@ -258,7 +258,7 @@ TEST(Engine, ACallWithoutElementsDoesNotTakeABlocksTurn) {
   ASSERT_TRUE(a->done());  // and the late one is not, unless its helper was quick
   EXPECT_TRUE(start(0, nothing, nothing, 0)->done());
   start(0, other, unused, kCount);
-  for (int i = 0; i < 100 && !late->done(); ++i) job.engine(1).progress();
+  test::until([&] { return late->done(); }, [&] { job.engine(1).progress(); });
   ASSERT_TRUE(late->done());
   expect_sum(out[1], {0, 1, 2}, 1);
 }
@@ -278,10 +278,11 @@ TEST(Engine, MessagesForACommunicatorThatIsNotCreatedYetAreKept) {
   job.engine(0).progress();
   Communicator& second = make(1);
   auto b = test::start(job.engine(1), second, {in1.data(), out1.data(), 5000, DType::float32, Op::sum});
-  for (int i = 0; i < 1000 && !(a->done() && b->done()); ++i) {
-    job.engine(0).progress();
-    job.engine(1).progress();
-  }
+  test::until([&] { return a->done() && b->done(); },
+              [&] {
+                job.engine(0).progress();
+                job.engine(1).progress();
+              });
   ASSERT_TRUE(a->done() && b->done());
   expect_sum(out0, {0, 1}, 1);
   expect_sum(out1, {0, 1}, 1);
@@ -311,8 +312,10 @@ TEST(Engine, ABufferIsNotOverwrittenWhileTheWireStillReadsIt) {
     operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
                                      {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
-  for (int i = 0; i < 1000 && !(operations[0]->done() && operations[1]->done()); ++i)
-    for (Rank rank : {1, 1, 0}) job.engine(rank).progress();  // one side is ahead
+  test::until([&] { return operations[0]->done() && operations[1]->done(); },
+              [&] {
+                for (Rank rank : {1, 1, 0}) job.engine(rank).progress();  // one side is ahead
+              });
   ASSERT_TRUE(operations[0]->done() && operations[1]->done());
   for (const auto& v : values) expect_sum(v, {0, 1}, 4);
 }
@@ -327,8 +330,10 @@ TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
     operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
                                      {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
-  for (int i = 0; i < 1000; ++i)
-    for (Rank rank : {0, 1}) job.engine(rank).progress();
+  test::until([&] { return operations[0]->done() && operations[1]->done(); },
+              [&] {
+                for (Rank rank : {0, 1}) job.engine(rank).progress();
+              });
   for (Rank rank : {0, 1}) EXPECT_EQ(job.flushes(rank), 1);
 }
 

@@ -156,8 +156,10 @@ TEST(Sends, ASenderIsNotDoneBeforeItsReceiverTakesPart) {
     for (int i = 0; i < 100; ++i) job.engine(0).progress();
     EXPECT_FALSE(operation->done());
     auto other = test::start(job.engine(1), *world[1], receiver.calls[0]);
-    for (int i = 0; i < 100; ++i)
-      for (Rank rank : {0, 1}) job.engine(rank).progress();
+    test::until([&] { return operation->done() && other->done(); },
+                [&] {
+                  for (Rank rank : {0, 1}) job.engine(rank).progress();
+                });
     EXPECT_TRUE(operation->done());
     receiver.expect_right();
   }
@@ -177,8 +179,10 @@ TEST(Sends, NothingIsOverwrittenWhileTheWireStillReadsIt) {
       operations.push_back(test::start(job.engine(me), *world[static_cast<std::size_t>(me)], call));
   }
   auto done = [](const auto& operation) { return operation->done(); };
-  for (int i = 0; i < 100'000 && !std::all_of(operations.begin(), operations.end(), done); ++i)
-    for (Rank rank : {2, 0, 0, 1}) job.engine(rank).progress();
+  test::until([&] { return std::all_of(operations.begin(), operations.end(), done); },
+              [&] {
+                for (Rank rank : {2, 0, 0, 1}) job.engine(rank).progress();
+              });
   ASSERT_TRUE(std::all_of(operations.begin(), operations.end(), done));
   for (const Exchange& group : groups) group.expect_right();
 }
@@ -213,8 +217,10 @@ TEST(Sends, DifferentCountsAtBothEndsAreNamed) {
     receiver.receive(0, 0, 11);
     auto sent = test::start(job.engine(0), *world[0], sender.calls[0]);
     auto received = test::start(job.engine(1), *world[1], receiver.calls[0]);
-    for (int i = 0; i < 1000 && !(job.engine(0).failed() && job.engine(1).failed()); ++i)
-      for (Rank rank : {0, 1}) job.engine(rank).progress();
+    test::until([&] { return job.engine(0).failed() && job.engine(1).failed(); },
+                [&] {
+                  for (Rank rank : {0, 1}) job.engine(rank).progress();
+                });
     EXPECT_NE(job.engine(0).failure().find("here it is send of 10 int32 to rank 1"), std::string::npos)
         << job.engine(0).failure();
     EXPECT_NE(job.engine(1).failure().find("here it is receive of 11 int32 from rank 0"), std::string::npos)
