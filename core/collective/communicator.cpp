@@ -180,8 +180,7 @@ bool Communicator::advance() {
 
 // While the lock is left messages may arrive and calls may start; nothing else of this communicator moves.
 void Communicator::work(Bytes bytes, const std::function<void()>& body) {
-  constexpr Bytes kLarge = 64 << 10;  // takes several microseconds, leaving the lock a tenth of one
-  if (bytes < kLarge || is_working_) return body();
+  if (bytes < kLongWork || is_working_) return body();
   is_working_ = true;
   ++shared_.working;
   shared_.mutex.unlock();
@@ -315,8 +314,7 @@ std::byte* Communicator::place_for(const Header& header) const {
 
 void Communicator::take_early() {
   scratch_.swap(early_);
-  for (Early& early : scratch_)
-    if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
+  take_again(scratch_);
   scratch_.clear();
 }
 
@@ -327,7 +325,11 @@ void Communicator::take_early_of(Seq seq) {
                                     [seq](const Early& early) { return early.header.seq != seq; });
   std::vector<Early> now_due(mine, early_.end());
   early_.erase(mine, early_.end());
-  for (Early& early : now_due)
+  take_again(now_due);
+}
+
+void Communicator::take_again(const std::vector<Early>& messages) {
+  for (const Early& early : messages)
     if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
 }
 

@@ -102,7 +102,6 @@ class Communicator : public Outlet {
   void open(Operation& operation);
   void open_those_with_room();
   Bytes most_under_way() const;
-  bool advance(Operation& operation);
   bool remove_done();
   void retire(Operation& operation);
   Operation* oldest_collective() const { return queue_.empty() ? nullptr : queue_.front(); }
@@ -128,6 +127,7 @@ class Communicator : public Outlet {
   void leave_kept_blocks();
   void take_early();
   void take_early_of(Seq seq);
+  void take_again(const std::vector<Early>& messages);
   std::string refuse(const Header& header, View view, const Operation& operation) const;
   std::string refuse_foreign(const Header& header, View view, const Operation* operation) const;
   // A sender alone finds out that its receiver makes another call: by the token that comes before the data.

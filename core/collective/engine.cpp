@@ -21,7 +21,8 @@ namespace {
 // now 109).
 constexpr int kGuestEvery = 64;
 constexpr int kLookEvery = 16;
-constexpr int kPollRounds = 4;
+constexpr int kPollRounds =
+    4;  // of poll() where other hosts are heard, before the library has its turn again
 constexpr int kPausesAtOnce = 200;  // with the lock held, see Communicator::run
 constexpr Nanoseconds kFirstSleep = 50'000;
 // What takes longer on the wire is slept through at once (16 MiB, 4 hosts x 2, unshaped: 32.6 -> 31.5 ms).

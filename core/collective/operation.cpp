@@ -8,12 +8,6 @@
 #include "core/base/clock.hpp"
 
 namespace ddl {
-namespace {
-
-// Copies of that many bytes are made without the engine's lock.
-constexpr Bytes kLargeCopy = 64 << 10;
-
-}  // namespace
 
 // A loop makes the same call again and again: what was cut for the last one fits the next.
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
@@ -178,7 +172,7 @@ bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   bool is_large =
-      payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= kLargeCopy);
+      payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Outlet::kLongWork);
   if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, outlet);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return outlet.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);

@@ -56,7 +56,9 @@ class Outlet {
   /// then given up with post() and not released. Null when that is not possible.
   virtual std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) = 0;
   virtual void post(const Outgoing& message) = 0;
-  /// Work on memory alone, of that many bytes. Others may use the engine meanwhile, but for advance().
+  /// Work on memory alone, of that many bytes. From kLongWork on others may use the engine meanwhile, but for
+  /// advance(): it takes several microseconds, leaving the lock a tenth of one.
+  static constexpr Bytes kLongWork = 64 << 10;
   virtual void work(Bytes bytes, const std::function<void()>& body) = 0;
   /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
   /// `unfinished`.

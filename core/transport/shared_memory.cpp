@@ -50,14 +50,9 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
-  if (message.payload.size() <= View::kInline) {
+  if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    put_all(message);
-    return true;
-  }
-  if (message.block) {
-    if (!has_room(message.to)) return false;
-    std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
+    if (message.block) std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
     put_all(message);
     return true;
   }

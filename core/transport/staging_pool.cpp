@@ -39,9 +39,10 @@ void StagingPool::prepare() {
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
   SizeClass& of = classes_[class_of(payload)];
-  std::byte* block = payload < kLarge ? look(of, kGlance) : look_for_warmest(of);
+  bool is_large = payload >= kLarge;
+  std::byte* block = is_large ? look_for_warmest(of) : look(of, kGlance);
   if (!block) block = carve(block_bytes(payload), Need::can_wait);
-  if (!block) block = look(of, of.lent.size());
+  if (!block && !is_large) block = look(of, of.lent.size());
   if (!block && need == Need::now) block = carve(block_bytes(payload), need);
   if (!block) return nullptr;
   readers_of(block).store(readers, std::memory_order_relaxed);
