@@ -1,27 +1,21 @@
 // All collectives but all-reduce, ranks as threads: whole numbers, so that everything is exact.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "core/base/error.hpp"
 #include "core/collective/engine.hpp"
 #include "tests/support/call_buffers.hpp"
+#include "tests/support/sums.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
 
+using test::everybody;
 using test::VirtualJob;
 
 using test::kAllKinds;
 using test::Where;
 using Buffers = test::CallBuffers;
-
-std::vector<Rank> everybody(Rank size) {
-  std::vector<Rank> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 void run(VirtualJob& job, Rank rank, Communicator& communicator, const Call& call) {
   auto operation = test::start(job.engine(rank), communicator, call);

@@ -4,47 +4,25 @@
 
 #include <array>
 #include <chrono>
-#include <numeric>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "tests/support/sums.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
 
+using test::everybody;
+using test::expect_sum;
+using test::shares;
 using test::VirtualJob;
-
-std::vector<Rank> everybody(Rank size) {
-  std::vector<Rank> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-// Small whole numbers, so that sums are exact whatever the order.
-float share(Rank rank, Elements i, std::uint32_t salt) {
-  return static_cast<float>((static_cast<Elements>(rank) * 31 + i * 7 + salt) % 64);
-}
 
 struct Pending {
   std::unique_ptr<Completion> operation;
   std::vector<float> in, out;
 };
-
-void expect_sum(const std::vector<float>& out, const std::vector<Rank>& members, std::uint32_t salt) {
-  for (Elements i = 0; i < out.size(); ++i) {
-    float sum = 0;
-    for (Rank member : members) sum += share(member, i, salt);
-    ASSERT_EQ(out[i], sum) << "element " << i << " of " << out.size();
-  }
-}
-
-std::vector<float> shares(Rank rank, Elements count, std::uint32_t salt) {
-  std::vector<float> values(count);
-  for (Elements i = 0; i < count; ++i) values[i] = share(rank, i, salt);
-  return values;
-}
 
 const std::vector<std::vector<HostIndex>> kMachines = {{0},
                                                        {0, 0},
@@ -352,55 +330,6 @@ TEST(Engine, TimedOperationsTellWhatEachDimensionTook) {
       for (Nanoseconds time : observed.dimensions) EXPECT_GT(time, 0);
     }
   });
-}
-
-TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
-  VirtualJob job({0, 0, 1});
-  auto world = job.create(1, everybody(3));
-  std::vector<std::vector<float>> values;
-  std::vector<std::unique_ptr<Completion>> operations;
-  for (Rank rank = 0; rank < 3; ++rank) values.push_back(shares(rank, 100'000, 2));
-  for (Rank rank = 0; rank < 3; ++rank) {
-    auto& v = values[static_cast<std::size_t>(rank)];
-    operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
-                                     {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
-  }
-  for (Rank rank = 0; rank < 3; ++rank) {
-    const Completion& completion = *operations[static_cast<std::size_t>(rank)];
-    while (!completion.done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    expect_sum(values[static_cast<std::size_t>(rank)], everybody(3), 2);
-  }
-}
-
-// Large reductions leave the engine's lock: small calls of another communicator and outstanding ones of the
-// same go on meanwhile, from other threads.
-TEST(Engine, ThreadsWithLargeAndSmallCallsShareTheEngine) {
-  VirtualJob job({0, 0});
-  auto large = job.create(1, {0, 1}), small = job.create(2, {0, 1});
-  job.each([&](Rank rank) {
-    auto me = static_cast<std::size_t>(rank);
-    Engine& engine = job.engine(rank);
-    std::thread others([&] {
-      for (std::uint32_t i = 0; i < 300; ++i) {
-        std::vector<float> in = shares(rank, 50, i), out(50);
-        engine.run(*small[me], {in.data(), out.data(), 50, DType::float32, Op::sum});
-        expect_sum(out, {0, 1}, i);
-      }
-    });
-    for (std::uint32_t i = 0; i < 5; ++i) {
-      constexpr Elements kCount = 700'001;
-      std::vector<float> in = shares(rank, kCount, i), out(kCount), also(kCount);
-      auto first = test::start(engine, *large[me], {in.data(), out.data(), kCount, DType::float32, Op::sum});
-      auto second =
-          test::start(engine, *large[me], {in.data(), also.data(), kCount, DType::float32, Op::sum});
-      engine.wait(*large[me], *second);
-      engine.wait(*large[me], *first);
-      expect_sum(out, {0, 1}, i);
-      expect_sum(also, {0, 1}, i);
-    }
-    others.join();
-  });
-  for (Rank rank : {0, 1}) EXPECT_EQ(job.engine(rank).failure(), "");
 }
 
 TEST(Engine, CommunicatorsComeAndGoWithoutUsingUpTheStaging) {

@@ -1,23 +1,17 @@
 // Sends and receives between two ranks, alone and many together, ranks as threads.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "core/base/error.hpp"
 #include "core/collective/engine.hpp"
+#include "tests/support/sums.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
 
+using test::everybody;
 using test::VirtualJob;
 using Numbers = std::vector<std::int32_t>;
-
-std::vector<Rank> everybody(Rank size) {
-  std::vector<Rank> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 // What the n-th message from one rank to another holds.
 Numbers message(Rank from, Rank to, int n, Elements count) {

@@ -1,0 +1,70 @@
+// Several threads of one rank in its engine: the helper, and the program's own.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/collective/engine.hpp"
+#include "tests/support/sums.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::everybody;
+using test::expect_sum;
+using test::shares;
+using test::VirtualJob;
+
+}  // namespace
+
+TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
+  VirtualJob job({0, 0, 1});
+  auto world = job.create(1, everybody(3));
+  std::vector<std::vector<float>> values;
+  std::vector<std::unique_ptr<Completion>> operations;
+  for (Rank rank = 0; rank < 3; ++rank) values.push_back(shares(rank, 100'000, 2));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    auto& v = values[static_cast<std::size_t>(rank)];
+    operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
+                                     {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
+  }
+  for (Rank rank = 0; rank < 3; ++rank) {
+    const Completion& completion = *operations[static_cast<std::size_t>(rank)];
+    while (!completion.done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    expect_sum(values[static_cast<std::size_t>(rank)], everybody(3), 2);
+  }
+}
+
+// Large reductions leave the engine's lock: small calls of another communicator and outstanding ones of the
+// same go on meanwhile, from other threads.
+TEST(Engine, ThreadsWithLargeAndSmallCallsShareTheEngine) {
+  VirtualJob job({0, 0});
+  auto large = job.create(1, {0, 1}), small = job.create(2, {0, 1});
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Engine& engine = job.engine(rank);
+    std::thread others([&] {
+      for (std::uint32_t i = 0; i < 300; ++i) {
+        std::vector<float> in = shares(rank, 50, i), out(50);
+        engine.run(*small[me], {in.data(), out.data(), 50, DType::float32, Op::sum});
+        expect_sum(out, {0, 1}, i);
+      }
+    });
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      constexpr Elements kCount = 700'001;
+      std::vector<float> in = shares(rank, kCount, i), out(kCount), also(kCount);
+      auto first = test::start(engine, *large[me], {in.data(), out.data(), kCount, DType::float32, Op::sum});
+      auto second =
+          test::start(engine, *large[me], {in.data(), also.data(), kCount, DType::float32, Op::sum});
+      engine.wait(*large[me], *second);
+      engine.wait(*large[me], *first);
+      expect_sum(out, {0, 1}, i);
+      expect_sum(also, {0, 1}, i);
+    }
+    others.join();
+  });
+  for (Rank rank : {0, 1}) EXPECT_EQ(job.engine(rank).failure(), "");
+}
+
+}  // namespace ddl
