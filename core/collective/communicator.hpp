@@ -120,6 +120,8 @@ class Communicator : public Outlet {
   void count(const Call& call, PreparedPlan& prepared);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   bool is_pressing(const Sending& sending) const;
+  template <class Try>
+  bool try_pressing(const Sending& sending, Outgoing& message, Try attempt) const;
   void stage(Outgoing& message, Number number);
   std::byte* kept_block(Number number);
   void note_kept(Rank member, Bytes offset);

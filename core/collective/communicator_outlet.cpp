@@ -19,6 +19,15 @@ bool Communicator::is_pressing(const Sending& sending) const {
          (sending.is_oldest && &sending.operation == oldest_collective());
 }
 
+// What is pressing is tried again, without regard for the cap of the staging.
+template <class Try>
+bool Communicator::try_pressing(const Sending& sending, Outgoing& message, Try attempt) const {
+  if (attempt()) return true;
+  if (message.block || !is_pressing(sending)) return false;
+  message.need = Need::now;
+  return attempt();
+}
+
 // Where the payload of a one-shot operation goes: to a kept block, or to any, whose readers then count.
 void Communicator::stage(Outgoing& message, Number number) {
   message.block = kept_block(number);
@@ -74,21 +83,14 @@ bool Communicator::send(const Sending& sending, std::span<const std::byte> paylo
     if (alone) message.header.segment |= kSenderWasAlone;
     if (payload.size() > View::kInline) stage(message, alone ? first_ : next_);
   }
-  if (shared_.fabrics.local->send(message)) return true;
-  if (message.block || !is_pressing(sending)) return false;
-  message.need = Need::now;
-  return shared_.fabrics.local->send(message);
+  return try_pressing(sending, message, [&] { return shared_.fabrics.local->send(message); });
 }
 
 std::byte* Communicator::claim(const Sending& sending, Bytes bytes, Outgoing& message) {
   SharedMemoryTransport& local = *shared_.fabrics.local;
   message = addressed(sending.header, sending.step, sending.operation.prepared());
   message.payload = {static_cast<const std::byte*>(nullptr), bytes};  // its place is not known yet
-  bool claimed = local.claim(message);
-  if (!claimed && is_pressing(sending)) {
-    message.need = Need::now;
-    claimed = local.claim(message);
-  }
+  bool claimed = try_pressing(sending, message, [&] { return local.claim(message); });
   return claimed ? SharedMemoryTransport::payload_of(message.block) : nullptr;
 }
 

@@ -206,26 +206,15 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     }
     waiting_.guest();
     if (began == 0) began = now();
-    if (sleep(completion, next_sleep)) return;
+    bool done = false;
+    sleep_unless([&] { return (done = look(completion, moved)) || moved; }, next_sleep);
+    if (done) return;
     next_sleep = std::min(next_sleep * 2, longest);
     if (Nanoseconds waited = now() - began; warned > 0 && waited > warned) {
       warn_of_stall(communicator, waited);
       warned *= 2;
     }
   }
-}
-
-// One sleep; true when the call is done.
-bool Engine::sleep(const Completion& completion, Nanoseconds at_most) {
-  std::uint32_t announced = fabrics_.local->announce_sleep();
-  bool moved = false;
-  bool done = look(completion, moved);
-  if (done || moved) {
-    fabrics_.local->cancel_sleep();
-  } else {
-    fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
-  }
-  return done;
 }
 
 void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited) {

@@ -96,7 +96,8 @@ class Engine : private Inbox {
                      PreparedPlan* plan);
   void take_up(Communicator& communicator, Bytes push_at_least);
   bool look(const Completion& completion, bool& moved);
-  bool sleep(const Completion& completion, Nanoseconds at_most);
+  template <class Look>
+  bool sleep_unless(Look has_news, Nanoseconds at_most);
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void fail_locked(const std::string& why);
 
@@ -137,5 +138,17 @@ class Engine : private Inbox {
   std::uint32_t seen_rounds_ = 0;
   bool helper_ends_ = false;
 };
+
+// One sleep, unless a last look has news; true when it had.
+template <class Look>
+bool Engine::sleep_unless(Look has_news, Nanoseconds at_most) {
+  std::uint32_t announced = fabrics_.local->announce_sleep();
+  if (has_news()) {
+    fabrics_.local->cancel_sleep();
+    return true;
+  }
+  fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
+  return false;
+}
 
 }  // namespace ddl

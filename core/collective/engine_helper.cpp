@@ -115,13 +115,8 @@ void Engine::stand_in() {
       idle = 0;
       continue;
     }
-    std::uint32_t announced = fabrics_.local->announce_sleep();
-    if (progress_or_fail()) {
-      fabrics_.local->cancel_sleep();
-      continue;
-    }
     Nanoseconds at_most = std::min(kFirstSleep << std::min(idle++, 5), waiting_.longest_sleep);
-    fabrics_.local->sleep(announced, at_most, fabrics_.wire ? fabrics_.wire->wake_fd() : -1);
+    sleep_unless([this] { return progress_or_fail(); }, at_most);
   }
 }
 
