@@ -12,6 +12,7 @@
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "core/bootstrap/pmix_get.hpp"
 
 namespace ddl {
 namespace {
@@ -85,7 +86,7 @@ class PmixExchange : public Exchange {
   std::optional<std::vector<std::byte>> get(Rank rank, const char* how) {
     pmix_proc_t peer;
     PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
-    auto [status, value] = fetch(peer, kCardKey, how);
+    auto [status, value] = pmix_get(peer, kCardKey, how, timeout_s_);
     // A late or failed answer is not "there is none": others may have got it, and would then decide
     // otherwise.
     if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)
@@ -103,23 +104,11 @@ class PmixExchange : public Exchange {
   std::optional<std::uint64_t> number(const char* key) {
     pmix_proc_t job;
     PMIX_LOAD_PROCID(&job, self_.nspace, PMIX_RANK_WILDCARD);
-    pmix_value_t* value = fetch(job, key, PMIX_OPTIONAL).second;
+    pmix_value_t* value = pmix_get(job, key, PMIX_OPTIONAL, timeout_s_).second;
     if (!value) return std::nullopt;
     std::uint32_t result = value->type == PMIX_UINT32 ? value->data.uint32 : 0;
     PMIX_VALUE_RELEASE(value);
     return result;
-  }
-
-  std::pair<pmix_status_t, pmix_value_t*> fetch(const pmix_proc_t& whose, const char* key, const char* how) {
-    bool yes = true;
-    pmix_info_t info[2];
-    PMIX_INFO_LOAD(&info[0], how, &yes, PMIX_BOOL);
-    PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &timeout_s_, PMIX_INT);
-    pmix_value_t* value = nullptr;
-    pmix_status_t status = PMIx_Get(&whose, key, info, 2, &value);
-    PMIX_INFO_DESTRUCT(&info[0]);
-    PMIX_INFO_DESTRUCT(&info[1]);
-    return {status, status == PMIX_SUCCESS ? value : nullptr};
   }
 
   pmix_proc_t self_;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/base/env.hpp"
+#include "core/bootstrap/pmix_get.hpp"
 
 namespace ddl {
 
@@ -74,15 +75,8 @@ class Answers {
   std::optional<Value> ask(pmix_rank_t rank, const char* key, Read read) const {
     pmix_proc_t whose;
     PMIX_LOAD_PROCID(&whose, job_.c_str(), rank);
-    bool yes = true;
-    pmix_info_t how[2];
-    PMIX_INFO_LOAD(&how[0], PMIX_OPTIONAL, &yes, PMIX_BOOL);
-    PMIX_INFO_LOAD(&how[1], PMIX_TIMEOUT, &kGetTimeoutSeconds, PMIX_INT);
-    pmix_value_t* found = nullptr;
-    pmix_status_t status = PMIx_Get(&whose, key, how, 2, &found);
-    PMIX_INFO_DESTRUCT(&how[0]);
-    PMIX_INFO_DESTRUCT(&how[1]);
-    if (status != PMIX_SUCCESS || !found) return std::nullopt;
+    pmix_value_t* found = pmix_get(whose, key, PMIX_OPTIONAL, kGetTimeoutSeconds).second;
+    if (!found) return std::nullopt;
     std::optional<Value> value = read(*found);
     PMIX_VALUE_RELEASE(found);
     return value;
