@@ -28,6 +28,9 @@ const char* algorithm_name(Algorithm algorithm);
 constexpr bool is_final(Algorithm algorithm) {
   return algorithm == Algorithm::exchange || algorithm == Algorithm::doubling;
 }
+/// True for those that cut the buffer into a part for each: a few elements are not worth it, and how many
+/// messages those take depends on how many there are.
+constexpr bool cuts(Algorithm algorithm) { return !is_final(algorithm) && algorithm != Algorithm::funnel; }
 
 /// Equal on all ranks.
 struct PlanChoice {

@@ -49,7 +49,7 @@ struct Machine {
   Inside inside = Inside::memory;
   // UCX over TCP: the step includes two passes through the kernel; 119.5 MB/s of payload. Exchange beats a
   // ring of 4 hosts up to 8 KiB, which fixes alpha.
-  FabricCost wire = {18e-6, 2e-6, 8.37e-9};
+  FabricCost wire = {18e-6, 6e-6, 8.37e-9};
   // Seconds a rail takes per message: with TCP the messages of a host pass its kernel one after the other; a
   // NIC that the ranks reach past the kernel takes next to none.
   double rail_overhead = 2e-6;

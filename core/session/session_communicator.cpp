@@ -29,7 +29,8 @@ void SessionCommunicator::make_usable() {
   auto agree = [&engine, communicator = communicator_](std::span<std::int64_t> numbers, Op op) {
     engine.run(*communicator, {numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()});
   };
-  selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(), agree);
+  selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
+                                           session_.tuning().budget(), agree);
 }
 
 void SessionCommunicator::warm_up() {

@@ -29,6 +29,7 @@ class SessionTuning {
 
   const TuneSettings& settings() const { return settings_; }
   TuneMemory& memory() { return *memory_; }
+  TrialBudget& budget() { return budget_; }
   Grid grid(const std::vector<HostIndex>& hosts, const std::vector<int>& numa_nodes) const {
     return grid_of(settings_.options, hosts, numa_nodes);
   }
@@ -37,6 +38,7 @@ class SessionTuning {
   const Rank me_;
   const Env& env_;
   TuneSettings settings_;
+  TrialBudget budget_{now()};
   std::string cache_trouble_;  // why rank 0 cannot read the tuning cache
   std::unique_ptr<TuneMemory> memory_;
 };

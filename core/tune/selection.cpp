@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/base/clock.hpp"
@@ -22,13 +23,16 @@ constexpr const char* kModeM = "mode m";
 constexpr Bytes kMeasuresRails = 2 << 20;
 // Candidates that the cost model holds to be this much slower than the best are not worth a call. What large
 // buffers take is decided by the bytes that move, which the model knows better than a few calls on a busy
-// machine.
+// machine. What the least ones take between hosts is decided by what messages cost the processors, which it
+// does not know: there the best of each way between hosts is tried.
+constexpr Bytes kLeastCalls = 1 << 10;
+constexpr double kHopelessLeast = 3;
 double hopeless(Bytes bytes) { return bytes > 1 << 20 ? 1.02 : 1.2; }
 constexpr std::size_t kMostCandidates = 4;
 
 // Calls that count per candidate: short ones are noisy and cheap.
 constexpr Bytes kShort = 64 << 10;
-int rounds_for(Bytes bytes) { return bytes <= kShort ? 15 : bytes <= 1 << 20 ? 5 : 3; }
+int rounds_for(Bytes bytes) { return bytes <= kShort ? 9 : bytes <= 1 << 20 ? 5 : 3; }
 
 // Where calls of two ways take turns of microseconds with the kernel's scheduler, they differ by a tenth from
 // run to run.
@@ -41,8 +45,14 @@ Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
 
 }  // namespace
 
-Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, Agree agree)
-    : plans_(plans), settings_(settings), memory_(memory), agree_(std::move(agree)), limits_(plans.limits()) {
+Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, TrialBudget& budget,
+                     Agree agree)
+    : plans_(plans),
+      settings_(settings),
+      memory_(memory),
+      budget_(budget),
+      agree_(std::move(agree)),
+      limits_(plans.limits()) {
   const Grid& grid = plans.members().grid;
   if (settings.options.dump_iter) dump_ = std::make_unique<Dump>(grid);
   if (!grid.spans_hosts() || limits_.rails < 2 || settings.deterministic) return;
@@ -97,14 +107,18 @@ void Selection::prepare(Class& of_class) {
 // Sets up the tuner with the candidates that are worth a call.
 void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
   const Bytes bytes = of_class.key.size_class;
-  std::size_t worth = 1;
-  while (worth < std::min(found.size(), kMostCandidates) &&
-         found[worth].predicted.seconds < hopeless(bytes) * found[0].predicted.seconds)
-    ++worth;
-  of_class.plans.push_back(of_class.settled.plan);
-  for (std::size_t i = 1; i < worth; ++i) of_class.plans.push_back(&plans_.prepare(found[i].choice, bytes));
-  of_class.tuner =
-      std::make_unique<Tuner>(TunerPlan{static_cast<int>(worth), rounds_for(bytes), true, noise_of(bytes)});
+  const bool is_least = bytes <= kLeastCalls && plans_.members().grid.spans_hosts();
+  const double most = (is_least ? kHopelessLeast : hopeless(bytes)) * found[0].predicted.seconds;
+  std::set<Algorithm> tried;
+  for (const Candidate& candidate : found) {
+    if (of_class.plans.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
+    const Algorithm between = candidate.choice.algorithm.back();
+    const bool is_worth = !is_least || (!cuts(between) && tried.insert(between).second);
+    if (is_worth || of_class.plans.empty())
+      of_class.plans.push_back(&plans_.prepare(candidate.choice, bytes));
+  }
+  of_class.tuner = std::make_unique<Tuner>(
+      TunerPlan{static_cast<int>(of_class.plans.size()), rounds_for(bytes), true, noise_of(bytes), true});
 }
 
 // Whether calls of that plan tell how fast each rail is.
@@ -155,6 +169,7 @@ Way Selection::blocking(const CallShape& call) {
   if (is_look_) meet(way);
   if (is_look_ || !of_class.tuner) return way;
   Try attempt = of_class.tuner->next(call.fingerprint);
+  if (of_class.tuner->asks()) ask(*of_class.tuner);
   if (attempt.what != Try::What::best) meet(way);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
@@ -180,6 +195,16 @@ void Selection::finished(const CallShape& call, const Way& way, Nanoseconds time
     if (of_class.tuner->must_agree()) agree(of_class);
   }
   if (dump_) dump(call, way, time, observed);
+}
+
+void Selection::ask(Tuner& tuner) {
+  std::int64_t numbers[] = {tuner.usual(), budget_.spent(), budget_.elapsed()};
+  agree_(numbers, Op::max);
+  const auto [usual, spent, elapsed] = numbers;
+  const Nanoseconds cost = tuner.cost(usual);
+  const bool may_try = TrialBudget::allows(cost, spent, elapsed);
+  if (may_try) budget_.spend(cost);
+  tuner.answer(may_try);
 }
 
 void Selection::agree(Class& of_class) {

@@ -20,6 +20,7 @@
 #include "core/tune/dump.hpp"
 #include "core/tune/memory.hpp"
 #include "core/tune/rail_watch.hpp"
+#include "core/tune/trial_budget.hpp"
 #include "core/tune/tuner.hpp"
 
 namespace ddl {
@@ -55,7 +56,8 @@ struct TuneSettings {
 class Selection {
  public:
   /// All must outlive it.
-  Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, Agree agree);
+  Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, TrialBudget& budget,
+            Agree agree);
 
   /// Decides now how calls of that size begin, which the first of them would have to do first.
   void prepare(Task task, Bytes bytes) { class_of({task, bytes, 0}); }
@@ -85,6 +87,7 @@ class Selection {
   void measure(Class& of_class, const std::vector<Candidate>& found);
   bool recall(Class& of_class);
   bool is_usable(const PlanChoice& choice) const;
+  void ask(Tuner& tuner);
   void agree(Class& of_class);
   void settle(Class& of_class);
   bool shows_rails(const PreparedPlan& prepared) const;
@@ -96,6 +99,7 @@ class Selection {
   PlanStore& plans_;
   const TuneSettings& settings_;
   TuneMemory& memory_;
+  TrialBudget& budget_;
   const Agree agree_;
   PlanLimits limits_;                   // with what was learned of the machine
   std::optional<RailWatch> watch_;      // where there are rails to compare

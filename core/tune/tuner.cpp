@@ -6,8 +6,11 @@
 namespace ddl {
 namespace {
 
-// The original may be dear and is rarely better: it is tried on calls that come again and again.
-constexpr std::uint64_t kHabit = 32;
+// Calls of the subject before the first try: one, whose time is that of a first call; or so many that it is a
+// habit.
+constexpr std::uint64_t kOnce = 2, kHabit = 21;
+// What the original is taken to need, in calls of ours: it is rarely better and may be dear.
+constexpr Nanoseconds kOriginal = 3;
 // So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
 // network has dozens of gradients of one size class, which take turns.
 constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
@@ -30,6 +33,7 @@ void Tuner::next_phase() {
     phase_ = Phase::settled;
   }
   started_ = true;
+  may_try_ = !plan_.is_thrifty;
 }
 
 // Every way once without counting, then as often as it counts.
@@ -41,26 +45,46 @@ void Tuner::begin(const std::vector<Try>& ways) {
   done_ = 0;
 }
 
-bool Tuner::waits() const { return calls_ == 1 || (phase_ == Phase::original && calls_ < kHabit); }
+void Tuner::follow(Fingerprint call) {
+  if (calls_ > 0) patience_ = std::min(2 * patience_, kMostPatience);
+  subject_ = call;
+  calls_ = 0;
+  done_ = 0;
+  usual_ = 0;
+  due_ = plan_.is_thrifty ? kHabit : kOnce;
+  may_try_ = !plan_.is_thrifty;
+}
 
 Try Tuner::next(Fingerprint call) {
-  trying_ = false;
+  trying_ = is_subject_ = false;
   if (settled()) return {};
   if (call != subject_) {
     if (calls_ > 0 && ++strangers_ < patience_) return {};
-    if (calls_ > 0) patience_ = std::min(2 * patience_, kMostPatience);
-    subject_ = call;
-    calls_ = 0;
-    done_ = 0;
+    follow(call);
   }
+  is_subject_ = true;
   strangers_ = 0;
-  ++calls_;
-  if (waits()) return {};
+  if (++calls_ < due_) return {};
+  asks_ = !may_try_;
+  if (asks_) return {};
   trying_ = true;
   return tries_[done_];
 }
 
+Nanoseconds Tuner::cost(Nanoseconds usual) const {
+  Nanoseconds calls = 0;
+  for (const Try& one : tries_) calls += one.what == Try::What::original ? kOriginal : 1;
+  return calls * usual;
+}
+
+void Tuner::answer(bool may_try) {
+  asks_ = false;
+  may_try_ = may_try;
+  if (!may_try) due_ = 2 * calls_;
+}
+
 void Tuner::record(Nanoseconds time) {
+  if (!trying_ && is_subject_) usual_ = usual_ > 0 ? std::min(usual_, time) : time;
   if (!std::exchange(trying_, false)) return;
   std::size_t per_way = static_cast<std::size_t>(plan_.rounds) + 1, way = done_ / per_way,
               round = done_ % per_way;
@@ -82,7 +106,8 @@ void Tuner::agreed() {
   if (phase_ == Phase::candidates) {
     best_time_ = median_of(0);
     for (int way = 1; way < plan_.candidates; ++way)
-      if (clearly_better(median_of(way), best_time_)) best_ = way, best_time_ = median_of(way);
+      if (clearly_better(median_of(way), median_of(0)) && median_of(way) < best_time_)
+        best_ = way, best_time_ = median_of(way);
   } else {
     original_wins_ = clearly_better(median_of(1), median_of(0));
     best_time_ = median_of(original_wins_);

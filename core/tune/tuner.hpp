@@ -11,8 +11,8 @@
 // nobody, is no measure: it prefers ways that let one rank go early while the others still work, and who goes
 // early waits in the next call.
 //
-// Life: a first call → our own ways → when the call has proved a habit, the original library → settled. After
-// each of these the ranks agree on the times.
+// Life: calls until one has proved a habit → our own ways → the original library → settled. After each of the
+// latter two the ranks agree on the times; before each of them a thrifty tuner asks whether it may.
 #pragma once
 
 #include <span>
@@ -23,10 +23,11 @@
 namespace ddl {
 
 struct TunerPlan {
-  int candidates = 1;     // our own ways, the likely best first
-  int rounds = 1;         // calls of each that count
-  bool original = false;  // the original library is a candidate as well
-  double noise = 0.05;    // what is not better by that share of the time is not better
+  int candidates = 1;       // our own ways, the likely best first
+  int rounds = 1;           // calls of each that count
+  bool original = false;    // the original library is a candidate as well
+  double noise = 0.05;      // what is not better by that share of the time is not better
+  bool is_thrifty = false;  // the first calls are left alone, and trying needs a leave
 };
 
 /// How one call is to be made. All but `best` are measured, so the ranks meet first.
@@ -41,6 +42,13 @@ class Tuner {
 
   /// How to make the next blocking call of this class.
   Try next(Fingerprint call);
+  /// Before that call the ranks now agree whether to spend cost(), given what a call usually takes on the
+  /// slowest rank, and each says answer().
+  bool asks() const { return asks_; }
+  Nanoseconds cost(Nanoseconds usual) const;
+  /// What a call of the subject has taken here, at least.
+  Nanoseconds usual() const { return usual_; }
+  void answer(bool may_try);
   /// How many of the current tries are made.
   std::size_t done() const { return done_; }
   /// How long the last call took here.
@@ -61,7 +69,7 @@ class Tuner {
   enum class Phase : std::uint8_t { candidates, original, settled };
   void next_phase();
   void begin(const std::vector<Try>& ways);
-  bool waits() const;
+  void follow(Fingerprint call);
   std::int64_t median_of(int way) const;
 
   TunerPlan plan_;
@@ -71,8 +79,11 @@ class Tuner {
   std::vector<std::int64_t> times_;  // of those that count: [way][round]
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was tries_[done_]
+  bool asks_ = false, may_try_ = false;
   Fingerprint subject_ = 0;
-  std::uint64_t calls_ = 0, strangers_ = 0, patience_;
+  bool is_subject_ = false;  // the last call was
+  Nanoseconds usual_ = 0;
+  std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;
   bool original_wins_ = false;

@@ -19,10 +19,15 @@ using test::VirtualJob;
 struct Calls {
   Engine& engine;
   Communicator& communicator;
+  TrialBudget budget;
   Selection selection;
 
-  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuneMemory& memory)
-      : engine(of), communicator(on), selection(on.plans(), settings, memory, agree()) {
+  /// `began`: the job did; for a long time unless said, so that trials are not too dear.
+  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuneMemory& memory, Nanoseconds began = 0)
+      : engine(of),
+        communicator(on),
+        budget(began),
+        selection(on.plans(), settings, memory, budget, agree()) {
     if (settings.options.dump_iter) engine.time_dimensions(on);
   }
   static CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
@@ -48,14 +53,14 @@ struct Calls {
 // to the original.
 std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
                      std::vector<std::unique_ptr<TuneMemory>>& memories, int calls, std::size_t count,
-                     PlanLimits limits = {1, Bytes{1} << 20, 0, {}}) {
+                     PlanLimits limits = {1, Bytes{1} << 20, 0, {}}, Nanoseconds began = 0) {
   std::vector<Rank> members;
   for (Rank rank = 0; rank < job.size(); ++rank) members.push_back(rank);
   auto world = job.create(1, members, limits);
   std::vector<int> originals(world.size());
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me], began);
     std::vector<std::int32_t> in(count, rank + 1), out(count);
     for (int i = 0; i < calls; ++i) {
       Call call{in.data(), out.data(), count, DType::int32, Op::sum, "x", now()};
@@ -118,6 +123,14 @@ TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
   EXPECT_EQ(met[2], met[0]);
 }
 
+TEST(Selection, AYoungJobTriesNothing) {
+  VirtualJob job({0, 0, 1, 1});
+  auto memories = memories_of(job);
+  EXPECT_EQ(run(job, {}, memories, 200, 1000, {1, Bytes{1} << 20, 0, {}}, now() + 3'600'000'000'000),
+            std::vector<int>(4, 0));
+  EXPECT_FALSE(memories[0]->has_news());
+}
+
 TEST(Selection, TheDumpSaysWhereTheTimeWent) {
   VirtualJob job({0, 0, 1, 1});
   auto memories = memories_of(job);
@@ -156,7 +169,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
   {
     VirtualJob named({0, 0, 1, 1});
     memories = memories_of(named);
-    run(named, {}, memories, 80, 100, limits);
+    run(named, {}, memories, 160, 100, limits);
     std::string text = memories[0]->write("");
     std::size_t at = text.find("\"grid\": \"") + 9;
     good.grid = text.substr(at, text.find('"', at) - at);
@@ -167,7 +180,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
     VirtualJob job({0, 0, 1, 1});
     memories = memories_of(job);
     for (auto& memory : memories) EXPECT_EQ(memory->read(writer.write("")), "");
-    run(job, {}, memories, 80, 100, limits);
+    run(job, {}, memories, 160, 100, limits);
     return memories[0]->has_news();
   };
   EXPECT_FALSE(measures_after(good));

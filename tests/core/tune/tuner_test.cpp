@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/tune/trial_budget.hpp"
+
 namespace ddl {
 namespace {
 
@@ -96,14 +98,63 @@ TEST(Tuner, ALittleFasterIsNoise) {
   EXPECT_FALSE(tuner.original_wins());
 }
 
-TEST(Tuner, TheOriginalIsTriedOnceTheCallIsAHabitAndMayWin) {
+TEST(Tuner, TheOriginalIsTriedAfterOurWaysAndMayWin) {
   Tuner tuner({2, 2, true});
   std::vector<Try> tries = settle(tuner, [](Try t) { return t.what == What::original ? 10 : 100; });
   EXPECT_TRUE(tuner.original_wins());
   EXPECT_EQ(count(tries, What::original), 3);
   auto first =
       std::find_if(tries.begin(), tries.end(), [](const Try& t) { return t.what == What::original; });
-  EXPECT_GE(first - tries.begin(), 31);
+  EXPECT_EQ(first - tries.begin(), 1 + 2 * 3 + 3) << "behind our ways and the best of them once more";
+}
+
+TEST(Tuner, AThriftyOneLeavesTheFirstTwentyCallsAlone) {
+  Tuner tuner({2, 1, true, 0.05, true});
+  for (int call = 1; call <= 20; ++call) {
+    EXPECT_EQ(tuner.next(7).what, What::best) << call;
+    EXPECT_FALSE(tuner.asks());
+    tuner.record(call == 5 ? 30 : 40);
+  }
+  EXPECT_EQ(tuner.next(7).what, What::best);
+  ASSERT_TRUE(tuner.asks());
+  EXPECT_EQ(tuner.usual(), 30);
+  EXPECT_EQ(tuner.cost(30), 4 * 30) << "two ways, each once for nothing and once for its time";
+  tuner.answer(true);
+  tuner.record(99);
+  EXPECT_EQ(tuner.next(7).what, What::candidate);
+}
+
+TEST(Tuner, AThriftyOneAsksBeforeEachPhaseAndLessAndLessOften) {
+  Tuner tuner({2, 1, true, 0.05, true});
+  std::vector<int> asked;
+  int original = 0;
+  for (int call = 1; !tuner.settled(); ++call) {
+    ASSERT_LT(call, 1000);
+    original += tuner.next(7).what == What::original;
+    if (tuner.asks()) {
+      asked.push_back(call);
+      if (asked.size() == 3) {
+        EXPECT_EQ(tuner.cost(10), (2 + 3 * 2) * 10) << "the original is taken to be dear";
+      }
+      tuner.answer(asked.size() % 2 == 0);
+    }
+    tuner.record(10);
+    if (tuner.must_agree()) tuner.agreed();
+  }
+  EXPECT_EQ(asked, (std::vector<int>{21, 42, 47, 94}));
+  EXPECT_EQ(original, 2);
+}
+
+TEST(TrialBudget, ATwentiethOfTheTimeGoesIntoTrials) {
+  EXPECT_TRUE(TrialBudget::allows(5, 0, 100));
+  EXPECT_FALSE(TrialBudget::allows(6, 0, 100));
+  EXPECT_FALSE(TrialBudget::allows(1, 5, 100));
+  EXPECT_TRUE(TrialBudget::allows(1, 5, 120));
+  TrialBudget budget(now());
+  budget.spend(3);
+  budget.spend(4);
+  EXPECT_EQ(budget.spent(), 7);
+  EXPECT_GE(budget.elapsed(), 0);
 }
 
 TEST(Tuner, OtherCallsInBetweenAreLeftAloneUntilTheSubjectIsForgotten) {
