@@ -107,6 +107,24 @@ std::string find_hosts(const std::vector<Card>& cards, Census& census) {
   return {};
 }
 
+// Containers and virtual networks: what sets their hosts apart does not give them processors of their own.
+int find_shared_cores(const std::vector<Card>& cards, const Census& census) {
+  std::map<std::string, std::vector<std::size_t>> ranks_of_kernel;
+  for (std::size_t r = 0; r < cards.size(); ++r) ranks_of_kernel[cards[r].boot_id].push_back(r);
+  int least = 0;
+  for (const auto& [boot_id, ranks] : ranks_of_kernel) {
+    std::set<int> cpus;
+    std::set<HostIndex> hosts;
+    for (std::size_t r : ranks) {
+      cpus.insert(cards[r].cpus.begin(), cards[r].cpus.end());
+      hosts.insert(census.host_of_rank[r]);
+    }
+    if (boot_id.empty() || hosts.size() < 2 || ranks.size() <= cpus.size() || cpus.empty()) continue;
+    least = least ? std::min(least, static_cast<int>(cpus.size())) : static_cast<int>(cpus.size());
+  }
+  return least;
+}
+
 }  // namespace
 
 std::vector<std::byte> pack(const Card& card) {
@@ -211,6 +229,7 @@ Census take_census(const std::vector<std::optional<Card>>& maybe) {
   census.deterministic = cards[0].deterministic;
   census.trouble = find_hosts(cards, census);
   if (census.trouble.empty()) census.trouble = find_lanes(cards, census);
+  if (census.trouble.empty()) census.shared_cores = find_shared_cores(cards, census);
   return census;
 }
 

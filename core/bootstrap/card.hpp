@@ -64,6 +64,7 @@ struct Census {
   bool report = false;  // all ranks take part in the report
   std::string options, tuning;
   bool deterministic = false;
+  int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

@@ -18,6 +18,7 @@ struct Work {
   const char* verb;
   double steps;     // one after the other
   double messages;  // sent by the busiest member
+  double all;       // messages of all members
   double sent;  // bytes that pass the busiest member's link; through memory a message to many is written once
   double added;  // bytes folded
   double kept;   // of the piece, after the way down
@@ -36,19 +37,25 @@ Work way_down(Algorithm algorithm, Rank fanout, Copies copies) {
   double to_all = copies == Copies::each ? p - 1 : 1;
   switch (algorithm) {
     case Algorithm::direct:
-      return {"reduce-scatter", 1, p - 1, most, most, 1 / p};
+      return {"reduce-scatter", 1, p - 1, p * (p - 1), most, most, 1 / p};
     case Algorithm::ring:
-      return {"reduce-scatter", p - 1, p - 1, most, most * stepwise, 1 / p};
+      return {"reduce-scatter", p - 1, p - 1, p * (p - 1), most, most * stepwise, 1 / p};
     case Algorithm::halving:
       most = (active - 1) / active + fold;
-      return {"reduce-scatter", rounds + fold, rounds + fold, most, most * stepwise, 1 / active};
+      return {"reduce-scatter", rounds + fold, rounds + fold, active * rounds + p - active, most,
+              most * stepwise,  1 / active};
     case Algorithm::exchange:
-      return {"all-reduce", 1, p - 1, to_all, p - 1, 0};
+      return {"all-reduce", 1, p - 1, p * (p - 1), to_all, p - 1, 0};
     case Algorithm::doubling:
-      return {"all-reduce",      rounds + 2 * fold,          rounds + 2 * fold,
-              rounds + 2 * fold, (rounds + fold) * stepwise, 0};
+      return {"all-reduce",
+              rounds + 2 * fold,
+              rounds + 2 * fold,
+              active * rounds + 2 * (p - active),
+              rounds + 2 * fold,
+              (rounds + fold) * stepwise,
+              0};
     case Algorithm::funnel:
-      return {"reduce", 1, 1, to_all, p - 1, 1};  // the owner's link carries what all send
+      return {"reduce", 1, 1, p - 1, to_all, p - 1, 1};  // the owner's link carries what all send
   }
   return {};
 }
@@ -78,7 +85,7 @@ class Model {
   Model(const Grid& grid, const PlanChoice& choice, Bytes bytes, const Machine& machine)
       : grid_(grid), choice_(choice), machine_(machine) {
     for (int d = 0; d < grid.dimensions(); ++d)
-      if (grid.dimension(d).fabric == Fabric::local) ranks_per_host_ *= grid.fanout(d);
+      (grid.dimension(d).fabric == Fabric::local ? ranks_per_host_ : hosts_) *= grid.fanout(d);
     segment_ = static_cast<double>(std::min(bytes, choice.segment ? choice.segment : bytes));
     segments_ = segment_ > 0 ? static_cast<double>(bytes) / segment_ : 1;
     crowd_ = machine.cores > 0 ? std::max(1.0, ranks_per_host_ / machine.cores) : 1;
@@ -142,7 +149,10 @@ class Model {
                    std::max(crowd_, memory_) * (sent * machine_.local.beta + added);
       return;
     }
-    busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha);
+    double turns = 0;
+    if (machine_.shared_cores > 0)
+      turns = hosts_ * state.active / grid_.fanout(d) * work.all * machine_.turn / machine_.shared_cores;
+    busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha + turns);
     // The ranks of a host work side by side, but their messages leave one after the other.
     busy.core += crowd_ * (work.messages * machine_.wire.overhead + sent * machine_.wire_copy + added);
     busy.rail[rail_] +=
@@ -189,7 +199,7 @@ class Model {
   const Grid& grid_;
   const PlanChoice& choice_;
   const Machine& machine_;
-  double ranks_per_host_ = 1, segment_ = 0, segments_ = 1, crowd_ = 1, memory_ = 1;
+  double ranks_per_host_ = 1, hosts_ = 1, segment_ = 0, segments_ = 1, crowd_ = 1, memory_ = 1;
   LaneId rail_ = 0;
   std::vector<StageCost> stages_;
   std::vector<Busy> busy_;

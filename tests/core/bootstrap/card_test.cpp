@@ -122,6 +122,21 @@ TEST(Census, FakeHostsSplitOneMachineAndMustAddUp) {
   EXPECT_NE(take_census(all({card, card})).trouble, "");
 }
 
+TEST(Census, HostsOnOneKernelShareItsProcessors) {
+  auto container = [](const std::string& name, std::vector<int> cpus, const std::string& kernel = "k") {
+    Card card = card_on(name, {{"r0", "10.0.0.0/24"}});
+    card.boot_id = kernel;
+    card.cpus = std::move(cpus);
+    return card;
+  };
+  auto shared = [](std::vector<Card> cards) { return take_census(all(std::move(cards))).shared_cores; };
+  EXPECT_EQ(shared({container("a", {0}), container("a", {1}), container("b", {0}), container("b", {1})}), 2);
+  EXPECT_EQ(shared({container("a", {0, 1}), container("b", {0, 1})}), 0) << "a core each";
+  EXPECT_EQ(shared({container("a", {0}, "k"), container("b", {0}, "l")}), 0) << "kernels of their own";
+  EXPECT_EQ(shared({container("a", {0}), container("a", {0})}), 0) << "one host";
+  EXPECT_EQ(shared({container("a", {0}, ""), container("b", {0}, "")}), 0) << "the kernel does not tell";
+}
+
 TEST(Census, NonblockingNeedsTheHookOnEveryRank) {
   Card without = card_on("h0");
   without.progress_hook = false;

@@ -75,6 +75,17 @@ TEST(Choice, OverManyHostsStepsAreFewForSmallBuffersAndLinksFullForLargeOnes) {
   EXPECT_EQ(last_of(few, 16 << 20), Algorithm::ring);
 }
 
+TEST(Choice, WhereHostsShareProcessorsFewMessagesCountMoreThanFewSteps) {
+  Grid grid = Grid::from_hosts(hosts_of({2, 2, 2, 2}));
+  PlanLimits shared = kRoomy;
+  shared.machine.shared_cores = 2;
+  auto last = [&](Bytes bytes) { return choose(grid, bytes, shared).algorithm.back(); };
+  EXPECT_EQ(last_of(grid, 8), Algorithm::exchange);
+  EXPECT_EQ(last(8), Algorithm::funnel);
+  EXPECT_EQ(last(1024), Algorithm::doubling);
+  EXPECT_EQ(last(16 << 20), Algorithm::ring);
+}
+
 TEST(Choice, RailsCarryWhatTheyAreMeasuredToCarry) {
   PlanLimits limits = {2, Bytes{16} << 20};
   limits.machine.rail_rate = {60e6, 120e6};

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/plan/check.hpp"
+#include "core/plan/planner.hpp"
 #include "tests/core/plan/plans.hpp"
 
 namespace ddl {
@@ -145,6 +146,26 @@ TEST(Cost, WhatARailTakesPerMessageIsPaidByAllRanksBehindIt) {
         predict(grid, choice, 512, kernel).seconds - predict(grid, choice, 512, direct).seconds;
     EXPECT_NEAR(difference, (ranks - 1) * 3 * kernel.rail_overhead, 1e-9) << ranks;
   }
+}
+
+TEST(Cost, WhereHostsShareProcessorsEveryMessageOfAllRanksTakesATurn) {
+  Machine own, shared;
+  shared.shared_cores = 2;
+  for (int number : {3, 4, 7, 8})
+    for (int ranks : {1, 2})
+      for (Algorithm local : {Algorithm::direct, Algorithm::funnel})
+        for (Algorithm last : {Algorithm::direct, Algorithm::ring, Algorithm::exchange, Algorithm::doubling,
+                               Algorithm::halving, Algorithm::funnel}) {
+          Grid grid = hosts(number, ranks);
+          PlanChoice choice = in_segments(choice_for(grid, local, last), 4096);
+          int messages = 0;
+          for (const Plan& plan : plans_of(grid, choice))
+            for (const Step& step : plan.steps)
+              if (step.verb == Verb::send && step.fabric == Fabric::wire) messages += step.peers;
+          const double turns =
+              predict(grid, choice, 4096, shared).seconds - predict(grid, choice, 4096, own).seconds;
+          EXPECT_NEAR(turns, messages * shared.turn / shared.shared_cores, 1e-9) << describe(grid, choice);
+        }
 }
 
 TEST(Cost, RailsThatAreRatedCarryThatManyBytesAndUnknownOnesWhatIsAssumed) {
