@@ -37,7 +37,7 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
     pairs_.push_back(&operation);
-    operation.open(shared_.streamed_from);
+    operation.open(streams(call.bytes()));
     take_early_of(operation.seq());
     return operation;
   }
@@ -45,6 +45,7 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
     std::memcpy(call.out, call.in, call.bytes());
   Operation& operation = make_operation(call, plan, seq_of(next_++), completion);
   queue_.push_back(&operation);
+  queued_bytes_ += call.bytes();
   open_those_with_room();
   return operation;
 }
@@ -82,7 +83,7 @@ Bytes Communicator::most_under_way() const {
 void Communicator::open(Operation& operation) {
   ++open_count_;
   open_bytes_ += operation.bytes_under_way();
-  operation.open(shared_.streamed_from);
+  operation.open(streams(queued_bytes_));
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());
 }
@@ -197,6 +198,7 @@ bool Communicator::remove_done() {
     Operation& operation = *queue_[i];
     --open_count_;
     open_bytes_ -= operation.bytes_under_way();
+    queued_bytes_ -= operation.call().bytes();
     // A call without elements has heard from nobody: it does not count.
     if (operation.prepared().is_one_shot && operation.call().count > 0 && operation.all_senders_were_alone())
       heard_all_alone(first_ + i);

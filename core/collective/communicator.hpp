@@ -102,6 +102,8 @@ class Communicator : public Outlet {
   void open(Operation& operation);
   void open_those_with_room();
   Bytes most_under_way() const;
+  /// Results of calls that wait together are written past the cache when they do not fit it together.
+  bool streams(Bytes bytes) const { return bytes >= shared_.streamed_from; }
   bool remove_done();
   void retire(Operation& operation);
   Operation* oldest_collective() const { return queue_.empty() ? nullptr : queue_.front(); }
@@ -150,6 +152,7 @@ class Communicator : public Outlet {
   std::size_t opened_ = 0;        // so many of them are open
   std::size_t open_count_ = 0;    // of which so many are under way,
   Bytes open_bytes_ = 0;          // with so many bytes
+  Bytes queued_bytes_ = 0;        // of the buffers of all of them
   Number first_ = 0, next_ = 0;   // numbers of queue_.front() and of the next call
   std::vector<Operation*> pairs_;
   std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank

@@ -44,12 +44,11 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   bytes_under_way_ = std::min(call.bytes(), window);
 }
 
-void Operation::open(Bytes streamed_from) {
+void Operation::open(bool streams) {
   const Plan& plan = prepared_->plan;
   cut(*prepared_, call_);
   is_open_ = is_stirred_ = true;
-  // On the wire the result is read again at once, by the next send.
-  store_ = prepared_->rails == 0 && call_.bytes() >= streamed_from ? Store::streamed : Store::cached;
+  store_ = prepared_->rails == 0 && streams ? Store::streamed : Store::cached;
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
   alone_senders_ = 0;

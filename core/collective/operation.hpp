@@ -70,9 +70,9 @@ class Operation {
   /// What it is going to do, and who waits for it; the plan must outlive the operation. Reusable: bind()
   /// again after done().
   void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me, Completion* completion);
-  /// Begins, after bind(): from now on it sends and takes messages. A result of that many bytes is written
-  /// past the cache.
-  void open(Bytes streamed_from);
+  /// Begins, after bind(): from now on it sends and takes messages. Whether its result is written past the
+  /// cache, unless it goes over a wire, which reads it again at once.
+  void open(bool streams);
   bool is_open() const { return is_open_; }
 
   /// After open(): the call will also tell where its time went, see Observed::dimensions.
