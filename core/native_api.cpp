@@ -106,7 +106,8 @@ int is_id(const void* id) { return ddl::RendezvousId::is_ours(bytes_of(id)); }
 ddl_companion companion_of(const ddl::Meeting& meeting) {
   ddl_companion companion{};
   const ddl::MeetingOutcome& outcome = meeting.outcome();
-  if (!outcome.grid || outcome.grid->dimensions() > DDL_COMPANION_DIMENSIONS) return companion;
+  if (!outcome.grid) return companion;
+  static_assert(DDL_COMPANION_DIMENSIONS == ddl::kMostCompanionDimensions);
   companion.segment_bytes = outcome.segment;
   for (ddl::CompanionWay way : outcome.ways) companion.way[companion.ways++] = static_cast<int32_t>(way);
   for (const ddl::CompanionDimension& d : ddl::companion_layout(*outcome.grid, meeting.rank()))
@@ -116,19 +117,13 @@ ddl_companion companion_of(const ddl::Meeting& meeting) {
 
 ddl_native_result meet(const ddl_seat* seat, ddl_meeting** meeting, ddl_met* met, ddl_problem* problem) {
   return guarded(DDL_NATIVE_SYSTEM, problem, [&] {
-    ddl::OriginalLibrary original = {seat->has_original != 0, seat->can_split != 0, seat->by_sockets != 0};
-    // Streams that wait in host functions keep those of the process's other ranks from going on.
-    if (seat->context &&
-        !ddl::cuda::has_stream_memory_operations(*ddl::native::driver(), device_of(seat->context)))
-      original.by_sockets = false;
-    if (!seat->context) throw ddl::Error("there is no CUDA device for this rank");
     auto host = seat->host < 0 ? std::nullopt : std::optional<ddl::HostIndex>(seat->host);
-    *meeting = new ddl_meeting{ddl::Meeting(id_from(seat->id), seat->rank, seat->size, original, host,
-                                            static_cast<ddl::cuda::Context>(seat->context), environment())};
+    *meeting =
+        new ddl_meeting{ddl::Meeting(id_from(seat->id), seat->rank, seat->size,
+                                     {seat->has_original != 0, seat->can_split != 0, seat->by_sockets != 0},
+                                     host, static_cast<ddl::cuda::Context>(seat->context), environment())};
     const ddl::Meeting& held = (*meeting)->meeting;
-    const std::vector<ddl::HostIndex>& hosts = held.outcome().host_of_rank;
-    *met = {held.is_ours(), hosts.empty() ? -1 : hosts[static_cast<std::size_t>(seat->rank)],
-            held.outcome().splits_meet(), companion_of(held)};
+    *met = {held.is_ours(), held.host().value_or(-1), held.outcome().splits_meet(), companion_of(held)};
     return DDL_NATIVE_OK;
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/native/device.hpp"
@@ -25,17 +26,27 @@ std::string in_words(const MeetingOutcome& outcome) {
       has(CompanionWay::whole) ? ", where that is faster" : "");
 }
 
+cuda::Context needed(cuda::Context context) {
+  if (!context) throw Error("there is no CUDA device for this rank");
+  return context;
+}
+
+// Streams that wait in host functions keep those of the process's other ranks from going on.
+bool may_go_by_sockets(cuda::Context context) {
+  return cuda::has_stream_memory_operations(*native::driver(), native::device_of(context));
+}
+
 }  // namespace
 
 Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
                  std::optional<HostIndex> host, cuda::Context context, Env env)
-    : seat_(std::make_shared<Rendezvous>(id, rank, size, env.timeout_s)),
+    : context_(needed(context)),
+      seat_(std::make_shared<Rendezvous>(id, rank, size, env.timeout_s)),
       group_(id.token),
-      context_(context),
       env_(std::move(env)) {
   MeetingCard mine{.has_original = original.is_there,
                    .can_split = original.can_split,
-                   .by_sockets = original.by_sockets,
+                   .by_sockets = original.by_sockets && may_go_by_sockets(context),
                    .device = native::identity_of(context),
                    .host = host ? std::to_string(*host) : text_of(host_identity()),
                    .options = env_.options,
@@ -47,6 +58,11 @@ Meeting::Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary o
   if (!outcome_.trouble.empty()) log_warning(outcome_.trouble);
   if (env_.verbose > 0)
     log_info(fmt::format("a communicator of {} rank{}: {}", size, size == 1 ? "" : "s", in_words(outcome_)));
+}
+
+std::optional<HostIndex> Meeting::host() const {
+  if (outcome_.host_of_rank.empty()) return std::nullopt;
+  return outcome_.host_of_rank[static_cast<std::size_t>(rank())];
 }
 
 std::vector<std::byte> Meeting::share(std::span<const std::byte> of_rank_0) {

@@ -26,13 +26,15 @@ struct OriginalLibrary {
 class Meeting {
  public:
   /// `host`: of a split, what its parent's meeting called this rank's host. Waits for all ranks; throws Error
-  /// when they do not come.
+  /// when they do not come, or this one has no `context`.
   Meeting(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
           std::optional<HostIndex> host, cuda::Context context, Env env);
 
   const MeetingOutcome& outcome() const { return outcome_; }
   bool is_ours() const { return !outcome_.why_ours.empty(); }
   Rank rank() const { return seat_->rank(); }
+  /// This rank's, among those of the communicator; nothing where that was not asked.
+  std::optional<HostIndex> host() const;
   /// Everybody gets what rank 0 brings.
   std::vector<std::byte> share(std::span<const std::byte> of_rank_0);
   std::unique_ptr<NativeCommunicator> open();
@@ -42,9 +44,9 @@ class Meeting {
   std::optional<Rendezvous::Blobs> hear(bool wait);
 
  private:
+  cuda::Context context_;
   std::shared_ptr<Rendezvous> seat_;
   RendezvousId::Token group_;
-  cuda::Context context_;
   Env env_;
   MeetingOutcome outcome_;
 };

@@ -89,6 +89,8 @@ std::string why_no_companion(const Grid& grid, bool by_rails) {
     if (dimension.smallest != 0 && dimension.smallest != dimension.extent)
       return fmt::format("groups of {} to {} ranks in one dimension", dimension.smallest, dimension.extent);
   }
+  if (joining > kMostCompanionDimensions)
+    return fmt::format("{} dimensions, more than {}", joining, kMostCompanionDimensions);
   if (joining >= 2 || (joining == 1 && by_rails)) return {};
   if (mixed) return "one dimension joins all ranks";
   return grid.spans_hosts() ? "every host has one rank" : "all ranks are on one host";

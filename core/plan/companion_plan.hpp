@@ -32,6 +32,8 @@ struct CompanionDimension {
   friend bool operator==(const CompanionDimension&, const CompanionDimension&) = default;
 };
 using CompanionLayout = std::vector<CompanionDimension>;
+/// A grid of more than these is left to NCCL.
+inline constexpr int kMostCompanionDimensions = 8;
 
 /// How an all-reduce is done: by NCCL as it was called, by steps that are all NCCL's, or with the engine's
 /// rails in the last dimension.

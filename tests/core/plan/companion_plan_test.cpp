@@ -222,6 +222,9 @@ TEST(CompanionPlan, GridsWithoutAnInsideOrAnOutsideHaveAReason) {
   EXPECT_EQ(why_no_companion(Grid::from_dims(hosts_of({2, 2}), flat), false),
             "one dimension joins all ranks");
   EXPECT_EQ(why(hosts_of({2, 1})), "groups of 1 to 2 ranks in one dimension");
+  EXPECT_EQ(why_no_companion(Grid::from_dims(hosts_of({128, 128}), std::vector<Rank>(8, 2)), false), "");
+  EXPECT_EQ(why_no_companion(Grid::from_dims(hosts_of({256, 256}), std::vector<Rank>(9, 2)), false),
+            "9 dimensions, more than 8");
 }
 
 TEST(CompanionPlan, RailsAreForGroupsWithoutTwoRanksOfAHost) {
