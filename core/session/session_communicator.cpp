@@ -1,11 +1,14 @@
 #include "core/session/session_communicator.hpp"
 
 #include "core/base/clock.hpp"
+#include "core/session/identity.hpp"
 
 namespace ddl {
 namespace {
 
 using What = Outcome::What;
+
+constexpr std::uint64_t kKeyed = ~std::uint64_t{0};  // of what no front makes of a communicator
 
 CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
 
@@ -56,6 +59,30 @@ Outcome SessionCommunicator::run(const Call& asked) {
   bring_back(asked, staged);
   if (way.is_watched) selection_->finished(shape, way, now() - call.began, &observed);
   return {has_failed() ? What::failed : What::done};
+}
+
+Way SessionCommunicator::way_of(const CallShape& shape) {
+  std::lock_guard lock(mutex_);
+  make_usable();
+  return selection_->nonblocking(shape);
+}
+
+// Each key has a communicator of its own, for as long as the call takes.
+Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
+  if (has_failed()) return {};
+  const Way way = way_of(shape_of(asked));
+  if (!way.plan) return leave(way);
+  Engine& engine = session_.engine();
+  const CommId id = identity_of(identity_of(id_, 0, kKeyed), key, 0);
+  auto destroy = [&engine](Communicator* communicator) { engine.destroy(*communicator); };
+  std::unique_ptr<Communicator, decltype(destroy)> communicator(&engine.create(id, plans_), destroy);
+  Call call = asked;
+  std::vector<std::byte> staged;
+  fetch(call, staged);
+  engine.run(*communicator, call, way.plan);
+  if (has_failed()) return {};
+  bring_back(asked, staged);
+  return {What::done};
 }
 
 void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {

@@ -2,11 +2,12 @@
 // the original library. The buffers of its calls may be in device memory.
 //
 // The engine learns of it in its first call: many are made for their context alone. The rule a user can
-// break: all members make the same calls in the same order. Thread safety: one call at a time, as MPI demands
-// of the calls of one communicator.
+// break: all members make the same calls in the same order, or all of them with keys. Thread safety: one call
+// at a time, as MPI demands of the calls of one communicator; but calls with keys from any threads.
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "core/session/session.hpp"
 
@@ -43,12 +44,16 @@ class SessionCommunicator {
   /// took. Error when a device copy fails.
   Outcome run(const Call& asked);
   void original_done(const Call& call, Nanoseconds time);
+  /// A blocking call that meets those of the other members that bring the same key, whatever else they make
+  /// before it. Calls of one key are made one after the other. It takes the way of nonblocking calls.
+  Outcome run(const Call& asked, std::uint64_t key);
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
   /// device copy fails.
   Outcome start(const Call& asked, void* owner);
 
  private:
   void make_usable();
+  Way way_of(const CallShape& shape);
   Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
   bool has_failed() const { return session_.engine().failed(); }
 
@@ -57,6 +62,7 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
+  std::mutex mutex_;  // of the selection, for calls with keys
 };
 
 }  // namespace ddl

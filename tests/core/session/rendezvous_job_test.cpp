@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "core/bootstrap/rendezvous_server.hpp"
+#include "core/session/session_communicator.hpp"
 #include "tests/support/rendezvous_member.hpp"
+#include "tests/support/virtual_job.hpp"
 
 namespace ddl {
 namespace {
@@ -47,6 +49,36 @@ void run_as_threads(Rank size, const Env& env, int hosts) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// One rank's end of a communicator of all of them.
+struct Calls {
+  explicit Calls(Member& of)
+      : member(of), communicator(of.job, of.all_of(of.job.fresh_id()).front(), plans(of)) {}
+
+  static std::shared_ptr<PlanStore> plans(Member& of) {
+    std::vector<Rank> members(static_cast<std::size_t>(of.job.size()));
+    std::iota(members.begin(), members.end(), 0);
+    return of.job.plans_of(members, of.job.rank());
+  }
+
+  Member& member;
+  SessionCommunicator communicator;
+};
+
+void each(Rank size, const Env& env, const std::function<void(Calls&)>& body) {
+  RendezvousServer server({kLong_s, kLong_s});
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      Member member(server.id(), rank, size, env);
+      Calls calls(member);
+      body(calls);
+      member.all_of(rank);  // nobody leaves before all are done
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+using What = Outcome::What;
+
 Env env_with(const std::vector<std::string>& entries) { return parse_env(entries); }
 
 }  // namespace
@@ -68,6 +100,73 @@ TEST(RendezvousJob, EachSessionOfAProcessHasAFailureOfItsOwn) {
   EXPECT_TRUE(failing.job.engine().failed());
   EXPECT_EQ(well.job.failure(), "");
   EXPECT_EQ(well.wrong_sums(1000), 0u);
+}
+
+// Each rank makes them from several threads, so that no two ranks make them in one order.
+TEST(SessionCommunicator, CallsMeetThoseOfTheSameKey) {
+  constexpr std::uint64_t kKeys = 80, kThreads = 4;
+  for (const char* hosts : {"3", "2,1"})
+    each(3, env_with({"DDL_FAKE_HOSTS=" + std::string(hosts), "DDL_WIRE=tcp"}), [&](Calls& calls) {
+      const auto rank = static_cast<std::uint64_t>(calls.member.job.rank());
+      auto make = [&](std::uint64_t first) {
+        for (std::uint64_t key = first; key < kKeys; key += kThreads) {
+          const std::size_t count = key % 7 == 0 ? 50'000 : 3;  // sizes that take other ways
+          std::vector<std::int64_t> values(count, static_cast<std::int64_t>(1000 * key + rank));
+          Call call{values.data(), values.data(), count, DType::int64, Op::sum, "keyed"};
+          EXPECT_EQ(calls.communicator.run(call, key).what, What::done);
+          EXPECT_EQ(values, std::vector<std::int64_t>(count, static_cast<std::int64_t>(3000 * key + 3)))
+              << key;
+        }
+      };
+      std::vector<std::thread> threads;
+      for (std::uint64_t i = 0; i < kThreads; ++i) threads.emplace_back(make, (i + rank) % kThreads);
+      for (std::thread& thread : threads) thread.join();
+    });
+}
+
+TEST(SessionCommunicator, OfNonblockingCallsEachEndIsToldOnceToItsOwner) {
+  constexpr std::size_t kCalls = 50;
+  each(2, env_with({}), [&](Calls& calls) {
+    std::vector<std::vector<float>> values(kCalls, std::vector<float>(2000, 1));
+    std::array<int, kCalls> told{};
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      Call call{values[i].data(), values[i].data(), values[i].size(), DType::float32, Op::sum, "x"};
+      told[i] += calls.communicator.start(call, &told[i]).what == What::done;
+    }
+    auto all = [&] { return std::count(told.begin(), told.end(), 1) == static_cast<long>(kCalls); };
+    test::until(all, [&] {
+      calls.member.job.poll();
+      while (auto ended = calls.member.job.next_ended()) {
+        EXPECT_TRUE(ended->is_right);
+        ++*static_cast<int*>(ended->owner);
+      }
+    });
+    EXPECT_TRUE(all());
+    for (const auto& one : values) EXPECT_EQ(one, std::vector<float>(2000, 2));
+  });
+}
+
+TEST(SessionCommunicator, AfterAFailureAllThatWereUnderWayHaveEndedWrong) {
+  each(2, env_with({}), [](Calls& calls) {
+    if (calls.member.job.rank() == 1) return;  // it makes none of them
+    std::vector<float> values(2000, 1);
+    std::array<int, 5> told{};
+    for (int& one : told) {
+      Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum, "x"};
+      EXPECT_EQ(calls.communicator.start(call, &one).what, What::under_way);
+    }
+    EXPECT_FALSE(calls.member.job.next_ended());
+    calls.member.job.fail("it has failed");
+    while (auto ended = calls.member.job.next_ended()) {
+      EXPECT_FALSE(ended->is_right);
+      ++*static_cast<int*>(ended->owner);
+    }
+    EXPECT_EQ(told, (std::array<int, 5>{1, 1, 1, 1, 1}));
+    Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum, "x"};
+    EXPECT_EQ(calls.communicator.start(call, nullptr).what, What::failed);
+    EXPECT_EQ(calls.communicator.run(call).what, What::failed);
+    EXPECT_EQ(calls.communicator.run(call, 7).what, What::failed);
+  });
 }
 
 // Forked before anything else is started: the id comes through a pipe, as a program would hand it around.
