@@ -114,23 +114,24 @@ void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& com
   message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
   if (message.payload.size() > View::kInline) stage(message, next_);
   if (!shared_.fabrics.local->send(message)) return start(call, prepared, completion);
-  if (reduce_arrived(call, prepared, header, pauses)) {
-    heard_all_alone(next_);
+  if (Heard heard = reduce_arrived(call, prepared, header, pauses); heard != Heard::not_all) {
+    if (heard == Heard::all_alone) heard_all_alone(next_);
     first_ = ++next_;
     return count(call, prepared);
   }
   queue(call, prepared, completion).skip_first_step();
 }
 
-// Reduces the messages of all peers where they lie, if these are the next to come from each, with nothing
-// older under way there, and come within so many pauses; else all are left there.
-bool Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& sent,
-                                  int pauses) {
+// Reduces the messages of all peers where they lie, if these are the next to come from each, and come within
+// so many pauses; else all are left there.
+Communicator::Heard Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared,
+                                                 const Header& sent, int pauses) {
   using Arrived = SharedMemoryTransport::Arrived;
   SharedMemoryTransport& local = *shared_.fabrics.local;
   const Step& step = prepared.plan.steps[1];
   std::span<const Rank> from = std::span(prepared.to).subspan(step.peer, step.peers);
   std::array<const void*, kMostAtOnce> sources;
+  Heard heard = Heard::all_alone;
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     Arrived message = local.first_from(from[i]);
     for (; !message.header && pauses > 0; --pauses) {
@@ -138,9 +139,10 @@ bool Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared
       message = local.first_from(from[i]);
     }
     if (!message.header || message.header->comm != sent.comm || message.header->seq != sent.seq ||
-        message.header->tag != step.tag || message.header->segment != sent.segment ||
+        message.header->tag != step.tag || (message.header->segment & ~kSenderWasAlone) != 0 ||
         message.header->bytes != sent.bytes || message.header->fingerprint != sent.fingerprint)
-      return false;
+      return Heard::not_all;
+    if (!(message.header->segment & kSenderWasAlone)) heard = Heard::all;
     sources[i < step.own_rank ? i : i + 1] = message.payload;
     if (message.is_kept) note_kept(prepared.plan.peers[step.peer + i], message.block);
   }
@@ -148,7 +150,7 @@ bool Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared
   reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
          call.count);
   for (Rank rank : from) local.drop_first(rank);
-  return true;
+  return heard;
 }
 
 void Communicator::count(const Call& call, PreparedPlan& prepared) {
@@ -323,11 +325,15 @@ void Communicator::take_early() {
 // Those for one operation that has just opened.
 void Communicator::take_early_of(Seq seq) {
   if (early_.empty()) return;
-  auto mine = std::stable_partition(early_.begin(), early_.end(),
-                                    [seq](const Early& early) { return early.header.seq != seq; });
-  std::vector<Early> now_due(mine, early_.end());
-  early_.erase(mine, early_.end());
-  take_again(now_due);
+  auto left = early_.begin();
+  for (Early& early : early_)
+    if (early.header.seq == seq)
+      scratch_.push_back(early);
+    else
+      *left++ = early;
+  early_.erase(left, early_.end());
+  take_again(scratch_);
+  scratch_.clear();
 }
 
 void Communicator::take_again(const std::vector<Early>& messages) {

@@ -27,6 +27,9 @@ constexpr int kPausesAtOnce = 200;  // with the lock held, see Communicator::run
 constexpr Nanoseconds kFirstSleep = 50'000;
 // What takes longer on the wire is slept through at once (16 MiB, 4 hosts x 2, unshaped: 32.6 -> 31.5 ms).
 constexpr Bytes kBrief = 1 << 20;
+// Where ranks outnumber cores, whom this one waits for is likely to want its core, and a yield costs less
+// than a sleep (4 ranks on two cores, up to 256 KiB: 4 to 7 % less than without).
+constexpr int kCrowdedYields = 4;
 constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends it
 // Messages to one peer travel together from that many bytes on, where several calls are under way.
 constexpr Bytes kTogether = 16 << 10;
@@ -188,7 +191,8 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
   bool deaf = wire && fabrics_.wire->wake_fd() < 0;
   bool hears_wire = wire && completion.hears_wire_;
   int brief_yields = completion.bytes_ <= kBrief ? waiting_.wire_yields : 0;
-  int rounds = !wire ? waiting_.spins : deaf ? waiting_.deaf_yields : brief_yields;
+  const bool crowded = !wire && waiting_.spins == 0;
+  int rounds = crowded ? kCrowdedYields : !wire ? waiting_.spins : deaf ? waiting_.deaf_yields : brief_yields;
   Nanoseconds longest = deaf ? std::min(waiting_.longest_sleep, kLongestDeafSleep) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
@@ -200,7 +204,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     idle = moved ? 0 : idle + 1;
     if (idle < rounds) {
       next_sleep = kFirstSleep;
-      wire ? static_cast<void>(::sched_yield()) : pause_a_moment();
+      wire || crowded ? static_cast<void>(::sched_yield()) : pause_a_moment();
       if (idle % kGuestEvery == kGuestEvery - 1) waiting_.guest();
       continue;
     }

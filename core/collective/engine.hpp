@@ -21,8 +21,8 @@
 namespace ddl {
 
 /// How this rank waits, see Engine::wait: pauses, then yields, then sleeps. A sleeper is woken by a peer's
-/// doorbell and by the wire, where that can (Transport::wake_fd), else it looks again soon. Only who waits
-/// for the wire yields: within a host that would hand the core to strangers for milliseconds.
+/// doorbell and by the wire, where that can (Transport::wake_fd), else it looks again soon. Who waits within
+/// a host hardly yields: that would hand the core to strangers for milliseconds.
 struct Waiting {
   int spins = 2000;  // pauses on a communicator of one host; 0 where ranks outnumber cores
   // On a communicator that spans hosts, for calls of up to 1 MiB: they bridge the gaps between small messages
