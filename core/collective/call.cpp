@@ -5,7 +5,7 @@
 namespace ddl {
 
 // An all-reduce adds nothing for its kind, so that it costs nothing.
-Fingerprint fingerprint_of(const Call& call) {
+Fingerprint compute_fingerprint(const Call& call) {
   Op op = computes(call.kind) ? call.op : Op::sum;
   std::uint64_t x =
       call.count * 1024 + static_cast<std::uint64_t>(call.type) * 32 + static_cast<std::uint64_t>(op);

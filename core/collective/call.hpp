@@ -34,9 +34,10 @@ struct Call {
   const char* collective = "";  // its name in the report, a literal
   Nanoseconds began = 0;        // when the program made it
   Kind kind = Kind::all_reduce;
-  Rank root = 0;             // where the kind has one; send, receive: the other rank
-  Elements whole = 0;        // of a block of the program's own call, where this is a piece of it; else 0
-  std::uint8_t variant = 0;  // of a piece: what else must be equal on all ranks, in the caller's words
+  Rank root = 0;                // where the kind has one; send, receive: the other rank
+  Elements whole = 0;           // of a block of the program's own call, where this is a piece of it; else 0
+  std::uint8_t variant = 0;     // of a piece: what else must be equal on all ranks, in the caller's words
+  Fingerprint fingerprint = 0;  // fingerprint_of() it, where that is known already
 
   Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
   /// Of one block.
@@ -44,7 +45,10 @@ struct Call {
 };
 
 /// Equal on all ranks of a right program; travels in every message.
-Fingerprint fingerprint_of(const Call& call);
+Fingerprint compute_fingerprint(const Call& call);
+inline Fingerprint fingerprint_of(const Call& call) {
+  return call.fingerprint ? call.fingerprint : compute_fingerprint(call);
+}
 /// For people: "all-reduce of 100 float32, sum", "broadcast of 100 float32 from rank 3".
 std::string describe(const Call& call);
 

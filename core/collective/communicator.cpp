@@ -131,6 +131,7 @@ Communicator::Heard Communicator::reduce_arrived(const Call& call, const Prepare
   const Step& step = prepared.plan.steps[1];
   std::span<const Rank> from = std::span(prepared.to).subspan(step.peer, step.peers);
   std::array<const void*, kMostAtOnce> sources;
+  std::array<Bytes, kMostAtOnce> blocks;  // to be released
   Heard heard = Heard::all_alone;
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     Arrived message = local.first_from(from[i]);
@@ -144,12 +145,13 @@ Communicator::Heard Communicator::reduce_arrived(const Call& call, const Prepare
       return Heard::not_all;
     if (!(message.header->segment & kSenderWasAlone)) heard = Heard::all;
     sources[i < step.own_rank ? i : i + 1] = message.payload;
-    if (message.is_kept) note_kept(prepared.plan.peers[step.peer + i], message.block);
+    if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
+    blocks[i] = message.is_kept ? 0 : message.block;
   }
   sources[step.own_rank] = call.in;
   reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
          call.count);
-  for (Rank rank : from) local.drop_first(rank);
+  for (std::uint32_t i = 0; i < step.peers; ++i) local.drop_first(from[i], blocks[i]);
   return heard;
 }
 

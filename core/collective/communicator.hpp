@@ -166,6 +166,9 @@ class Communicator : public Outlet {
   std::array<Kept, 2> kept_{};
   Number all_read_before_ = 0;  // all members have read what was sent to them in calls before that one
   std::vector<std::array<Bytes, 2>> kept_of_;  // where those of the other members are; empty: none was seen
+  std::size_t kept_known_ = 0;
+  /// A loop need not note again and again what it knows: nobody has more than two.
+  bool knows_all_kept() const { return kept_known_ == 2 * static_cast<std::size_t>(size() - 1); }
   std::string problem_;
   std::optional<Warning> warning_;
   bool times_dimensions_ = false;

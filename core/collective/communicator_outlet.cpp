@@ -59,6 +59,7 @@ void Communicator::note_kept(Rank member, Bytes offset) {
   auto& known = kept_of_[static_cast<std::size_t>(member)];
   if (known[0] == offset || known[1] == offset) return;
   (known[0] == 0 ? known[0] : known[1]) = offset;
+  ++kept_known_;
 }
 
 void Communicator::leave_kept_blocks() {

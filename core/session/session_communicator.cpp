@@ -46,6 +46,7 @@ Outcome SessionCommunicator::run(const Call& asked) {
   if (has_failed()) return {};
   make_usable();
   Call call = asked;
+  call.fingerprint = fingerprint_of(call);
   const CallShape shape = shape_of(call);
   Way way = selection_->blocking(shape);
   if (has_failed()) return {};  // while the ranks met

@@ -38,8 +38,10 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
-    local_of_[static_cast<std::size_t>(peer.rank)] = static_cast<int>(peers_.size());
-    peers_.push_back({this, peer.rank, std::move(peer.region)});
+    const int place = static_cast<int>(peers_.size());
+    local_of_[static_cast<std::size_t>(peer.rank)] = place;
+    Region& theirs = *peer.region;
+    peers_.push_back({this, peer.rank, std::move(peer.region), &own_.mailbox(place), &theirs.mailbox(me_)});
   }
   // What peers send first is read without a fault for each page, where there are few peers.
   constexpr std::size_t kFew = 8;
@@ -88,13 +90,13 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
     Peer& peer = peer_of(rank);
     auto has = [&peer] { return peer.put + peer.claimed - peer.gone < Mailbox::kEntries; };
     if (has()) return true;
-    peer.gone = peer.region->mailbox(me_).taken.load(std::memory_order_acquire);
+    peer.gone = peer.to->taken.load(std::memory_order_acquire);
     return has();
   });
 }
 
 void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
-  Descriptor& entry = peer.region->mailbox(me_).entries[peer.put % Mailbox::kEntries];
+  Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
   std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
   if (message.payload.size() > View::kInline) {
     if (message.reuse == Reuse::by_receiver)
@@ -111,7 +113,7 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
 bool SharedMemoryTransport::has_arrived() {
   return std::any_of(peers_.begin(), peers_.end(), [&](Peer& peer) {
     std::uint32_t taken = std::atomic_ref(peer.taken).load(std::memory_order_relaxed);
-    return entry_of(peer, taken).turn().load(std::memory_order_relaxed) == taken + 1;
+    return peer.from->entries[taken % Mailbox::kEntries].turn().load(std::memory_order_relaxed) == taken + 1;
   });
 }
 
@@ -144,27 +146,21 @@ SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
   return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
 }
 
-void SharedMemoryTransport::drop_first(Rank rank) {
+void SharedMemoryTransport::drop_first(Rank rank, Bytes block) {
   Peer& peer = peer_of(rank);
-  const Descriptor& entry = *first_entry(peer);
-  if (entry.header.bytes > View::kInline && !(entry.block & kUncounted))
-    release(&peer, peer.region->at(entry.block));
+  if (block) release(&peer, peer.region->at(block));
   drop_first(peer);
 }
 
-Descriptor& SharedMemoryTransport::entry_of(const Peer& peer, std::uint32_t taken) {
-  return own_.mailbox(static_cast<int>(&peer - peers_.data())).entries[taken % Mailbox::kEntries];
-}
-
 Descriptor* SharedMemoryTransport::first_entry(const Peer& peer) {
-  Descriptor& entry = entry_of(peer, peer.taken);
+  Descriptor& entry = peer.from->entries[peer.taken % Mailbox::kEntries];
   return entry.turn().load(std::memory_order_acquire) == peer.taken + 1 ? &entry : nullptr;
 }
 
 void SharedMemoryTransport::drop_first(Peer& peer) {
   std::uint32_t taken = peer.taken + 1;
   std::atomic_ref(peer.taken).store(taken, std::memory_order_relaxed);
-  own_.mailbox(static_cast<int>(&peer - peers_.data())).taken.store(taken, std::memory_order_release);
+  peer.from->taken.store(taken, std::memory_order_release);
 }
 
 // Of a longer payload: whether it lies as a whole where its sender has its blocks; or, if it comes back, in

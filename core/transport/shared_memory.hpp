@@ -43,7 +43,7 @@ class SharedMemoryTransport : public Transport {
   static std::byte* block_to_return(const View& view);
   bool progress(Inbox& inbox) override;
   /// For who knows what must come next: the first message in the peer's mailbox, where it lies, until
-  /// drop_first(), which releases it.
+  /// drop_first(), which releases its block if it is told (0: it has none, or a kept one).
   struct Arrived {
     const Header* header = nullptr;  // null: nothing has
     const std::byte* payload = nullptr;
@@ -51,7 +51,7 @@ class SharedMemoryTransport : public Transport {
     bool is_kept = false;  // in a block of Reuse::by_agreement
   };
   Arrived first_from(Rank rank);
-  void drop_first(Rank rank);
+  void drop_first(Rank rank, Bytes block);
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();
 
@@ -79,6 +79,7 @@ class SharedMemoryTransport : public Transport {
     SharedMemoryTransport* transport;  // the owner of this record, for View::release
     Rank rank;
     std::shared_ptr<Region> region;
+    Mailbox *from, *to;         // what it has put for us in our region, and we for it in its
     std::uint32_t put = 0;      // entries put into its mailbox from us
     std::uint32_t claimed = 0;  // entries that claims will put there
     std::uint32_t gone = 0;     // of those, taken by it when we last looked
@@ -92,9 +93,8 @@ class SharedMemoryTransport : public Transport {
   void put(Peer& peer, const Outgoing& message);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);
-  Descriptor& entry_of(const Peer& peer, std::uint32_t taken);
-  Descriptor* first_entry(const Peer& peer);  // null: not there yet
-  void drop_first(Peer& peer);
+  static Descriptor* first_entry(const Peer& peer);  // null: not there yet
+  static void drop_first(Peer& peer);
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
   }
