@@ -3,8 +3,7 @@
 // Options take one or two dashes. The program is the first word that is neither an option nor an option's
 // value; everything behind it, up to a lone `:`, is the program's. mpirun's options keep their order and
 // spelling. A table of our own rather than a command-line library: those know neither single-dash long
-// options, nor two values
-// (`--mca k v`), nor an order that must be kept. Pure; bad input throws UsageError.
+// options, nor two values (`--mca k v`), nor an order that must be kept. Pure; bad input throws UsageError.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The DDL_* variables of this process as one typed value. `getenv` occurs in env.cpp only.
+// The DDL_* variables of this process as one typed value, and the one place where core asks for a variable.
 //
 // The rule a user can break: read the environment once (load_env) and pass the value on; nothing on the path
 // of a collective reads it again.

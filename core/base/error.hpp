@@ -1,5 +1,5 @@
-// The one exception type. Thrown on set-up paths only and stopped at two walls: the launcher's main and the
-// shim's ABI guard. Expected outcomes (no credit yet, no such key) are values, not errors.
+// The one exception type. Thrown on set-up paths only and stopped at the boundaries: the launcher's main and
+// the guards of each ABI. Expected outcomes (no credit yet, no such key) are values, not errors.
 #pragma once
 
 #include <stdexcept>
@@ -22,7 +22,7 @@ class Error : public std::runtime_error {
   }
 };
 
-/// Bad input from the user: exit code 2 at the launcher's wall.
+/// Bad input from the user: exit code 2 of the launcher.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -3,8 +3,7 @@
 // nothing twice for the sake of ranks that share a host.
 //
 //   broadcast       root -> an agent per other host -> its mates; large ones over three hosts and more are
-//   cut
-//                   into a piece per host, which passes it on to the others (scatter, then all-gather)
+//                   cut into a piece per host, which passes it on to the others (scatter, then all-gather)
 //   reduce          the other way around: folded on every host by an agent, or piece by piece by all of its
 //                   ranks, then between hosts, then sent to the root
 //   all-gather      every block to an agent per other host, which passes it on to its mates

@@ -24,8 +24,7 @@ struct [[gnu::packed, gnu::may_alias]] Loose {
 
 constexpr std::size_t kBlockBytes = 4096;  // accumulators of one block: they stay in L1 beside the sources
 
-// ---- operations
-// -----------------------------------------------------------------------------------------------
+// ---- operations ----
 
 /// Unsigned and not narrower than int: wraps instead of overflowing, and is not promoted to signed.
 template <class T>
@@ -106,8 +105,7 @@ void combine(Loose<T>* to, const Loose<T>* a, const Loose<T>* b, Elements count)
   for (Elements i = 0; i < count; ++i) to[i].value = Operation::of(a[i].value, b[i].value);
 }
 
-// ---- types that accumulate in themselves
-// ------------------------------------------------------------------------
+// ---- types that accumulate in themselves ----
 
 template <class Operation, class T>
 void fold(void* to, const void* const* sources, std::size_t n_sources, Elements count) {
@@ -128,8 +126,7 @@ void fold(void* to, const void* const* sources, std::size_t n_sources, Elements 
   }
 }
 
-// ---- float16 and bfloat16
-// ---------------------------------------------------------------------------------------
+// ---- float16 and bfloat16 ----
 
 constexpr std::uint32_t kExponent = 0x7f800000, kQuiet = 0x00400000;
 
@@ -236,8 +233,7 @@ void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elemen
   }
 }
 
-// ---- copying past the cache
-// ----------------------------------------------------------------------------------------
+// ---- copying past the cache ----
 
 #if defined(__SSE2__)
 #if defined(__AVX512F__)
@@ -293,8 +289,7 @@ void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes) 
 }
 #endif
 
-// ---- the table
-// --------------------------------------------------------------------------------------------------
+// ---- the table ----
 
 /// Signed and unsigned share the kernels of all operations but minimum and maximum.
 template <class T>

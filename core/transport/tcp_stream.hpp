@@ -5,8 +5,7 @@
 //   hello      := magic:u64 token:u64 rank:u32 0:u32     token: of the listening rail, from its address
 //   message    := Header payload                         Header.turn = 0
 //   farewell   := Header                                 Header.turn = 1; also sent backwards by a reader
-//   that
-//                                                        closes. An end without it is a failure.
+//                                                        that closes. An end without it is a failure.
 //
 // Ownership: a payload that the kernel has not taken is read from its owner's memory until `unfinished`
 // falls; only small ones are copied. Thread safety: none.

@@ -2,8 +2,9 @@
 // at most once and in any order; who they are for is in the header.
 //
 // Thread safety: none; the engine's lock is held around every call. Nothing here blocks.
-// Flow control: a sender is at most two windows of segments ahead of any receiver (see operation.hpp), which
-// bounds early arrivals; `send` answers false where staging or a mailbox is full, and the caller comes again.
+// Flow control: of each collective a sender is at most a window of segments ahead of a receiver, and ahead by
+// a bounded number of collectives (see operation.hpp, communicator.hpp), which bounds early arrivals; `send`
+// answers false where staging or a mailbox is full, and the caller comes again.
 #pragma once
 
 #include <array>

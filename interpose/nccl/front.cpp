@@ -1,4 +1,5 @@
-// The table that the shim asks for, and nothing else.
+// The table of functions that the shim asks for, with what guards them: handles that are none, groups, and
+// calls that no hook of ours knows.
 #include "interpose/nccl/front.hpp"
 
 #include <atomic>
