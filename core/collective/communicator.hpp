@@ -120,7 +120,9 @@ class Communicator : public Outlet {
   bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
   enum class Heard : std::uint8_t { not_all, all, all_alone };  // alone: see kSenderWasAlone
   Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& header, int pauses);
+  Tally& tally_of(const Call& call, PreparedPlan& prepared);
   void count(const Call& call, PreparedPlan& prepared);
+  void count_brief(const Call& call, PreparedPlan& prepared);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   bool is_pressing(const Sending& sending) const;
   template <class Try>
