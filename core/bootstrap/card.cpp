@@ -113,14 +113,14 @@ int find_shared_cores(const std::vector<Card>& cards, const Census& census) {
   for (std::size_t r = 0; r < cards.size(); ++r) ranks_of_kernel[cards[r].boot_id].push_back(r);
   int least = 0;
   for (const auto& [boot_id, ranks] : ranks_of_kernel) {
+    const HostIndex first = census.host_of_rank[ranks[0]];
+    auto is_there = [&](std::size_t r) { return census.host_of_rank[r] == first; };
+    // Most kernels have one host: their CPUs need no counting.
+    if (boot_id.empty() || std::all_of(ranks.begin(), ranks.end(), is_there)) continue;
     std::set<int> cpus;
-    std::set<HostIndex> hosts;
-    for (std::size_t r : ranks) {
-      cpus.insert(cards[r].cpus.begin(), cards[r].cpus.end());
-      hosts.insert(census.host_of_rank[r]);
-    }
-    if (boot_id.empty() || hosts.size() < 2 || ranks.size() <= cpus.size() || cpus.empty()) continue;
-    least = least ? std::min(least, static_cast<int>(cpus.size())) : static_cast<int>(cpus.size());
+    for (std::size_t r : ranks) cpus.insert(cards[r].cpus.begin(), cards[r].cpus.end());
+    const int cores = static_cast<int>(cpus.size());
+    if (cores > 0 && ranks.size() > cpus.size()) least = least ? std::min(least, cores) : cores;
   }
   return least;
 }
