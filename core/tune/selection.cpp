@@ -25,13 +25,15 @@ constexpr Bytes kMeasuresRails = 2 << 20;
 // buffers take is decided by the bytes that move, which the model knows better than a few calls on a busy
 // machine. What the least ones take between hosts is decided by what messages cost the processors, which it
 // does not know: there the best of each way between hosts is tried.
-constexpr Bytes kLeastCalls = 1 << 10;
+constexpr Bytes kLeastCalls = 1 << 10, kShort = 64 << 10;
 constexpr double kHopelessLeast = 3;
-double hopeless(Bytes bytes) { return bytes > 1 << 20 ? 1.02 : 1.2; }
+double hopeless(Bytes bytes, bool takes_turns) {
+  if (bytes <= kShort && takes_turns) return 1.5;
+  return bytes > 1 << 20 ? 1.02 : 1.2;
+}
 constexpr std::size_t kMostCandidates = 4;
 
 // Calls that count per candidate: short ones are noisy and cheap.
-constexpr Bytes kShort = 64 << 10;
 int rounds_for(Bytes bytes) { return bytes <= kShort ? 9 : bytes <= 1 << 20 ? 5 : 3; }
 
 // Where calls of two ways take turns of microseconds with the kernel's scheduler, they differ by a tenth from
@@ -108,7 +110,8 @@ void Selection::prepare(Class& of_class) {
 void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
   const Bytes bytes = of_class.key.size_class;
   const bool is_least = bytes <= kLeastCalls && plans_.members().grid.spans_hosts();
-  const double most = (is_least ? kHopelessLeast : hopeless(bytes)) * found[0].predicted.seconds;
+  const double most = (is_least ? kHopelessLeast : hopeless(bytes, limits_.machine.shared_cores > 0)) *
+                      found[0].predicted.seconds;
   std::set<Algorithm> tried;
   for (const Candidate& candidate : found) {
     if (of_class.plans.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
@@ -170,7 +173,7 @@ Way Selection::blocking(const CallShape& call) {
   if (is_look_ || !of_class.tuner) return way;
   Try attempt = of_class.tuner->next(call.fingerprint);
   if (of_class.tuner->asks()) ask(*of_class.tuner);
-  if (attempt.what != Try::What::best) meet(way);
+  if (attempt.what != Try::What::best && attempt.meets) meet(way);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Try::What::candidate:
@@ -193,6 +196,7 @@ void Selection::finished(const CallShape& call, const Way& way, Nanoseconds time
   } else if (of_class.tuner) {
     of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class);
+    if (of_class.tuner->settled()) of_class.tuner.reset();
   }
   if (dump_) dump(call, way, time, observed);
 }
@@ -212,7 +216,6 @@ void Selection::agree(Class& of_class) {
   agree_(tuner.times(), Op::max);
   tuner.agreed();
   settle(of_class);
-  if (tuner.settled()) of_class.tuner.reset();
 }
 
 void Selection::look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed) {

@@ -1,6 +1,8 @@
 #include "core/tune/tuner.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 namespace ddl {
@@ -9,48 +11,81 @@ namespace {
 // Calls of the subject before the first try: one, whose time is that of a first call; or so many that it is a
 // habit.
 constexpr std::uint64_t kOnce = 2, kHabit = 21;
+// Calls in use: those that fill what is on the way, then those that count.
+constexpr std::size_t kFill = 16, kUses = 9;
 // What the original is taken to need, in calls of ours: it is rarely better and may be dear.
 constexpr Nanoseconds kOriginal = 3;
 // So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
 // network has dozens of gradients of one size class, which take turns.
 constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
 
+std::int64_t median(std::span<const std::int64_t> times) {
+  std::vector<std::int64_t> sorted(times.begin(), times.end());
+  auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
 }  // namespace
 
 Tuner::Tuner(TunerPlan plan) : plan_(plan), patience_(kForgotten) { next_phase(); }
 
 void Tuner::next_phase() {
-  if (!started_ && plan_.candidates > 1) {
+  const auto rounds = static_cast<std::size_t>(plan_.rounds);
+  may_try_ = !plan_.is_thrifty;
+  if (phase_ < Phase::candidates && plan_.candidates > 1) {
     phase_ = Phase::candidates;
     std::vector<Try> ways;
     for (int way = 0; way < plan_.candidates; ++way) ways.push_back({Try::What::candidate, way});
-    begin(ways);
-  } else if (phase_ != Phase::original && plan_.original) {
+    begin(ways, 1, rounds);
+  } else if (phase_ < Phase::original && plan_.original) {
     phase_ = Phase::original;
     // The best once more: what was measured in the first calls of a program was measured cold.
-    begin({{Try::What::candidate, best_}, {Try::What::original, 0}});
+    begin({{Try::What::candidate, best_}, {Try::What::original, 0}}, 1, rounds);
+  } else if (std::vector<Try> uses = worth_using(); phase_ < Phase::use && !uses.empty()) {
+    phase_ = Phase::use;
+    begin(uses, kFill, kUses);
+    may_try_ = true;
   } else {
     phase_ = Phase::settled;
   }
-  started_ = true;
-  may_try_ = !plan_.is_thrifty;
 }
 
-// Every way once without counting, then as often as it counts.
-void Tuner::begin(const std::vector<Try>& ways) {
-  auto rounds = static_cast<std::size_t>(plan_.rounds);
+// Every way some times without counting, then as often as it counts.
+void Tuner::begin(const std::vector<Try>& ways, std::size_t uncounted, std::size_t counted) {
   tries_.clear();
-  for (const Try& way : ways) tries_.insert(tries_.end(), 1 + rounds, way);
-  times_.assign(ways.size() * rounds, 0);
+  for (const Try& way : ways) tries_.insert(tries_.end(), uncounted + counted, way);
+  uncounted_ = uncounted;
+  counted_ = counted;
+  times_.assign(ways.size() * counted, 0);
   done_ = 0;
 }
 
+// What has won; and, where the program's calls take longer than tries, what did not do much worse in these.
+std::vector<Try> Tuner::worth_using() const {
+  if (habit_.empty()) return {};
+  std::vector<Try> uses;
+  if (original_wins_) uses.push_back({Try::What::original, 0, false});
+  for (std::size_t way = 1; way < tried_.size(); ++way) {
+    bool may_win = is_clearly_better(tried_[way], median(habit_)) &&
+                   !is_clearly_better((1 + plan_.noise) * tried_[0], tried_[way]);
+    if (static_cast<int>(way) == best_ || may_win)
+      uses.push_back({Try::What::candidate, static_cast<int>(way), false});
+  }
+  return uses;
+}
+
 void Tuner::follow(Fingerprint call) {
+  if (phase_ == Phase::use) {  // the program makes other calls now
+    phase_ = Phase::settled;
+    return;
+  }
   if (calls_ > 0) patience_ = std::min(2 * patience_, kMostPatience);
   subject_ = call;
   calls_ = 0;
   done_ = 0;
   usual_ = 0;
+  habit_.clear();
   due_ = plan_.is_thrifty ? kHabit : kOnce;
   may_try_ = !plan_.is_thrifty;
 }
@@ -61,6 +96,7 @@ Try Tuner::next(Fingerprint call) {
   if (call != subject_) {
     if (calls_ > 0 && ++strangers_ < patience_) return {};
     follow(call);
+    if (settled()) return {};
   }
   is_subject_ = true;
   strangers_ = 0;
@@ -84,35 +120,67 @@ void Tuner::answer(bool may_try) {
 }
 
 void Tuner::record(Nanoseconds time) {
-  if (!trying_ && is_subject_) usual_ = usual_ > 0 ? std::min(usual_, time) : time;
+  if (!trying_ && is_subject_) {
+    usual_ = usual_ > 0 ? std::min(usual_, time) : time;
+    if (plan_.is_thrifty && best_ == 0) habit_.push_back(time);
+    if (habit_.size() > kUses) habit_.erase(habit_.begin());
+  }
   if (!std::exchange(trying_, false)) return;
-  std::size_t per_way = static_cast<std::size_t>(plan_.rounds) + 1, way = done_ / per_way,
-              round = done_ % per_way;
-  if (round > 0) times_[way * static_cast<std::size_t>(plan_.rounds) + round - 1] = time;
-  ++done_;
+  std::size_t per_way = uncounted_ + counted_, way = done_ / per_way, round = done_ % per_way;
+  if (round >= uncounted_) times_[way * counted_ + round - uncounted_] = time;
+  if (++done_ == tries_.size() && phase_ == Phase::candidates)
+    times_.insert(times_.end(), habit_.begin(), habit_.end());
 }
 
-std::int64_t Tuner::median_of(int way) const {
-  auto first = times_.begin() + way * plan_.rounds;
-  std::vector<std::int64_t> rounds(first, first + plan_.rounds);
-  std::nth_element(rounds.begin(), rounds.begin() + plan_.rounds / 2, rounds.end());
-  return rounds[static_cast<std::size_t>(plan_.rounds / 2)];
+bool Tuner::is_clearly_better(std::int64_t a, std::int64_t b) const {
+  return static_cast<double>(a) < (1 - plan_.noise) * static_cast<double>(b);
+}
+
+std::int64_t Tuner::median_of(std::size_t way) const {
+  return median(std::span(times_).subspan(way * counted_, counted_));
 }
 
 void Tuner::agreed() {
-  auto clearly_better = [this](std::int64_t a, std::int64_t b) {
-    return static_cast<double>(a) < (1 - plan_.noise) * static_cast<double>(b);
-  };
-  if (phase_ == Phase::candidates) {
-    best_time_ = median_of(0);
-    for (int way = 1; way < plan_.candidates; ++way)
-      if (clearly_better(median_of(way), median_of(0)) && median_of(way) < best_time_)
-        best_ = way, best_time_ = median_of(way);
-  } else {
-    original_wins_ = clearly_better(median_of(1), median_of(0));
-    best_time_ = median_of(original_wins_);
+  switch (phase_) {
+    case Phase::candidates:
+      compare_ways();
+      break;
+    case Phase::original:
+      original_wins_ = is_clearly_better(median_of(1), median_of(0));
+      best_time_ = median_of(original_wins_ ? 1 : 0);
+      break;
+    default:
+      compare_uses();
+      break;
   }
   next_phase();
+}
+
+void Tuner::compare_ways() {
+  habit_.assign(times_.end() - static_cast<std::ptrdiff_t>(habit_.size()), times_.end());
+  for (std::size_t way = 0; way < static_cast<std::size_t>(plan_.candidates); ++way) {
+    tried_.push_back(median_of(way));
+    if (way == 0 || (is_clearly_better(tried_[way], tried_[0]) && tried_[way] < best_time_))
+      best_ = static_cast<int>(way), best_time_ = tried_[way];
+  }
+}
+
+// Who has won in tries has to make no call longer, the others have to do clearly better.
+void Tuner::compare_uses() {
+  const int won = best_;
+  const bool original_won = original_wins_;
+  best_ = 0;
+  original_wins_ = false;
+  best_time_ = median(habit_);
+  for (std::size_t use = 0; use * (uncounted_ + counted_) < tries_.size(); ++use) {
+    const Try& way = tries_[use * (uncounted_ + counted_)];
+    const bool is_original = way.what == Try::What::original;
+    const bool has_won = is_original || (!original_won && way.index == won);
+    if (has_won ? median_of(use) > best_time_ : !is_clearly_better(median_of(use), best_time_)) continue;
+    original_wins_ = is_original;
+    best_ = is_original ? 0 : way.index;
+    best_time_ = median_of(use);
+  }
 }
 
 }  // namespace ddl

@@ -11,8 +11,14 @@
 // nobody, is no measure: it prefers ways that let one rank go early while the others still work, and who goes
 // early waits in the next call.
 //
-// Life: calls until one has proved a habit → our own ways → the original library → settled. After each of the
-// latter two the ranks agree on the times; before each of them a thrifty tuner asks whether it may.
+// Meeting lets the network rest, and what buffers on the way take at once they do not take from calls that
+// follow each other. So a thrifty tuner makes the program's own calls, unmet, by the winner, and by others
+// where these calls take longer than tries of the same way; and stays with what they were made by before if
+// none makes them shorter.
+//
+// Life: calls until one has proved a habit → our own ways → the original library → in use → settled. After
+// each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
+// may.
 #pragma once
 
 #include <span>
@@ -30,10 +36,11 @@ struct TunerPlan {
   bool is_thrifty = false;  // the first calls are left alone, and trying needs a leave
 };
 
-/// How one call is to be made. All but `best` are measured, so the ranks meet first.
+/// How one call is to be made. All but `best` are measured.
 struct Try {
   enum class What : std::uint8_t { best, candidate, original } what = What::best;
   int index = 0;
+  bool meets = true;  // the ranks do before the call, if it is measured
 };
 
 class Tuner {
@@ -66,23 +73,28 @@ class Tuner {
   std::int64_t best_time() const { return best_time_; }
 
  private:
-  enum class Phase : std::uint8_t { candidates, original, settled };
+  enum class Phase : std::uint8_t { none, candidates, original, use, settled };
   void next_phase();
-  void begin(const std::vector<Try>& ways);
+  void begin(const std::vector<Try>& ways, std::size_t uncounted, std::size_t counted);
+  std::vector<Try> worth_using() const;
+  void compare_ways();
+  void compare_uses();
   void follow(Fingerprint call);
-  std::int64_t median_of(int way) const;
+  bool is_clearly_better(std::int64_t a, std::int64_t b) const;
+  std::int64_t median_of(std::size_t way) const;
 
   TunerPlan plan_;
-  Phase phase_ = Phase::settled;
-  bool started_ = false;
-  std::vector<Try> tries_;           // of this phase, in order
-  std::vector<std::int64_t> times_;  // of those that count: [way][round]
+  Phase phase_ = Phase::none;
+  std::vector<Try> tries_;                   // of this phase, in order
+  std::size_t uncounted_ = 0, counted_ = 0;  // of each way, one after the other
+  std::vector<std::int64_t> times_;          // of those that count: [way][round]
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was tries_[done_]
   bool asks_ = false, may_try_ = false;
   Fingerprint subject_ = 0;
   bool is_subject_ = false;  // the last call was
   Nanoseconds usual_ = 0;
+  std::vector<std::int64_t> habit_, tried_;  // the last times before the first try; medians of our own ways
   std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;

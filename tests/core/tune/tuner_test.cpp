@@ -145,6 +145,62 @@ TEST(Tuner, AThriftyOneAsksBeforeEachPhaseAndLessAndLessOften) {
   EXPECT_EQ(original, 2);
 }
 
+namespace {
+
+// Makes calls until a thrifty tuner has settled: tries take what `tried` says of a way, calls that are not
+// met what `used` says. The original comes last.
+void settle_in_use(Tuner& tuner, const std::vector<Nanoseconds>& tried,
+                   const std::vector<Nanoseconds>& used) {
+  for (int call = 0; call < 1000 && !tuner.settled(); ++call) {
+    Try made = tuner.next(7);
+    if (tuner.asks()) {
+      tuner.answer(true);
+      made = tuner.next(7);
+    }
+    auto way = static_cast<std::size_t>(made.what == What::best ? tuner.best() : made.index);
+    if (made.what == What::original) way = tried.size() - 1;
+    tuner.record(made.what == What::best || !made.meets ? used[way] : tried[way]);
+    if (tuner.must_agree()) tuner.agreed();
+  }
+  EXPECT_TRUE(tuner.settled());
+}
+
+}  // namespace
+
+// What a try promises, the network resting before each, is kept or not by calls that follow each other.
+TEST(Tuner, AWinnerMustMakeTheProgramsOwnCallsShorter) {
+  for (bool is_kept : {true, false}) {
+    Tuner ours({2, 3, false, 0.05, true}), original({2, 3, true, 0.05, true});
+    settle_in_use(ours, {100, 70, 500}, {100, is_kept ? 99 : 101, 500});
+    EXPECT_EQ(ours.best(), is_kept ? 1 : 0);
+    EXPECT_EQ(ours.best_time(), is_kept ? 99 : 100);
+    settle_in_use(original, {100, 100, 70}, {100, 100, is_kept ? 99 : 101});
+    EXPECT_EQ(original.original_wins(), is_kept);
+    EXPECT_EQ(original.best(), 0);
+  }
+}
+
+TEST(Tuner, OthersHaveAChanceWhereTheProgramsCallsTakeLongerThanTries) {
+  for (Nanoseconds last : {80, 96}) {
+    Tuner tuner({4, 3, false, 0.05, true});
+    settle_in_use(tuner, {70, 60, 90, 73, 500}, {100, 120, 50, last, 500});
+    EXPECT_EQ(tuner.best(), last == 80 ? 3 : 0)
+        << "1 wins tries only, 2 is too slow there to be used, 3 has to be clearly better";
+  }
+}
+
+TEST(Tuner, AWinnerStaysWhenTheProgramTurnsToOtherCalls) {
+  Tuner tuner({2, 1, false, 0.05, true});
+  for (int call = 0; call < 10'000 && !tuner.settled(); ++call) {
+    Try made = tuner.next(tuner.best() == 0 ? 7 : 8);
+    if (tuner.asks()) tuner.answer(true);
+    tuner.record(made.what == What::candidate && made.index == 1 ? 50 : 100);
+    if (tuner.must_agree()) tuner.agreed();
+  }
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.best(), 1);
+}
+
 TEST(TrialBudget, ATwentiethOfTheTimeGoesIntoTrials) {
   EXPECT_TRUE(TrialBudget::allows(5, 0, 100));
   EXPECT_FALSE(TrialBudget::allows(6, 0, 100));
