@@ -149,12 +149,14 @@ class Model {
                    std::max(crowd_, memory_) * (sent * machine_.local.beta + added);
       return;
     }
-    double turns = 0;
-    if (machine_.shared_cores > 0)
+    double turns = 0, overhead = machine_.wire.overhead;
+    if (machine_.shared_cores > 0) {  // a turn is also what the message takes of a processor
       turns = hosts_ * state.active / grid_.fanout(d) * work.all * machine_.turn / machine_.shared_cores;
+      overhead = 0;
+    }
     busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha + turns);
     // The ranks of a host work side by side, but their messages leave one after the other.
-    busy.core += crowd_ * (work.messages * machine_.wire.overhead + sent * machine_.wire_copy + added);
+    busy.core += crowd_ * (work.messages * overhead + sent * machine_.wire_copy + added);
     busy.rail[rail_] +=
         (state.active - 1) * work.messages * machine_.rail_overhead + state.active * sent * loss(d) / rate();
   }

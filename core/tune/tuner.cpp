@@ -122,13 +122,13 @@ void Tuner::answer(bool may_try) {
 void Tuner::record(Nanoseconds time) {
   if (!trying_ && is_subject_) {
     usual_ = usual_ > 0 ? std::min(usual_, time) : time;
-    if (plan_.is_thrifty && best_ == 0) habit_.push_back(time);
+    if (plan_.is_thrifty && !is_habit_agreed_) habit_.push_back(time);
     if (habit_.size() > kUses) habit_.erase(habit_.begin());
   }
   if (!std::exchange(trying_, false)) return;
   std::size_t per_way = uncounted_ + counted_, way = done_ / per_way, round = done_ % per_way;
   if (round >= uncounted_) times_[way * counted_ + round - uncounted_] = time;
-  if (++done_ == tries_.size() && phase_ == Phase::candidates)
+  if (++done_ == tries_.size() && !is_habit_agreed_)
     times_.insert(times_.end(), habit_.begin(), habit_.end());
 }
 
@@ -141,6 +141,8 @@ std::int64_t Tuner::median_of(std::size_t way) const {
 }
 
 void Tuner::agreed() {
+  if (!std::exchange(is_habit_agreed_, true))
+    habit_.assign(times_.end() - static_cast<std::ptrdiff_t>(habit_.size()), times_.end());
   switch (phase_) {
     case Phase::candidates:
       compare_ways();
@@ -157,7 +159,6 @@ void Tuner::agreed() {
 }
 
 void Tuner::compare_ways() {
-  habit_.assign(times_.end() - static_cast<std::ptrdiff_t>(habit_.size()), times_.end());
   for (std::size_t way = 0; way < static_cast<std::size_t>(plan_.candidates); ++way) {
     tried_.push_back(median_of(way));
     if (way == 0 || (is_clearly_better(tried_[way], tried_[0]) && tried_[way] < best_time_))

@@ -94,7 +94,10 @@ class Tuner {
   Fingerprint subject_ = 0;
   bool is_subject_ = false;  // the last call was
   Nanoseconds usual_ = 0;
-  std::vector<std::int64_t> habit_, tried_;  // the last times before the first try; medians of our own ways
+  std::vector<std::int64_t>
+      habit_;  // the last times before the first try; agreed with those of the first phase
+  bool is_habit_agreed_ = false;
+  std::vector<std::int64_t> tried_;  // medians of our own ways
   std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;

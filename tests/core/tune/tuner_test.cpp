@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
+#include <vector>
 
 #include "core/tune/trial_budget.hpp"
 
@@ -26,6 +28,17 @@ std::vector<Try> settle(Tuner& tuner, const std::function<Nanoseconds(Try)>& tak
 
 std::int64_t count(const std::vector<Try>& tries, What what) {
   return std::count_if(tries.begin(), tries.end(), [&](const Try& one) { return one.what == what; });
+}
+
+// What the ranks do by an all-reduce.
+void agree(std::vector<Tuner>& ranks) {
+  std::vector<std::int64_t> agreed(ranks[0].times().begin(), ranks[0].times().end());
+  for (Tuner& tuner : ranks)
+    for (std::size_t i = 0; i < agreed.size(); ++i) agreed[i] = std::max(agreed[i], tuner.times()[i]);
+  for (Tuner& tuner : ranks) {
+    std::copy(agreed.begin(), agreed.end(), tuner.times().begin());
+    tuner.agreed();
+  }
 }
 
 }  // namespace
@@ -51,14 +64,7 @@ TEST(Tuner, AWayThatLetsOneRankGoEarlyIsNotPreferred) {
       bool second = tuner.next(7).index == 1;
       tuner.record(!second ? 100 : rank == call % kRanks ? 10 : 130);
     }
-    if (!ranks[0].must_agree()) continue;
-    std::vector<std::int64_t> agreed(ranks[0].times().begin(), ranks[0].times().end());
-    for (Tuner& tuner : ranks)
-      for (std::size_t i = 0; i < agreed.size(); ++i) agreed[i] = std::max(agreed[i], tuner.times()[i]);
-    for (Tuner& tuner : ranks) {
-      std::copy(agreed.begin(), agreed.end(), tuner.times().begin());
-      tuner.agreed();
-    }
+    if (ranks[0].must_agree()) agree(ranks);
   }
   for (const Tuner& tuner : ranks) {
     EXPECT_EQ(tuner.best(), 0);
@@ -186,6 +192,39 @@ TEST(Tuner, OthersHaveAChanceWhereTheProgramsCallsTakeLongerThanTries) {
     settle_in_use(tuner, {70, 60, 90, 73, 500}, {100, 120, 50, last, 500});
     EXPECT_EQ(tuner.best(), last == 80 ? 3 : 0)
         << "1 wins tries only, 2 is too slow there to be used, 3 has to be clearly better";
+  }
+}
+
+// Whatever each rank measures, and however often trying is refused or the program turns to other calls.
+TEST(Tuner, AllRanksTryAlike) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
+    const TunerPlan plan{1 + below(4), 1 + below(3), below(2) == 0, 0.05, true};
+    std::vector<Tuner> ranks(3, Tuner(plan));
+    Fingerprint subject = 7;
+    for (int call = 0; call < 400; ++call) {
+      if (below(100) == 0) ++subject;
+      const bool may_try = below(3) != 0;
+      std::vector<Try> made;
+      for (Tuner& tuner : ranks) {
+        made.push_back(tuner.next(subject));
+        ASSERT_EQ(tuner.asks(), ranks[0].asks());
+        ASSERT_EQ(made.back().what, made[0].what) << "seed " << seed << ", call " << call;
+        ASSERT_EQ(made.back().index, made[0].index);
+        ASSERT_EQ(made.back().meets, made[0].meets);
+      }
+      if (ranks[0].asks())
+        for (Tuner& tuner : ranks) tuner.answer(may_try);
+      for (Tuner& tuner : ranks) tuner.record(50 + below(100));
+      ASSERT_EQ(ranks[1].must_agree(), ranks[0].must_agree());
+      if (ranks[0].must_agree()) agree(ranks);
+      for (Tuner& tuner : ranks) {
+        ASSERT_EQ(tuner.best(), ranks[0].best()) << "seed " << seed << ", call " << call;
+        ASSERT_EQ(tuner.original_wins(), ranks[0].original_wins());
+        ASSERT_EQ(tuner.settled(), ranks[0].settled());
+      }
+    }
   }
 }
 
