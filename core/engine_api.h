@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/engine_types.h"
+#include "core/ddl.h"
 #include "core/native_api.h"
 
 #ifdef __cplusplus

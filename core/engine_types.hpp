@@ -1,7 +1,7 @@
 // Between the engine's own types and those of its C boundary, which have the same numbers.
 #pragma once
 
-#include "core/engine_types.h"
+#include "core/ddl.h"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 

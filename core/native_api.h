@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "core/engine_types.h"
+#include "core/ddl.h"
 
 #ifdef __cplusplus
 extern "C" {

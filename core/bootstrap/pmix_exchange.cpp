@@ -1,13 +1,10 @@
-// PMIx as it behaves under Open MPI 4's daemons (PMIx 4.2): a key is put once and never again (the second
-// value may not be seen), nothing is asked about remote nodes by PMIx_Resolve_peers (it hangs), no events are
-// used (they are not delivered), and every get has a timeout.
+// PMIx as it behaves under Open MPI 4's daemons (PMIx 4.2): nothing is asked about remote nodes by
+// PMIx_Resolve_peers (it hangs), no events are used (they are not delivered); see pmix_get.hpp.
 #include "core/bootstrap/pmix_exchange.hpp"
 
 #include <fmt/format.h>
 #include <pmix.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "core/base/env.hpp"
@@ -23,7 +20,7 @@ class PmixExchange : public Exchange {
  public:
   PmixExchange(const pmix_proc_t& self, double timeout_s, AllGather all_gather)
       : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1), all_gather_(std::move(all_gather)) {
-    size_ = static_cast<Rank>(number(PMIX_JOB_SIZE).value_or(0));
+    size_ = static_cast<Rank>(pmix_job_number(self_, PMIX_JOB_SIZE, timeout_s_).value_or(0));
     if (size_ == 0) throw Error("PMIx does not tell the size of the job", "", "set DDL_ENABLE=0");
   }
   ~PmixExchange() override { PMIx_Finalize(nullptr, 0); }
@@ -31,13 +28,13 @@ class PmixExchange : public Exchange {
   Rank rank() const override { return static_cast<Rank>(self_.rank); }
   Rank size() const override { return size_; }
   HostCounts host_counts() {
-    return {static_cast<int>(number(PMIX_LOCAL_SIZE).value_or(1)),
-            static_cast<int>(number(PMIX_NUM_NODES).value_or(0))};
+    return {static_cast<int>(pmix_job_number(self_, PMIX_LOCAL_SIZE, timeout_s_).value_or(1)),
+            static_cast<int>(pmix_job_number(self_, PMIX_NUM_NODES, timeout_s_).value_or(0))};
   }
 
   void start(std::span<const std::byte> mine) override {
     if (round_++ == 0)
-      publish(mine);
+      pmix_publish(kCardKey, mine);
     else
       mine_.assign(mine.begin(), mine.end());
   }
@@ -50,20 +47,6 @@ class PmixExchange : public Exchange {
   }
 
  private:
-  void publish(std::span<const std::byte> card) {
-    pmix_value_t value;
-    PMIX_VALUE_CONSTRUCT(&value);
-    value.type = PMIX_BYTE_OBJECT;
-    value.data.bo.size = card.size();
-    value.data.bo.bytes = static_cast<char*>(std::malloc(card.size()));
-    std::memcpy(value.data.bo.bytes, card.data(), card.size());
-    pmix_status_t status = PMIx_Put(PMIX_GLOBAL, kCardKey, &value);
-    PMIX_VALUE_DESTRUCT(&value);
-    if (status == PMIX_SUCCESS) status = PMIx_Commit();
-    if (status != PMIX_SUCCESS)
-      throw Error(fmt::format("PMIx cannot publish: {}", PMIx_Error_string(status)));
-  }
-
   // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
   std::optional<std::vector<std::byte>> card_of(Rank rank) {
     auto card = get(rank, PMIX_OPTIONAL);
@@ -92,23 +75,7 @@ class PmixExchange : public Exchange {
     if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)
       throw Error(fmt::format("PMIx does not answer for rank {}: {}", rank, PMIx_Error_string(status)));
     if (!value) return std::nullopt;
-    std::optional<std::vector<std::byte>> card;
-    if (value->type == PMIX_BYTE_OBJECT) {
-      const auto* begin = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
-      card.emplace(begin, begin + value->data.bo.size);
-    }
-    PMIX_VALUE_RELEASE(value);
-    return card;
-  }
-
-  std::optional<std::uint64_t> number(const char* key) {
-    pmix_proc_t job;
-    PMIX_LOAD_PROCID(&job, self_.nspace, PMIX_RANK_WILDCARD);
-    pmix_value_t* value = pmix_get(job, key, PMIX_OPTIONAL, timeout_s_).second;
-    if (!value) return std::nullopt;
-    std::uint32_t result = value->type == PMIX_UINT32 ? value->data.uint32 : 0;
-    PMIX_VALUE_RELEASE(value);
-    return result;
+    return pmix_take_bytes(value);
   }
 
   pmix_proc_t self_;

@@ -148,7 +148,7 @@ std::string Rendezvous::look() {
   failed_ = true;
   if (state == FrameReader::State::complete)
     if (Frame news = reader_.take(); news.kind == Kind::failed) return news.text();
-  return "the process that made the unique id has ended";
+  return "the process that keeps the rendezvous has ended";
 }
 
 void Rendezvous::vanish() {
@@ -176,20 +176,19 @@ FrameReader::State Rendezvous::hear(double limit_s) {
 }
 
 void Rendezvous::fail_unreachable(double timeout_s) const {
-  throw Error(
-      fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
-                  id_.circle != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
-                  fmt::join(refusals_, ", ")),
-      kWhy,
-      "see that the process that made the unique id lives, and that no firewall is between; DDL_RAILS "
-      "chooses the interfaces");
+  throw Error(fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
+                          id_.circle != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
+                          fmt::join(refusals_, ", ")),
+              kWhy,
+              "see that the process that keeps it lives, and that no firewall is between; DDL_RAILS "
+              "chooses the interfaces");
 }
 
 void Rendezvous::fail_silent(FrameReader::State state) {
   failed_ = true;
   const char* how = state == FrameReader::State::waiting ? "does not answer" : "has closed the connection";
   throw Error(fmt::format("the rendezvous at {} {} to rank {}", server_, how, rank_), kWhy,
-              "see whether the process that made the unique id has ended");
+              "see whether the process that keeps it has ended");
 }
 
 }  // namespace ddl

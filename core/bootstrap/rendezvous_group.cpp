@@ -67,7 +67,7 @@ void RendezvousGroup::give_up(double waited_s) {
 }
 
 void RendezvousGroup::close() {
-  if (!all_left()) fail("the process that made the unique id has ended the rendezvous");
+  if (!all_left()) fail("the process that keeps the rendezvous has ended it");
 }
 
 std::vector<RendezvousGroup::Blob> RendezvousGroup::take_round() {

@@ -47,9 +47,11 @@ Handle try_to_listen(int family, std::uint16_t& port) {
   Handle listener(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int both = 0;
   if (family == AF_INET6) ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
+  int again = 1;  // a port whose last job has just ended
+  if (port != 0) ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
   RendezvousAddress any{static_cast<std::uint8_t>(family == AF_INET6 ? 6 : 4), {}};
   sockaddr_storage where;
-  socklen_t bytes = fill_socket_address(any, 0, where);
+  socklen_t bytes = fill_socket_address(any, port, where);
   if (listener.get() < 0 || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0 ||
       ::listen(listener.get(), SOMAXCONN) != 0 ||
       ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&where), &bytes) != 0)
@@ -59,10 +61,14 @@ Handle try_to_listen(int family, std::uint16_t& port) {
   return listener;
 }
 
-// IPv6 sockets take IPv4 connections too, where the kernel has IPv6.
+// At that port, 0: any; returns which. IPv6 sockets take IPv4 connections too, where the kernel has IPv6.
 Handle listen_anywhere(std::uint16_t& port) {
   Handle listener = try_to_listen(AF_INET6, port);
-  if (listener.get() < 0) listener = try_to_listen(AF_INET, port);
+  if (listener.get() < 0 && errno != EADDRINUSE) listener = try_to_listen(AF_INET, port);
+  if (listener.get() < 0 && port != 0)
+    throw Error(fmt::format("cannot listen on port {}: {}", port, std::strerror(errno)),
+                "the ranks of the job look for rank 0 there",
+                "see who has it, or choose another one for all ranks with DDL_PORT");
   if (listener.get() < 0)
     throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
                 "the ranks of a communicator meet there");
@@ -125,7 +131,7 @@ struct Guest {
 
 class RendezvousServer::Service {
  public:
-  Service(const RendezvousLimits& limits, const std::vector<std::string>& rails);
+  Service(const RendezvousLimits& limits, const std::vector<std::string>& rails, const RendezvousPort& at);
   ~Service();
   const RendezvousId& id() const { return id_; }
   bool is_over() const { return over_.load(std::memory_order_acquire); }
@@ -168,12 +174,15 @@ class RendezvousServer::Service {
   std::thread thread_;
 };
 
-RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::vector<std::string>& rails)
+RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::vector<std::string>& rails,
+                                   const RendezvousPort& at)
     : limits_(limits),
+      port_(at.port),
       listener_(listen_anywhere(port_)),
       end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       id_(RendezvousId::make(port_, reachable_addresses(rails))) {
   if (end_.get() < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  if (at.token) id_.token = *at.token;
   SignalsBlocked guard;
   thread_ = std::thread([this] { serve(); });
 }
@@ -360,8 +369,9 @@ void RendezvousServer::Service::write_all() {
   guests_.remove_if([](const Guest& guest) { return guest.gone; });
 }
 
-RendezvousServer::RendezvousServer(const RendezvousLimits& limits, const std::vector<std::string>& rails)
-    : service_(std::make_unique<Service>(limits, rails)) {}
+RendezvousServer::RendezvousServer(const RendezvousLimits& limits, const std::vector<std::string>& rails,
+                                   const RendezvousPort& at)
+    : service_(std::make_unique<Service>(limits, rails, at)) {}
 
 // A forked child has the object without its thread, in whatever state that was: it is left alone.
 RendezvousServer::~RendezvousServer() {

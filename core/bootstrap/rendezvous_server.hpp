@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,18 @@ struct RendezvousLimits {
   double others_s = 60;        // from then on: until all have come, and from the first to the last of a round
 };
 
+/// Where ranks look for it that were told no id.
+struct RendezvousPort {
+  std::uint16_t port = 0;                         // 0: any
+  std::optional<RendezvousId::Token> token = {};  // none: a fresh one
+};
+
 class RendezvousServer {
  public:
   /// `rails`: interfaces to be named in the id, as DDL_RAILS; empty: all that lead to other hosts. Throws
   /// Error where nothing can listen.
-  explicit RendezvousServer(const RendezvousLimits& limits = {}, const std::vector<std::string>& rails = {});
+  explicit RendezvousServer(const RendezvousLimits& limits = {}, const std::vector<std::string>& rails = {},
+                            const RendezvousPort& at = {});
   /// Ends the thread: at once, or within two seconds where answers are still under way.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;

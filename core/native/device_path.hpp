@@ -13,7 +13,7 @@
 
 #include "core/native/gpu_window.hpp"
 #include "core/native/native_call.hpp"
-#include "core/native/peer_watch.hpp"
+#include "core/bootstrap/peer_watch.hpp"
 
 namespace ddl {
 

@@ -19,7 +19,7 @@
 #include "core/native/device_path.hpp"
 #include "core/native/host_work.hpp"
 #include "core/native/native_call.hpp"
-#include "core/native/peer_watch.hpp"
+#include "core/bootstrap/peer_watch.hpp"
 #include "core/native/stream_owners.hpp"
 #include "core/session/session.hpp"
 

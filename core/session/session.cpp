@@ -30,7 +30,7 @@ Session::Session(JobStart start, SessionOptions options)
     : options_(std::move(options)),
       exchange_(std::move(start.exchange)),
       endpoint_(exchange_->rank(), start.hosts, options_.env),
-      tuning_(exchange_->rank(), options_.env),
+      tuning_(exchange_->rank(), options_.env, options_.has_original),
       handshake_(*exchange_, *this) {
   handshake_.start();
 }

@@ -107,6 +107,39 @@ Outcome SessionCommunicator::start(const Call& asked, void* owner) {
   return {What::done};
 }
 
+Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
+  if (has_failed()) return {};
+  make_usable();
+  if (is_between_two(asked.kind)) {
+    call.asked = asked;
+    call.staged.clear();
+    Completion& completion = call;
+    session_.engine().start_together(*communicator_, {&asked, 1}, {&completion, 1});
+    if (call.done()) return {has_failed() ? What::failed : What::done};
+    return {What::under_way};
+  }
+  Way way = selection_->nonblocking(shape_of(asked));
+  if (!way.plan) return leave(way);
+  if (begin(call, asked, *way.plan) == Started::under_way) return {What::under_way};
+  return {has_failed() ? What::failed : What::done};
+}
+
+Outcome SessionCommunicator::wait(SessionCall& call) {
+  session_.engine().wait(*communicator_, call);
+  return end(call);
+}
+
+std::optional<Outcome> SessionCommunicator::test(SessionCall& call) {
+  if (!session_.engine().test(call)) return std::nullopt;
+  return end(call);
+}
+
+Outcome SessionCommunicator::end(SessionCall& call) {
+  if (has_failed()) return {};
+  bring_back(call.asked, call.staged);
+  return {What::done};
+}
+
 Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan& plan) {
   call.asked = asked;
   call.staged.clear();

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "core/session/session.hpp"
 
@@ -50,10 +51,16 @@ class SessionCommunicator {
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
   /// device copy fails.
   Outcome start(const Call& asked, void* owner);
+  /// The same for who holds the call itself: where it is under way, wait() or test() tell of its end, once.
+  /// Sends and receives, too; these move while somebody waits.
+  Outcome start(const Call& asked, SessionCall& call);
+  Outcome wait(SessionCall& call);
+  std::optional<Outcome> test(SessionCall& call);
 
  private:
   void make_usable();
   Way way_of(const CallShape& shape);
+  Outcome end(SessionCall& call);
   Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
   bool has_failed() const { return session_.engine().failed(); }
 

@@ -19,7 +19,9 @@ namespace ddl {
 class SessionTuning {
  public:
   /// `env` must outlive it.
-  SessionTuning(Rank me, const Env& env) : me_(me), env_(env) {}
+  SessionTuning(Rank me, const Env& env, bool has_original) : me_(me), env_(env) {
+    settings_.has_original = has_original;
+  }
 
   /// Rank 0's part of what all ranks must know.
   void describe(Card& card);

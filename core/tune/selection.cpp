@@ -87,7 +87,7 @@ void Selection::prepare(Class& of_class) {
     return;
   }
   Mode mode = settings_.options.mode;
-  if (mode == Mode::scatter) {
+  if (mode == Mode::scatter && settings_.has_original) {
     of_class.settled = {nullptr, kModeM, Way::Original::in_two_steps};
     return;
   }
@@ -101,7 +101,7 @@ void Selection::prepare(Class& of_class) {
       measured_rates_.empty() ? plans_.candidates_for(bytes) : candidates(grid, bytes, limits_);
   of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
   if (!measures) return;
-  if (mode == Mode::pick) return measure(of_class, found);
+  if (mode == Mode::pick || mode == Mode::scatter) return measure(of_class, found);
   if (!measured_rates_.empty())
     memory_.learn({plans_.name(), bytes, false, found[0].choice, measured_rates_});
 }
@@ -120,8 +120,9 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
     if (is_worth || of_class.plans.empty())
       of_class.plans.push_back(&plans_.prepare(candidate.choice, bytes));
   }
-  of_class.tuner = std::make_unique<Tuner>(
-      TunerPlan{static_cast<int>(of_class.plans.size()), rounds_for(bytes), true, noise_of(bytes), true});
+  of_class.tuner =
+      std::make_unique<Tuner>(TunerPlan{static_cast<int>(of_class.plans.size()), rounds_for(bytes),
+                                        settings_.has_original, noise_of(bytes), true});
 }
 
 // Whether calls of that plan tell how fast each rail is.
@@ -138,7 +139,7 @@ bool Selection::recall(Class& of_class) {
   // What was measured over rails that are not what they were says nothing.
   if (!lesson || lesson->rail_rates != measured_rates_) return false;
   if (lesson->original) {
-    if (settings_.options.mode != Mode::pick) return false;
+    if (settings_.options.mode != Mode::pick || !settings_.has_original) return false;
     of_class.settled = {nullptr, kFaster};
     return true;
   }
@@ -254,6 +255,10 @@ void Selection::settle(Class& of_class) {
   const Tuner& tuner = *of_class.tuner;
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
+  if (!settings_.has_original) {  // what jobs with an original have found out stays
+    std::optional<Lesson> lesson = memory_.find(plans_.name(), of_class.key.size_class);
+    if (lesson && lesson->original) return;
+  }
   memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.plans[best]->choice,
                  measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});
 }

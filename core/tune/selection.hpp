@@ -51,6 +51,7 @@ using Agree = std::function<void(std::span<std::int64_t> numbers, Op op)>;
 struct TuneSettings {
   DdlOptions options;
   bool deterministic = false;  // nothing is measured
+  bool has_original = true;    // there is a library to leave calls to
 };
 
 class Selection {

@@ -83,7 +83,8 @@ TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
 }
 
 TEST(HouseRules, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
-  expect_only_in("core/session/", {"core/session/", "core/native/", "core/engine_api", "core/native_api"});
+  expect_only_in("core/session/",
+                 {"core/session/", "core/native/", "core/ddl", "core/engine_api", "core/native_api"});
   expect_only_in("core/engine_api", {"core/engine_api", "interpose/"});
   expect_never("core/session", {"core/native", "core/engine_api", "core/native_api"});
 }

@@ -25,7 +25,9 @@ case $case_name in
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
-    [ "$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}')" = ddl_engine ] || fail "engine exports more"
+    api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
+    got=$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}' | sort)
+    [ "$got" = "$(printf '%s\n' ddl_engine $api | sort)" ] || fail "the engine exports $got"
     needed=$(readelf -d "$shim" | awk '/NEEDED/{print $NF}' | tr -d '[]'); [ "$needed" = libc.so.6 ] || fail "shim needs $needed"
     readelf -d "$lib"/libddl*.so | grep NEEDED | grep -E 'libstdc|libgcc' && fail "a guest library needs libstdc++"
     ;;

@@ -1,4 +1,4 @@
-#include "core/native/peer_watch.hpp"
+#include "core/bootstrap/peer_watch.hpp"
 
 #include "core/base/clock.hpp"
 

@@ -1,0 +1,222 @@
+/* ddl.h: collectives between the ranks of a job, for programs that use neither MPI nor NCCL.
+ *
+ *   ddl_init → calls on the group of all ranks, and on groups of some → ddl_finalize
+ *
+ * A group is a number of ranks that call together: all of them make the same collective calls on it in the same
+ * order, with the same kind, count, type, operation and root. Sends and receives concern two ranks only.
+ *
+ * Functions that can fail return DDL_SUCCESS or an error; ddl_error_message() then says in one line, for the
+ * calling thread, what was wrong and what to do. Nothing is printed, nothing aborts. After DDL_ERROR_JOB (a peer
+ * is gone, ranks do not make the same call) every call of the job fails, and buffers of calls that were under
+ * way hold nothing of use.
+ *
+ * Buffers consist of blocks of `count` elements; with P ranks in the group:
+ *
+ *                     in         out        in place where
+ *   all-reduce        1          1          in == out
+ *   broadcast         1 (root)   1          in == out
+ *   reduce            1          1 (root)   in == out
+ *   all-gather        1          P          in == out + own block
+ *   reduce-scatter    P          1          out == in + own block
+ *   gather            1          P (root)   in == out + own block
+ *   scatter           P (root)   1          out == in + own block
+ *   all-to-all        P          P          never
+ *   send              1          0
+ *   receive           0          1
+ *
+ * A buffer without blocks on a rank may be NULL there; `in` and `out` must not overlap otherwise. Buffers are in
+ * host memory, aligned to their type; those of an all-reduce may be in CUDA device memory.
+ *
+ * Thread safety: all functions, but one call at a time on one group, and none beside ddl_finalize. A handle
+ * that was freed must not be used; those of a job that is finalized may, and give DDL_ERROR_STATE.
+ */
+#ifndef DDL_H
+#define DDL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DDL_API __attribute__((visibility("default")))
+
+typedef enum ddl_status {
+  DDL_SUCCESS = 0,
+  DDL_ERROR_ARGUMENT = 1, /* a null pointer, an unknown type, a rank that is not there */
+  DDL_ERROR_STATE = 2,    /* the job is finalized */
+  DDL_ERROR_LAUNCH = 3,   /* the job cannot be joined: no or contradicting variables, a port in use, ranks missing */
+  DDL_ERROR_JOB = 4,      /* the job has failed, for all its ranks and for good */
+  DDL_ERROR_SYSTEM = 5    /* memory or another resource is missing */
+} ddl_status;
+
+typedef enum ddl_type {
+  DDL_INT8,
+  DDL_INT16,
+  DDL_INT32,
+  DDL_INT64,
+  DDL_UINT8,
+  DDL_UINT16,
+  DDL_UINT32,
+  DDL_UINT64,
+  DDL_FLOAT16,
+  DDL_BFLOAT16,
+  DDL_FLOAT32,
+  DDL_FLOAT64
+} ddl_type;
+
+/* Logical and bitwise operations take integer types. */
+typedef enum ddl_op {
+  DDL_SUM,
+  DDL_PROD,
+  DDL_MIN,
+  DDL_MAX,
+  DDL_LAND,
+  DDL_LOR,
+  DDL_LXOR,
+  DDL_BAND,
+  DDL_BOR,
+  DDL_BXOR
+} ddl_op;
+
+typedef enum ddl_kind {
+  DDL_ALL_REDUCE,
+  DDL_BROADCAST,
+  DDL_REDUCE,
+  DDL_ALL_GATHER,
+  DDL_REDUCE_SCATTER,
+  DDL_GATHER,
+  DDL_SCATTER,
+  DDL_ALL_TO_ALL,
+  DDL_SEND,
+  DDL_RECEIVE
+} ddl_kind;
+
+typedef struct ddl_group ddl_group;
+typedef struct ddl_request ddl_request;
+
+/* ---- the job ---- */
+
+/* Begin with DDL_INIT_OPTIONS: `size` tells which fields the program knows. */
+typedef struct ddl_init_options {
+  size_t size;
+  int32_t rank;        /* of this process; -1: as the launcher says */
+  int32_t ranks;       /* of the job; -1: as the launcher says */
+  const char* address; /* of the host of rank 0, a name or a number; NULL: as the launcher says */
+  uint16_t port;       /* that rank 0 listens on; 0: DDL_PORT, else MASTER_PORT + 1, else 29501 */
+  double timeout_s;    /* for the other ranks to come; 0: DDL_TIMEOUT */
+} ddl_init_options;
+
+#ifdef __cplusplus
+#define DDL_INIT_OPTIONS \
+  ddl_init_options { sizeof(ddl_init_options), -1, -1, nullptr, 0, 0 }
+#else
+#define DDL_INIT_OPTIONS ((ddl_init_options){sizeof(ddl_init_options), -1, -1, NULL, 0, 0})
+#endif
+
+/* Joins the job and waits for its other ranks. What is not given in the options comes from the launcher: from
+ * PMIx under ddlrun, mpirun and srun; else from RANK, WORLD_SIZE and MASTER_ADDR, as torchrun sets them.
+ * Variables named DDL_* tune the engine as they do under ddlrun. `options` may be NULL. `*world` becomes the group
+ * of all ranks; it is NULL after an error. */
+DDL_API ddl_status ddl_init(const ddl_init_options* options, ddl_group** world);
+
+/* Waits for all ranks, writes the report where DDL_REPORT asks for one, and leaves the job. Requests that are not
+ * done are lost. After DDL_ERROR_JOB it leaves without waiting. */
+DDL_API ddl_status ddl_finalize(ddl_group* world);
+
+/* ---- groups ---- */
+
+/* -1 for a group that is NULL. */
+DDL_API int32_t ddl_rank(const ddl_group* group);
+DDL_API int32_t ddl_size(const ddl_group* group);
+
+/* A group of `n` ranks of `parent`, in this order; `members` are their ranks there, each once. Only the members
+ * call, and for the same members in the same order; nothing is exchanged. */
+DDL_API ddl_status ddl_group_create(ddl_group* parent, const int32_t* members, int32_t n, ddl_group** group);
+/* All ranks of `parent` call: those of equal color form a group, ordered by key, then by rank. A rank of
+ * negative color is in none and gets NULL. */
+DDL_API ddl_status ddl_group_split(ddl_group* parent, int32_t color, int32_t key, ddl_group** group);
+/* Not for the world. No request of the group may be under way. NULL is ignored. */
+DDL_API ddl_status ddl_group_free(ddl_group* group);
+
+/* ---- blocking calls: `count` elements in a block ---- */
+
+DDL_API ddl_status ddl_all_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
+                                  ddl_group* group);
+DDL_API ddl_status ddl_broadcast(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
+                                 ddl_group* group);
+DDL_API ddl_status ddl_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op, int32_t root,
+                              ddl_group* group);
+DDL_API ddl_status ddl_all_gather(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group);
+DDL_API ddl_status ddl_reduce_scatter(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
+                                      ddl_group* group);
+DDL_API ddl_status ddl_gather(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
+                              ddl_group* group);
+DDL_API ddl_status ddl_scatter(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
+                               ddl_group* group);
+DDL_API ddl_status ddl_all_to_all(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group);
+/* The n-th send to a rank meets the n-th receive from here there; nobody sends to itself. A blocking send may wait
+ * for its receive. */
+DDL_API ddl_status ddl_send(const void* in, uint64_t count, ddl_type type, int32_t to, ddl_group* group);
+DDL_API ddl_status ddl_receive(void* out, uint64_t count, ddl_type type, int32_t from, ddl_group* group);
+/* Returns when all ranks of the group have called. */
+DDL_API ddl_status ddl_barrier(ddl_group* group);
+
+/* ---- nonblocking calls ---- */
+
+/* Any call as a value. Begin with DDL_CALL: `size` tells which fields the program knows. */
+typedef struct ddl_call {
+  size_t size;
+  ddl_kind kind;
+  const void* in;
+  void* out;
+  uint64_t count;
+  ddl_type type;
+  ddl_op op;    /* where the kind computes */
+  int32_t root; /* where the kind has one; the other rank of a send or receive */
+} ddl_call;
+
+#ifdef __cplusplus
+#define DDL_CALL \
+  ddl_call { sizeof(ddl_call), DDL_ALL_REDUCE, nullptr, nullptr, 0, DDL_FLOAT32, DDL_SUM, 0 }
+#else
+#define DDL_CALL ((ddl_call){sizeof(ddl_call), DDL_ALL_REDUCE, NULL, NULL, 0, DDL_FLOAT32, DDL_SUM, 0})
+#endif
+
+/* The same as the function of that kind. */
+DDL_API ddl_status ddl_run(const ddl_call* call, ddl_group* group);
+/* Starts the call and returns; it goes on while the program computes. Its buffers are the engine's until the
+ * request is done. `*request` is to be given to ddl_wait or ddl_test until it is NULL; it is NULL after an
+ * error. */
+DDL_API ddl_status ddl_start(const ddl_call* call, ddl_group* group, ddl_request** request);
+/* Waits until it is done, frees it and makes `*request` NULL, also when the call has failed. One that is NULL
+ * already is done. */
+DDL_API ddl_status ddl_wait(ddl_request** request);
+/* The same without waiting: `*done` is 0 or 1. */
+DDL_API ddl_status ddl_test(ddl_request** request, int* done);
+/* Waits for all of them; the first error is returned. */
+DDL_API ddl_status ddl_wait_all(size_t n, ddl_request** requests);
+
+/* ---- memory ---- */
+
+/* Memory for buffers: aligned to pages, in huge ones where the system has them, touched by this thread so that it
+ * is on its NUMA node and no call has to fault it in. Zeros. */
+DDL_API ddl_status ddl_allocate(size_t bytes, void** memory);
+/* Of ddl_allocate, with the same `bytes`. NULL is ignored. */
+DDL_API ddl_status ddl_free(void* memory, size_t bytes);
+
+/* ---- errors ---- */
+
+/* What went wrong in the last call of this thread that failed, in one line; "" before. Valid until the next such
+ * call of the thread. */
+DDL_API const char* ddl_error_message(void);
+/* The status in words: "invalid argument". Never NULL. */
+DDL_API const char* ddl_error_string(ddl_status status);
+/* Of the library, such as "0.1.0". */
+DDL_API const char* ddl_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

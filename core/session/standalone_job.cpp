@@ -1,0 +1,100 @@
+#include "core/session/standalone_job.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/bootstrap/pmix_job.hpp"
+#include "core/bootstrap/rendezvous_exchange.hpp"
+#include "core/net/resolve.hpp"
+
+namespace ddl {
+namespace {
+
+// Jobs that this process has been in: a rank that is through with one may be at the next before rank 0 has
+// left.
+std::atomic<std::uint32_t> joined{0};
+
+RendezvousLimits limits_of(const Env& env) { return {env.timeout_s, env.timeout_s}; }
+
+RendezvousId id_from(std::span<const std::byte> bytes) {
+  std::optional<RendezvousId> id;
+  if (bytes.size() == RendezvousId::kBytes) id = RendezvousId::from(bytes.first<RendezvousId::kBytes>());
+  if (!id) throw Error("rank 0 runs another version of the engine");
+  return *id;
+}
+
+RendezvousId id_of(const JobPlace& place) {
+  std::vector<RendezvousAddress> addresses;
+  for (const std::string& text : resolve(place.address)) addresses.push_back(parse_address(text));
+  RendezvousId id = RendezvousId::make(place.port, addresses);
+  id.token = place.token;
+  return id;
+}
+
+}  // namespace
+
+StandaloneJob::Seat StandaloneJob::find_seat(const JobAsked& asked, const Env& env) {
+  Seat seat;
+  auto sit = [&](const RendezvousId& id, Rank rank, Rank size) {
+    seat.rendezvous = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
+    return std::move(seat);
+  };
+  std::unique_ptr<PmixJob> pmix = asked.is_silent() ? PmixJob::open(env.timeout_s) : nullptr;
+  if (pmix) {
+    std::span<const std::byte> mine;
+    if (pmix->rank() == 0) {
+      seat.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env));
+      mine = seat.server->id().bytes();
+    }
+    return sit(id_from(pmix->from_rank_0(mine)), pmix->rank(), pmix->size());
+  }
+  const JobPlace place =
+      place_of(asked, env.port, joined, [](const char* name) { return foreign_env(name); });
+  if (place.rank != 0) try {
+      return sit(id_of(place), place.rank, place.size);
+    } catch (const std::exception& error) {
+      throw Error(
+          fmt::format("rank 0 is not met at {}, port {}: {}", place.address, place.port, error.what()));
+    }
+  const RendezvousPort at = place.size > 1 ? RendezvousPort{place.port, place.token} : RendezvousPort{};
+  seat.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env), at);
+  return sit(seat.server->id(), place.rank, place.size);
+}
+
+StandaloneJob::StandaloneJob(const JobAsked& asked, Env env)
+    : seat_(find_seat(asked, env)),
+      watch_(seat_.rendezvous),
+      session_(start_at(seat_.rendezvous), options(std::move(env))) {
+  const Conclusion& conclusion = session_.join();
+  if (conclusion.joined) {
+    ++joined;
+    return;
+  }
+  std::string who = conclusion.of_rank < 0 ? "" : "rank " + std::to_string(conclusion.of_rank) + ": ";
+  throw Error(who + conclusion.reason, "a job needs all its ranks");
+}
+
+SessionOptions StandaloneJob::options(Env env) {
+  SessionOptions options;
+  options.env = std::move(env);
+  options.has_original = false;
+  options.progress = [this] {
+    if (std::string gone = watch_.overdue(); !gone.empty()) session_.fail(gone);
+  };
+  return options;
+}
+
+void StandaloneJob::leave() {
+  std::string mine = session_.wants_report() ? session_.report_part() : std::string();
+  std::vector<std::string> parts;
+  for (const auto& part : watch_.exchange(std::as_bytes(std::span(mine))))
+    parts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());
+  if (session_.wants_report() && session_.rank() == 0) session_.write_report(parts);
+}
+
+}  // namespace ddl
