@@ -67,7 +67,7 @@ void RendezvousGroup::give_up(double waited_s) {
 }
 
 void RendezvousGroup::close() {
-  if (!all_left()) fail("the process that keeps the rendezvous has ended it");
+  if (!all_left()) fail("the process that keeps it has ended the rendezvous");
 }
 
 std::vector<RendezvousGroup::Blob> RendezvousGroup::take_round() {
