@@ -3,33 +3,24 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "tests/support/full_disk.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace ddl {
 namespace {
 
 namespace fs = std::filesystem;
 
-class File : public testing::Test {
+class File : public test::TempFolder {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "ddl-file-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string in_folder(const char* name) const { return (folder_ / name).string(); }
   static std::string text_in(const std::string& name) {
     std::ifstream file(name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-
-  fs::path folder_;
 };
 
 }  // namespace
