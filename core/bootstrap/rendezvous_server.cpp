@@ -42,14 +42,11 @@ void keep_descriptors_free(int newest) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Socket listen_anywhere(std::uint16_t& port) {
-  Endpoint local;
+Socket listen_anywhere(Endpoint& local) {
   Socket listener = listen_on(local);
-  if (!listener.is_open())
-    throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
-                "the ranks of a communicator meet there");
-  port = local.port;
-  return listener;
+  if (listener.is_open()) return listener;
+  throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
+              "the ranks of a communicator meet there");
 }
 
 // In a time that does not tell how much of it was right.
@@ -135,7 +132,7 @@ class RendezvousServer::Service {
   void write_all();
 
   RendezvousLimits limits_;
-  std::uint16_t port_ = 0;
+  Endpoint local_;
   Socket listener_;
   FileDescriptor end_;
   RendezvousId id_;
@@ -155,9 +152,9 @@ class RendezvousServer::Service {
 
 RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::vector<std::string>& rails)
     : limits_(limits),
-      listener_(listen_anywhere(port_)),
+      listener_(listen_anywhere(local_)),
       end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      id_(RendezvousId::make(port_, reachable_addresses(rails))) {
+      id_(RendezvousId::make(local_.port, reachable_addresses(rails))) {
   if (!end_.is_open()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   SignalsBlocked guard;
   thread_ = std::thread([this] { serve(); });

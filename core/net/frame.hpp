@@ -34,7 +34,12 @@ struct Frame {
   std::string text() const { return {reinterpret_cast<const char*>(payload.data()), payload.size()}; }
   /// The payload as a plain value; nothing where it has another size.
   template <class Value>
-  std::optional<Value> as() const;
+  std::optional<Value> as() const {
+    if (payload.size() != sizeof(Value)) return std::nullopt;
+    Value value;
+    std::copy(payload.begin(), payload.end(), reinterpret_cast<std::byte*>(&value));
+    return value;
+  }
 };
 
 /// A frame as it travels; many receivers may share it.
@@ -77,13 +82,5 @@ class FrameWriter {
   std::deque<PackedFrame> queue_;
   std::size_t written_ = 0;  // of the first
 };
-
-template <class Value>
-std::optional<Value> Frame::as() const {
-  if (payload.size() != sizeof(Value)) return std::nullopt;
-  Value value;
-  std::copy(payload.begin(), payload.end(), reinterpret_cast<std::byte*>(&value));
-  return value;
-}
 
 }  // namespace ddl
