@@ -10,12 +10,6 @@
 
 namespace ddl {
 
-FileStamp stamp_of(const std::string& file) {
-  struct stat facts {};
-  if (stat(file.c_str(), &facts) != 0) return {};
-  return {facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec, facts.st_size};
-}
-
 void check_report_place(const std::string& file) {
   std::string folder = std::filesystem::path(file).parent_path().string();
   struct stat facts {};

@@ -3,62 +3,67 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <type_traits>
 #include <utility>
 
+#include "core/base/packing.hpp"
 #include "core/bootstrap/lanes.hpp"
 
 namespace ddl {
+
+template <class Any, class One>
+concept IsA = std::is_same_v<std::remove_const_t<Any>, One>;
+
+// What travels of each, in this order; a card's version must be the first.
+void each_field(IsA<RailCard> auto& rail, auto& visit) {
+  visit("interface", rail.interface);
+  visit("subnet", rail.subnet);
+  visit("address", rail.address);
+  visit("ip", rail.ip);
+  visit("door", rail.door);
+  visit("gbit", rail.gbit);
+}
+
+void each_field(IsA<IdleRail> auto& rail, auto& visit) {
+  visit("interface", rail.interface);
+  visit("subnet", rail.subnet);
+  visit("reason", rail.reason);
+  visit("asked", rail.asked);
+}
+
+void each_field(IsA<Card> auto& card, auto& visit) {
+  visit("version", card.version);
+  visit("trouble", card.trouble);
+  visit("host", card.host);
+  visit("boot_id", card.boot_id);
+  visit("ipc", card.ipc);
+  visit("pid", card.pid);
+  visit("fd", card.fd);
+  visit("bell", card.bell);
+  visit("nonce", card.nonce);
+  visit("cpus", card.cpus);
+  visit("numa_node", card.numa_node);
+  visit("wire", card.wire);
+  visit("rails", card.rails);
+  visit("idle_rails", card.idle_rails);
+  visit("fake_hosts", card.fake_hosts);
+  visit("progress_hook", card.progress_hook);
+  visit("staging", card.staging);
+  visit("segment", card.segment);
+  visit("report", card.report);
+  visit("options", card.options);
+  visit("tuning", card.tuning);
+  visit("cpu_model", card.cpu_model);
+  visit("deterministic", card.deterministic);
+}
+
 namespace {
 
-using nlohmann::json;
-
-json binary(const std::vector<std::byte>& bytes) {
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return json::binary({begin, begin + bytes.size()});
-}
-
-std::vector<std::byte> bytes_of(const json& value) {
-  const auto& binary_value = value.get_binary();
-  const auto* begin = reinterpret_cast<const std::byte*>(binary_value.data());
-  return {begin, begin + binary_value.size()};
-}
-
-Card card_from(const json& j) {
-  Card card;
-  card.version = j.at("version");
-  card.trouble = j.at("trouble");
-  card.host = j.at("host");
-  card.boot_id = j.at("boot_id");
-  card.ipc = j.at("ipc");
-  card.pid = j.at("pid");
-  card.fd = j.at("fd");
-  card.bell = j.at("bell");
-  card.nonce = j.at("nonce");
-  card.cpus = j.at("cpus").get<std::vector<int>>();
-  card.numa_node = j.at("numa_node");
-  card.fake_hosts = j.at("fake_hosts").get<std::vector<int>>();
-  card.progress_hook = j.at("progress_hook");
-  card.staging = j.at("staging");
-  card.segment = j.at("segment");
-  card.report = j.at("report");
-  card.options = j.at("options");
-  card.tuning = j.at("tuning");
-  card.cpu_model = j.at("cpu_model");
-  card.deterministic = j.at("deterministic");
-  card.wire = j.at("wire");
-  for (const json& rail : j.at("rails"))
-    card.rails.push_back({rail.at("interface"), rail.at("subnet"), bytes_of(rail.at("address")),
-                          rail.at("ip"), rail.at("door"), rail.at("gbit")});
-  for (const json& rail : j.at("idle_rails"))
-    card.idle_rails.push_back({rail.at("interface"), rail.at("subnet"), rail.at("reason"), rail.at("asked")});
-  return card;
-}
-
+constexpr int kMostRanksOfHost = 1 << 20;
 // What DDL_SEGMENT_BYTES may ask for; a message must stay far below 2^32 bytes.
 constexpr Bytes kLeastSegment = 64 << 10, kLargestSegment = 64 << 20;
 
@@ -128,57 +133,30 @@ int find_shared_cores(const std::vector<Card>& cards, const Census& census) {
 }  // namespace
 
 std::vector<std::byte> pack(const Card& card) {
-  json rails = json::array();
-  for (const RailCard& rail : card.rails)
-    rails.push_back({{"interface", rail.interface},
-                     {"subnet", rail.subnet},
-                     {"address", binary(rail.address)},
-                     {"ip", rail.ip},
-                     {"door", rail.door},
-                     {"gbit", rail.gbit}});
-  json idle = json::array();
-  for (const IdleRail& rail : card.idle_rails)
-    idle.push_back({{"interface", rail.interface},
-                    {"subnet", rail.subnet},
-                    {"reason", rail.reason},
-                    {"asked", rail.asked}});
-  json j = {{"version", card.version},
-            {"trouble", card.trouble},
-            {"host", card.host},
-            {"boot_id", card.boot_id},
-            {"ipc", card.ipc},
-            {"pid", card.pid},
-            {"fd", card.fd},
-            {"bell", card.bell},
-            {"nonce", card.nonce},
-            {"cpus", card.cpus},
-            {"numa_node", card.numa_node},
-            {"wire", card.wire},
-            {"rails", rails},
-            {"idle_rails", idle},
-            {"fake_hosts", card.fake_hosts},
-            {"progress_hook", card.progress_hook},
-            {"staging", card.staging},
-            {"segment", card.segment},
-            {"report", card.report},
-            {"options", card.options},
-            {"tuning", card.tuning},
-            {"cpu_model", card.cpu_model},
-            {"deterministic", card.deterministic}};
-  std::vector<std::uint8_t> packed = json::to_cbor(j);
-  const auto* begin = reinterpret_cast<const std::byte*>(packed.data());
-  return {begin, begin + packed.size()};
+  Packer packer;
+  each_field(card, packer);
+  return packer.take();
 }
 
 std::optional<Card> unpack(const std::vector<std::byte>& bytes) {
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  json j = json::from_cbor(begin, begin + bytes.size(), true, false);
-  if (!j.is_object() || !j.contains("version") || j["version"] != kWireVersion) return std::nullopt;
+  int version = 0;
+  if (bytes.size() >= sizeof(version)) std::memcpy(&version, bytes.data(), sizeof(version));
+  if (version != kWireVersion) return std::nullopt;
+  Card card;
   try {
-    return card_from(j);
-  } catch (const json::exception&) {
-    return std::nullopt;
+    Unpacker unpacker(bytes);
+    each_field(card, unpacker);
+    unpacker.finish();
+    for (int ranks : card.fake_hosts)
+      if (ranks < 1 || ranks > kMostRanksOfHost)
+        throw Error("field fake_hosts holds a number that is none of ranks");
+  } catch (const Error& error) {
+    Card damaged;
+    damaged.host = card.host;
+    damaged.trouble = fmt::format("its card is damaged: {}", error.what());
+    return damaged;
   }
+  return card;
 }
 
 std::vector<Rank> Census::ranks_with(Rank rank) const {

@@ -11,7 +11,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 9;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 10;  // of cards, headers and plans together: ranks must agree
 
 struct RailCard {
   std::string interface, subnet;
@@ -19,12 +19,14 @@ struct RailCard {
   std::string ip = {};             // the interface's address as text
   std::uint16_t door = 0;          // its port, see core/transport/rail_check.hpp
   double gbit = 0;                 // what the link is rated at, Gbit/s; 0: unknown, or no hardware
+  friend bool operator==(const RailCard&, const RailCard&) = default;
 };
 
 /// An interface that could be a rail and is none.
 struct IdleRail {
   std::string interface, subnet, reason;  // subnet: "" where it has no address
   bool asked = false;                     // DDL_RAILS names it
+  friend bool operator==(const IdleRail&, const IdleRail&) = default;
 };
 
 struct Card : HostIdentity {
@@ -44,10 +46,11 @@ struct Card : HostIdentity {
   std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
   std::string cpu_model;           // rank 0's counts, others leave it out
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
+  friend bool operator==(const Card&, const Card&) = default;
 };
 
 std::vector<std::byte> pack(const Card& card);
-/// Nothing for bytes that are no card.
+/// Nothing for bytes that are no card of this version; where one is damaged its trouble names the field.
 std::optional<Card> unpack(const std::vector<std::byte>& bytes);
 
 struct Census {

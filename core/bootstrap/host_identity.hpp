@@ -7,6 +7,7 @@ namespace ddl {
 
 struct HostIdentity {
   std::string host, boot_id, ipc;  // ipc: its IPC namespace; "" where the kernel does not tell
+  friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
 };
 
 /// This process's, now.

@@ -30,7 +30,7 @@ std::string PeerWatch::overdue() {
   }
   if (news_.empty()) return {};
   std::lock_guard of_patience(patience_mutex_);
-  rendezvous::Patience& mine = patience_.try_emplace(std::this_thread::get_id(), kGrace_s).first->second;
+  Timeout& mine = patience_.try_emplace(std::this_thread::get_id(), kGrace_s).first->second;
   return mine.is_over() ? news_ : std::string();
 }
 

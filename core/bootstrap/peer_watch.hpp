@@ -38,14 +38,14 @@ class PeerWatch {
   std::string news_;
   Nanoseconds looked_ = 0;
   std::mutex patience_mutex_;  // taken behind the other; of what follows
-  std::map<std::thread::id, rendezvous::Patience> patience_;
+  std::map<std::thread::id, Timeout> patience_;
 };
 
 template <class Value>
 std::vector<Value> PeerWatch::all_of(const Value& mine) {
   std::vector<Value> values;
   for (const auto& bytes : exchange(std::as_bytes(std::span(&mine, 1)))) {
-    std::optional<Value> value = rendezvous::Frame{{}, bytes}.template as<Value>();
+    std::optional<Value> value = Frame{{}, bytes}.template as<Value>();
     if (!value) throw Error("a rank of the communicator runs another version of the engine");
     values.push_back(*value);
   }

@@ -1,12 +1,12 @@
 #include "core/bootstrap/rendezvous.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "core/base/error.hpp"
 
@@ -18,36 +18,8 @@ namespace {
 
 constexpr double kFirstTry_s = 2;  // for one address; doubled whenever all were tried in vain
 constexpr double kSlack_s = 30;    // the server speaks at its own limit, and that has to arrive
-constexpr int kBetweenTries_ms = 100;
+constexpr std::chrono::milliseconds kBetweenTries(100);
 constexpr const char* kWhy = "the ranks of a communicator meet there";
-
-// Waits for `events` on a descriptor; false when the patience is at an end.
-bool wait_for(int fd, short events, Patience& patience) {
-  pollfd one{fd, events, 0};
-  while (!patience.is_over())
-    if (::poll(&one, 1, patience.nap()) > 0) return true;
-  return false;
-}
-
-// An open connection, or none and why not.
-Handle connect_to(const RendezvousAddress& place, std::uint16_t port, double limit_s, int& error) {
-  sockaddr_storage where;
-  socklen_t bytes = fill_socket_address(place, port, where);
-  Handle socket(::socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  error = 0;
-  socklen_t length = sizeof(error);
-  if (socket.get() < 0 || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0)
-    error = errno;
-  if (error == EINPROGRESS) {
-    Patience patience(limit_s);
-    error = ETIMEDOUT;
-    if (wait_for(socket.get(), POLLOUT, patience))
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  }
-  if (error != 0) return {};
-  tune_socket(socket.get());
-  return socket;
-}
 
 Bytes longest_answer(Rank size) {
   return std::max<Bytes>(kMaxText,
@@ -58,30 +30,31 @@ Bytes longest_answer(Rank size) {
 
 Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double timeout_s)
     : id_(id), rank_(rank), size_(size), owner_(::getpid()), reader_(longest_answer(size)) {
-  const std::vector<RendezvousAddress> places = id_.places();
-  for (const RendezvousAddress& place : places) refusals_.push_back(text_of(place, id_.port) + ": not tried");
-  Patience patience(timeout_s);
-  for (double limit_s = std::min(kFirstTry_s, timeout_s); !try_all(places, limit_s, patience); limit_s *= 2) {
+  const std::vector<IpAddress> places = id_.places();
+  for (const IpAddress& place : places) refusals_.push_back(Endpoint{place, id_.port}.text() + ": not tried");
+  Timeout timeout(timeout_s);
+  for (double limit_s = std::min(kFirstTry_s, timeout_s); !try_all(places, limit_s, timeout); limit_s *= 2) {
     // Where parts of a group meet was a server before: it will not come again.
-    if (patience.is_over() || (is_gone_ && id_.circle != 0)) fail_unreachable(timeout_s);
-    ::poll(nullptr, 0, kBetweenTries_ms);
+    if (timeout.is_over() || (is_gone_ && id_.circle != 0)) fail_unreachable(timeout_s);
+    std::this_thread::sleep_for(kBetweenTries);
   }
   join(timeout_s);
 }
 
 Rendezvous::~Rendezvous() {
-  if (::getpid() != owner_)
-    socket_.abandon();
-  else if (!failed_)
-    send(pack_frame(Kind::leave), 1);
+  if (::getpid() != owner_) return;
+  if (!failed_) send(pack_frame(Kind::leave), 1);
+  socket_.hang_up();
 }
 
-bool Rendezvous::try_all(const std::vector<RendezvousAddress>& places, double limit_s, Patience& patience) {
+bool Rendezvous::try_all(const std::vector<IpAddress>& places, double limit_s, Timeout& timeout) {
   is_gone_ = true;
-  for (std::size_t i = 0; i < places.size() && !patience.is_over(); ++i) {
-    int error = 0;
-    server_ = text_of(places[i], id_.port);
-    socket_ = connect_to(places[i], id_.port, limit_s, error);
+  for (std::size_t i = 0; i < places.size() && !timeout.is_over(); ++i) {
+    const Endpoint place{places[i], id_.port};
+    server_ = place.text();
+    socket_.hang_up();
+    socket_ = connect_to(place, Timeout(limit_s));
+    const int error = socket_.is_open() ? 0 : errno;
     if (error == 0 && say_hello(limit_s)) return true;
     is_gone_ &= error == ECONNREFUSED;
     refusals_[i] = server_ + ": " +
@@ -126,7 +99,7 @@ void Rendezvous::give(std::span<const std::byte> blob) {
 Rendezvous::Blobs Rendezvous::receive() { return take_answer(hear(limit_s_ + kSlack_s)); }
 
 std::optional<Rendezvous::Blobs> Rendezvous::receive_what_is_here() {
-  FrameReader::State state = reader_.read(socket_.get());
+  FrameReader::State state = reader_.read(socket_);
   if (state == FrameReader::State::waiting) return std::nullopt;
   return take_answer(state);
 }
@@ -143,7 +116,7 @@ Rendezvous::Blobs Rendezvous::take_answer(FrameReader::State state) {
 }
 
 std::string Rendezvous::look() {
-  FrameReader::State state = failed_ ? FrameReader::State::ended : reader_.read(socket_.get());
+  FrameReader::State state = failed_ ? FrameReader::State::ended : reader_.read(socket_);
   if (state == FrameReader::State::waiting) return {};
   failed_ = true;
   if (state == FrameReader::State::complete)
@@ -153,25 +126,25 @@ std::string Rendezvous::look() {
 
 void Rendezvous::vanish() {
   failed_ = true;
-  socket_ = Handle();
+  socket_.hang_up();
 }
 
-bool Rendezvous::send(Packed frame, double limit_s) {
+bool Rendezvous::send(PackedFrame frame, double limit_s) {
   FrameWriter writer;
   writer.add(std::move(frame));
-  Patience patience(limit_s);
+  Timeout timeout(limit_s);
   do {
-    if (!writer.write(socket_.get())) return false;
+    if (!writer.write(socket_)) return false;
     if (writer.empty()) return true;
-  } while (wait_for(socket_.get(), POLLOUT, patience));
+  } while (wait_until(socket_, Ready::write, timeout));
   return false;
 }
 
 FrameReader::State Rendezvous::hear(double limit_s) {
-  Patience patience(limit_s);
-  FrameReader::State state = reader_.read(socket_.get());
-  while (state == FrameReader::State::waiting && wait_for(socket_.get(), POLLIN, patience))
-    state = reader_.read(socket_.get());
+  Timeout timeout(limit_s);
+  FrameReader::State state = reader_.read(socket_);
+  while (state == FrameReader::State::waiting && wait_until(socket_, Ready::read, timeout))
+    state = reader_.read(socket_);
   return state;
 }
 

@@ -15,6 +15,7 @@
 #include "core/base/types.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/bootstrap/rendezvous_id.hpp"
+#include "core/net/wait.hpp"
 
 namespace ddl {
 
@@ -49,14 +50,14 @@ class Rendezvous {
   void vanish();
 
  private:
-  bool try_all(const std::vector<RendezvousAddress>& places, double limit_s, rendezvous::Patience& patience);
+  bool try_all(const std::vector<IpAddress>& places, double limit_s, Timeout& timeout);
   bool say_hello(double limit_s);
   void join(double timeout_s);
-  bool send(rendezvous::Packed frame, double limit_s);
-  rendezvous::FrameReader::State hear(double limit_s);
-  Blobs take_answer(rendezvous::FrameReader::State state);
+  bool send(PackedFrame frame, double limit_s);
+  FrameReader::State hear(double limit_s);
+  Blobs take_answer(FrameReader::State state);
   [[noreturn]] void fail_unreachable(double timeout_s) const;
-  [[noreturn]] void fail_silent(rendezvous::FrameReader::State state);
+  [[noreturn]] void fail_silent(FrameReader::State state);
 
   RendezvousId id_;
   Rank rank_, size_;
@@ -65,8 +66,8 @@ class Rendezvous {
   std::vector<std::string> refusals_;  // why each of the others did not
   bool is_gone_ = false;               // at the last try nobody listened at any of them
   double limit_s_ = 0;                 // the server's
-  rendezvous::Handle socket_;
-  rendezvous::FrameReader reader_;
+  Socket socket_;
+  FrameReader reader_;
   bool failed_ = false;
 };
 

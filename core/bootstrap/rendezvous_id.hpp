@@ -9,8 +9,6 @@
 // Thread safety: a value. All numbers in the order of the machine: the ranks of a group are of one kind.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,21 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "core/net/address.hpp"
+
 namespace ddl {
-
-/// An address without port. Family 4 uses the first 4 bytes, family 6 all 16; 0 is no address.
-struct RendezvousAddress {
-  std::uint8_t family = 0;
-  std::array<std::uint8_t, 16> bytes{};
-  friend bool operator==(const RendezvousAddress&, const RendezvousAddress&) = default;
-};
-
-/// From text such as "10.0.0.1" or "fd00::1"; family 0 where it is neither.
-RendezvousAddress parse_address(const std::string& text);
-std::string text_of(const RendezvousAddress& address, std::uint16_t port);
-/// Fills `storage` for the socket layer; returns its length, 0 for no address.
-socklen_t fill_socket_address(const RendezvousAddress& address, std::uint16_t port,
-                              sockaddr_storage& storage);
 
 struct RendezvousId {
   static constexpr std::size_t kBytes = 128;
@@ -46,12 +32,12 @@ struct RendezvousId {
   std::uint16_t port = 0;
   std::uint8_t addresses = 0;
   std::uint8_t spare = 0;
-  std::array<RendezvousAddress, kMaxAddresses> address{};
+  std::array<IpAddress, kMaxAddresses> address{};
   std::uint64_t circle = 0;  // 0: the whole group's
   std::array<std::uint8_t, 16> zeros{};
 
   /// An id with a fresh token. At most kMaxAddresses addresses are kept.
-  static RendezvousId make(std::uint16_t port, const std::vector<RendezvousAddress>& where);
+  static RendezvousId make(std::uint16_t port, const std::vector<IpAddress>& where);
   static bool is_ours(std::span<const std::byte, kBytes> bytes);
   /// Nothing for bytes that are not ours.
   static std::optional<RendezvousId> from(std::span<const std::byte, kBytes> bytes);
@@ -61,7 +47,7 @@ struct RendezvousId {
   RendezvousId part(std::uint64_t number, std::int64_t color) const;
 
   /// Where to try in turn: a rank that shares the server's loopback tries that first.
-  std::vector<RendezvousAddress> places() const;
+  std::vector<IpAddress> places() const;
 };
 static_assert(sizeof(RendezvousId) == RendezvousId::kBytes);
 
@@ -71,6 +57,6 @@ std::uint64_t loopback_realm();
 
 /// Addresses under which other hosts may reach this one. First those of the rails (see choose_rails; `wanted`
 /// as there), IPv4 before IPv6; without any those of bridges; without any the loopback.
-std::vector<RendezvousAddress> reachable_addresses(const std::vector<std::string>& wanted);
+std::vector<IpAddress> reachable_addresses(const std::vector<std::string>& wanted);
 
 }  // namespace ddl

@@ -1,8 +1,6 @@
 #include "core/bootstrap/rendezvous_server.hpp"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,6 +20,7 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/bootstrap/rendezvous_group.hpp"
+#include "core/net/wait.hpp"
 
 namespace ddl {
 namespace {
@@ -43,36 +42,16 @@ void keep_descriptors_free(int newest) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Handle try_to_listen(int family, std::uint16_t& port) {
-  Handle listener(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  int both = 0;
-  if (family == AF_INET6) ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
-  int again = 1;  // a port whose last job has just ended
-  if (port != 0) ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
-  RendezvousAddress any{static_cast<std::uint8_t>(family == AF_INET6 ? 6 : 4), {}};
-  sockaddr_storage where;
-  socklen_t bytes = fill_socket_address(any, port, where);
-  if (listener.get() < 0 || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&where), bytes) != 0 ||
-      ::listen(listener.get(), SOMAXCONN) != 0 ||
-      ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&where), &bytes) != 0)
-    return {};
-  port = ntohs(family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(where).sin6_port
-                                  : reinterpret_cast<sockaddr_in&>(where).sin_port);
-  return listener;
-}
-
-// At that port, 0: any; returns which. IPv6 sockets take IPv4 connections too, where the kernel has IPv6.
-Handle listen_anywhere(std::uint16_t& port) {
-  Handle listener = try_to_listen(AF_INET6, port);
-  if (listener.get() < 0 && errno != EADDRINUSE) listener = try_to_listen(AF_INET, port);
-  if (listener.get() < 0 && port != 0)
-    throw Error(fmt::format("cannot listen on port {}: {}", port, std::strerror(errno)),
+Socket listen_anywhere(Endpoint& local) {
+  const std::uint16_t wanted = local.port;
+  Socket listener = listen_on(local);
+  if (listener.is_open()) return listener;
+  if (wanted != 0)
+    throw Error(fmt::format("cannot listen on port {}: {}", wanted, std::strerror(errno)),
                 "the ranks of the job look for rank 0 there",
                 "see who has it, or choose another one for all ranks with DDL_PORT");
-  if (listener.get() < 0)
-    throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
-                "the ranks of a communicator meet there");
-  return listener;
+  throw Error(fmt::format("cannot listen on any port: {}", std::strerror(errno)),
+              "the ranks of a communicator meet there");
 }
 
 // In a time that does not tell how much of it was right.
@@ -85,14 +64,14 @@ bool same(const RendezvousId::Token& a, const RendezvousId::Token& b) {
 // A group that meets here.
 struct Circle {
   RendezvousGroup group{};
-  Patience patience;  // with it
+  Timeout timeout;  // with it
   std::uint64_t phase = 0;
   bool told_failure = false, is_over = false;
 
   bool needs_the_clock() const { return group.waits() || (!group.failure().empty() && !is_over); }
   void look_at_the_clock(double limit_s);
   /// What all who are in it have to hear now; null: nothing.
-  Packed news();
+  PackedFrame news();
 };
 
 void Circle::look_at_the_clock(double limit_s) {
@@ -100,15 +79,15 @@ void Circle::look_at_the_clock(double limit_s) {
     phase = ~std::uint64_t{0};
   } else if (phase != group.phase()) {
     phase = group.phase();
-    patience = Patience(limit_s);
-  } else if (patience.is_over()) {
+    timeout = Timeout(limit_s);
+  } else if (timeout.is_over()) {
     group.give_up(limit_s);
   }
   // When it has failed, latecomers learn why for a while.
-  if (group.all_left() || (told_failure && patience.is_over())) is_over = true;
+  if (group.all_left() || (told_failure && timeout.is_over())) is_over = true;
 }
 
-Packed Circle::news() {
+PackedFrame Circle::news() {
   if (group.failure().empty()) return group.is_complete() ? pack_all(group.take_round()) : nullptr;
   if (std::exchange(told_failure, true)) return nullptr;
   return pack_text(Kind::failed, group.failure());
@@ -116,14 +95,15 @@ Packed Circle::news() {
 
 struct Guest {
   enum class Stage { stranger, welcome, member, going };  // going: hears the rest, says nothing any more
-  Handle socket;
+  Socket socket{};
   Stage stage = Stage::stranger;
   std::uint64_t circle = 0;
   Rank rank = -1, size = 0;
   FrameReader reader{sizeof(Hello)};
   FrameWriter writer{};
-  Patience silence{kSilence_s};
+  Timeout silence{kSilence_s};
   bool ready = false, gone = false;
+  ~Guest() { socket.hang_up(); }
   bool has_joined() const { return stage == Stage::member; }
 };
 
@@ -157,8 +137,9 @@ class RendezvousServer::Service {
   void write_all();
 
   RendezvousLimits limits_;
-  std::uint16_t port_ = 0;
-  Handle listener_, end_;
+  Endpoint local_;
+  Socket listener_;
+  FileDescriptor end_;
   RendezvousId id_;
   pid_t owner_ = ::getpid();
   std::atomic<bool> over_{false};
@@ -167,8 +148,8 @@ class RendezvousServer::Service {
   std::map<std::uint64_t, Circle> circles_;  // those who joined one find it here until all have left it
   std::list<Guest> guests_;
   bool has_begun_ = false, has_parts_ = false, is_full_ = false, ending_ = false;
-  std::optional<Patience> emptied_;  // parts may still be on their way when the last member has left
-  Patience farewell_{kFarewell_s};
+  std::optional<Timeout> emptied_;  // parts may still be on their way when the last member has left
+  Timeout farewell_{kFarewell_s};
   Nanoseconds created_ = now();
 
   std::thread thread_;
@@ -177,11 +158,11 @@ class RendezvousServer::Service {
 RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::vector<std::string>& rails,
                                    const RendezvousPort& at)
     : limits_(limits),
-      port_(at.port),
-      listener_(listen_anywhere(port_)),
+      local_{{}, at.port},
+      listener_(listen_anywhere(local_)),
       end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      id_(RendezvousId::make(port_, reachable_addresses(rails))) {
-  if (end_.get() < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+      id_(RendezvousId::make(local_.port, reachable_addresses(rails))) {
+  if (!end_.is_open()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   if (at.token) id_.token = *at.token;
   SignalsBlocked guard;
   thread_ = std::thread([this] { serve(); });
@@ -189,7 +170,7 @@ RendezvousServer::Service::Service(const RendezvousLimits& limits, const std::ve
 
 RendezvousServer::Service::~Service() {
   std::uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = ::write(end_.get(), &one, sizeof(one));
+  [[maybe_unused]] ssize_t written = ::write(end_.fd(), &one, sizeof(one));
   thread_.join();
 }
 
@@ -209,7 +190,7 @@ void RendezvousServer::Service::serve() noexcept {
   } catch (const std::exception&) {  // out of memory: those who wait see their connection end
   }
   guests_.clear();
-  listener_ = Handle();
+  listener_.hang_up();
   over_.store(true, std::memory_order_release);
 }
 
@@ -241,7 +222,7 @@ int RendezvousServer::Service::nap() const {
   int shortest = strangers ? kLook_ms : -1;
   for (const auto& [name, circle] : circles_)
     if (circle.needs_the_clock())
-      shortest = shortest < 0 ? circle.patience.nap() : std::min(shortest, circle.patience.nap());
+      shortest = shortest < 0 ? circle.timeout.nap() : std::min(shortest, circle.timeout.nap());
   if (emptied_) return emptied_->nap();
   if (has_begun_ || shortest >= 0) return shortest;
   double left_s = limits_.first_s - static_cast<double>(now() - created_) / 1e9;
@@ -249,30 +230,30 @@ int RendezvousServer::Service::nap() const {
 }
 
 void RendezvousServer::Service::wait() {
-  std::vector<pollfd> fds = {{end_.get(), static_cast<short>(ending_ ? 0 : POLLIN), 0},
-                             {listener_.get(), static_cast<short>(is_full_ || ending_ ? 0 : POLLIN), 0}};
+  PollSet set;
+  set.add(end_, ending_ ? Ready::broken : Ready::read);
+  set.add(listener_, is_full_ || ending_ ? Ready::broken : Ready::read);
   for (const Guest& guest : guests_)
-    fds.push_back({guest.socket.get(), static_cast<short>(POLLIN | (guest.writer.empty() ? 0 : POLLOUT)), 0});
+    set.add(guest.socket, guest.writer.empty() ? Ready::read : Ready::either);
   is_full_ = false;
-  bool news = ::poll(fds.data(), fds.size(), nap()) > 0;
+  set.wait(nap());
   std::size_t next = 2;
-  for (Guest& guest : guests_) guest.ready = news && fds[next++].revents != 0;
-  if (!news || ending_ || !fds[0].revents) return;
+  for (Guest& guest : guests_) guest.ready = set.is_ready(next++);
+  if (ending_ || !set.is_ready(0)) return;
   ending_ = true;
   for (auto& [name, circle] : circles_) circle.group.close();
-  farewell_ = Patience(kFarewell_s);
+  farewell_ = Timeout(kFarewell_s);
 }
 
 void RendezvousServer::Service::accept_all() {
   while (true) {
     make_room();
-    Handle socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket.get() < 0) {
+    Socket socket = accept_from(listener_);
+    if (!socket.is_open()) {
       is_full_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
       return;
     }
-    keep_descriptors_free(socket.get());
-    tune_socket(socket.get());
+    keep_descriptors_free(socket.fd());
     guests_.emplace_back().socket = std::move(socket);
     listen_to(guests_.back());  // most have said hello already
   }
@@ -289,7 +270,7 @@ void RendezvousServer::Service::make_room() {
 
 void RendezvousServer::Service::listen_to(Guest& guest) {
   while (!guest.gone) {
-    FrameReader::State state = guest.reader.read(guest.socket.get());
+    FrameReader::State state = guest.reader.read(guest.socket);
     if (state == FrameReader::State::waiting) break;
     if (state == FrameReader::State::complete)
       hear(guest, guest.reader.take());
@@ -334,7 +315,7 @@ void RendezvousServer::Service::hear_join(Guest& guest) {
   guest.writer.add(why.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, why));
   if (!why.empty()) return;
   guest.reader.allow(kMaxBlob);
-  auto [circle, is_new] = circles_.try_emplace(guest.circle, Circle{.patience = Patience(limits_.others_s)});
+  auto [circle, is_new] = circles_.try_emplace(guest.circle, Circle{.timeout = Timeout(limits_.others_s)});
   circle->second.group.join(guest.rank, guest.size);
   has_begun_ = true;
   has_parts_ |= guest.circle != 0;
@@ -354,9 +335,9 @@ void RendezvousServer::Service::look_at_the_clock() {
 
 void RendezvousServer::Service::tell_news() {
   for (auto& [name, circle] : circles_) {
-    Packed news = circle.news();
+    PackedFrame news = circle.news();
     if (!news) continue;
-    if (circle.told_failure) circle.patience = Patience(limits_.others_s);
+    if (circle.told_failure) circle.timeout = Timeout(limits_.others_s);
     for (Guest& guest : guests_)
       if (guest.has_joined() && guest.circle == name) guest.writer.add(news);
   }
@@ -364,8 +345,8 @@ void RendezvousServer::Service::tell_news() {
 
 void RendezvousServer::Service::write_all() {
   for (Guest& guest : guests_)
-    if (!guest.gone && !guest.writer.empty() && !guest.writer.write(guest.socket.get()))
-      ::shutdown(guest.socket.get(), SHUT_RDWR);  // what it said before is heard, then its end
+    if (!guest.gone && !guest.writer.empty() && !guest.writer.write(guest.socket))
+      guest.socket.shut_down();  // what it said before is heard, then its end
   guests_.remove_if([](const Guest& guest) { return guest.gone; });
 }
 

@@ -1,12 +1,9 @@
 // The part of Session about the report: DDL_REPORT, see docs/report.md.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/base/log.hpp"
 #include "core/session/session.hpp"
+#include "core/trace/report_file.hpp"
 
 namespace ddl {
 namespace {
@@ -49,11 +46,8 @@ std::string Session::report_part() {
   return part.dump();
 }
 
-std::string Session::report(const std::vector<std::string>& parts) const {
-  json report = {
-      {"version", 1}, {"ranks", size()}, {"engine", engine_ != nullptr}, {"reason", census().trouble}};
-  report["collectives"] = report["rails"] = report["algorithms"] = json::array();
-  report["staging_bytes"] = 0;
+void Session::write_report(const std::vector<std::string>& parts) const {
+  json report = empty_report(size(), engine_ != nullptr, census().trouble);
   for (const std::string& text : parts)
     if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge(report, part);
   json dims = json::array();
@@ -62,14 +56,7 @@ std::string Session::report(const std::vector<std::string>& parts) const {
     for (int d = 0; d < grid.dimensions(); ++d) dims.push_back(grid.fanout(d));
   }
   report["grid"] = {{"hosts", hosts_of(census())}, {"dims", dims}};
-  return report.dump(2) + "\n";
-}
-
-void Session::write_report(const std::vector<std::string>& parts) const {
-  std::ofstream file(env().report);
-  file << report(parts);
-  file.close();
-  if (!file) log_warning(fmt::format("cannot write the report to {}", env().report));
+  ReportFile(env().report).write(report);
 }
 
 }  // namespace ddl

@@ -86,10 +86,9 @@ class Session final : private JoinSteps {
 
   /// The same on all ranks of a job that uses the engine.
   bool wants_report() const;
-  /// This rank's part of the report, and the report made of all parts.
+  /// This rank's part of the report.
   std::string report_part();
-  std::string report(const std::vector<std::string>& parts) const;
-  /// To DDL_REPORT.
+  /// The report made of all parts, to DDL_REPORT.
   void write_report(const std::vector<std::string>& parts) const;
 
  private:

@@ -14,7 +14,7 @@ namespace ddl {
 namespace {
 
 // A lost first packet is sent again after 1, 3 and 7 seconds.
-constexpr Nanoseconds kPatienceWithRails = 8'000'000'000;
+constexpr double kRailTimeout_s = 8;
 
 // Decided from variables that the launcher gives to all ranks alike, never from what one host has: the census
 // refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets, on
@@ -93,8 +93,7 @@ Reach SessionEndpoint::try_rails(const Census& census, const std::vector<Card>& 
       const RailCard& door = rail_of(leaders[static_cast<std::size_t>(other)], lane);
       knocks.push_back({rail_of(me_, lane).ip, door.ip, door.door});
     }
-  auto patience = std::min(static_cast<Nanoseconds>(env_.timeout_s * 1e9), kPatienceWithRails);
-  std::vector<std::string> reasons = knock(knocks, patience);
+  std::vector<std::string> reasons = knock(knocks, std::min(env_.timeout_s, kRailTimeout_s));
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     std::size_t lane = i / others.size();
     if (reasons[i].empty() || !reach.lane_trouble[lane].empty()) continue;

@@ -29,7 +29,7 @@ RendezvousId id_from(std::span<const std::byte> bytes) {
 }
 
 RendezvousId id_of(const JobPlace& place) {
-  std::vector<RendezvousAddress> addresses;
+  std::vector<IpAddress> addresses;
   for (const std::string& text : resolve(place.address)) addresses.push_back(parse_address(text));
   RendezvousId id = RendezvousId::make(place.port, addresses);
   id.token = place.token;

@@ -1,75 +1,42 @@
 #include "core/transport/rail_check.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
-#include "core/base/clock.hpp"
-#include "core/base/error.hpp"
+#include "core/net/wait.hpp"
 
 namespace ddl {
-namespace {
-
-constexpr Nanoseconds kLook = 100'000'000;
-
-Socket begin(const Knock& knock) {
-  std::optional<Endpoint> from = Endpoint::parse(knock.from), to = Endpoint::parse(knock.to);
-  errno = EAFNOSUPPORT;
-  if (!from || !to || from->address.ss_family != to->address.ss_family) return {};
-  to->set_port(knock.port);
-  return connect_from(*from, *to);
-}
-
-// How connecting ended; nothing while it goes on.
-std::optional<std::string> outcome(const pollfd& polled) {
-  if (polled.revents == 0) return std::nullopt;
-  int error = 0;
-  socklen_t bytes = sizeof(error);
-  ::getsockopt(polled.fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-  return error ? std::strerror(error) : std::string();
-}
-
-}  // namespace
-
 RailDoors::RailDoors(const std::vector<TcpRail>& rails) {
   for (const TcpRail& rail : rails) {
-    std::optional<Endpoint> local = Endpoint::parse(rail.address);
-    if (!local)
-      throw Error(fmt::format("interface {} has no usable address ('{}')", rail.interface, rail.address),
-                  "ranks of different hosts exchange data through it", "name another one with DDL_RAILS");
-    listeners_.push_back(listen_on(*local, rail.interface));
-    ports_.push_back(local->port());
+    Endpoint local;
+    listeners_.push_back(listen_on(rail, local));
+    ports_.push_back(local.port);
   }
 }
 
-std::vector<std::string> knock(const std::vector<Knock>& knocks, Nanoseconds patience) {
-  std::vector<std::string> reasons(
-      knocks.size(), fmt::format("no answer in {:.3g} s", static_cast<double>(patience) * 1e-9));
+std::vector<std::string> knock(const std::vector<Knock>& knocks, double timeout_s) {
+  std::vector<std::string> reasons(knocks.size(), fmt::format("no answer in {:.3g} s", timeout_s));
   std::vector<Socket> sockets;
-  std::vector<pollfd> polled;  // poll passes over those that are closed
-  for (std::size_t i = 0; i < knocks.size(); ++i) {
-    sockets.push_back(begin(knocks[i]));
-    if (!sockets[i].is_open()) reasons[i] = std::strerror(errno);
-    polled.push_back({sockets[i].fd(), POLLOUT, 0});
+  for (const Knock& one : knocks) {
+    sockets.push_back(start_connecting({parse_address(one.to), one.port}, parse_address(one.from)));
+    if (!sockets.back().is_open()) reasons[sockets.size() - 1] = std::strerror(errno);
   }
-  Nanoseconds until = now() + patience;
-  auto is_closed = [](const Socket& socket) { return !socket.is_open(); };
-  while (!std::all_of(sockets.begin(), sockets.end(), is_closed)) {
-    Nanoseconds left = until - now();  // before the look: who was stopped for long looks once more
-    ::poll(polled.data(), polled.size(),
-           static_cast<int>(std::clamp<Nanoseconds>(left, 0, kLook) / 1'000'000));
+  Timeout timeout(timeout_s);
+  auto is_open = [](const Socket& socket) { return socket.is_open(); };
+  for (bool is_over = false; !is_over && std::any_of(sockets.begin(), sockets.end(), is_open);) {
+    is_over = timeout.is_over();  // before the look, so that there is one at the end
+    PollSet set;
+    for (const Socket& socket : sockets) set.add(socket, Ready::write);
+    set.wait(is_over ? 0 : timeout.nap());
     for (std::size_t i = 0; i < sockets.size(); ++i) {
-      std::optional<std::string> ended = sockets[i].is_open() ? outcome(polled[i]) : std::nullopt;
-      if (!ended) continue;
-      reasons[i] = *ended;
+      if (!set.is_ready(i)) continue;
+      int error = sockets[i].error();
+      reasons[i] = error ? std::strerror(error) : "";
       sockets[i].close();
-      polled[i].fd = -1;
     }
-    if (left <= 0) break;
   }
   return reasons;
 }

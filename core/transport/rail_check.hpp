@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/transport/tcp.hpp"
-#include "core/transport/tcp_socket.hpp"
 
 namespace ddl {
 
@@ -33,8 +32,8 @@ struct Knock {
 };
 
 /// For each of them, "" when it was answered, else why not. Returns when all are answered or failed, at the
-/// latest after `patience`.
-std::vector<std::string> knock(const std::vector<Knock>& knocks, Nanoseconds patience);
+/// latest after `timeout_s`.
+std::vector<std::string> knock(const std::vector<Knock>& knocks, double timeout_s);
 
 /// The hosts that `from` tries: those 1, 2, 4, ... places further on, so that everybody tries and is tried,
 /// the next in a ring among them, and nobody opens more connections than the logarithm of the hosts. Pure.

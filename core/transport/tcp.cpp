@@ -1,10 +1,8 @@
 #include "core/transport/tcp.hpp"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -13,6 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/net/wait.hpp"
 #include "core/transport/tcp_stream.hpp"
 
 namespace ddl {
@@ -37,7 +36,23 @@ struct PackedAddress {
   Endpoint endpoint;
 };
 
+Error unusable(const std::string& problem) {
+  return Error(problem, "ranks of different hosts exchange data through it",
+               "name another one with DDL_RAILS");
+}
+
 }  // namespace
+
+Socket listen_on(const TcpRail& rail, Endpoint& local) {
+  local = {parse_address(rail.address)};
+  if (local.address.family == 0)
+    throw unusable(fmt::format("interface {} has no usable address ('{}')", rail.interface, rail.address));
+  Socket socket = listen_on(local);
+  if (!socket.is_open())
+    throw unusable(fmt::format("cannot listen on {} of interface {}: {}", rail.address, rail.interface,
+                               std::strerror(errno)));
+  return socket;
+}
 
 struct TcpTransport::Impl {
   struct Rail {
@@ -58,13 +73,12 @@ struct TcpTransport::Impl {
   std::vector<std::vector<WireAddress>> addresses;
   std::vector<std::unique_ptr<InStream>> ins;
   std::vector<std::pair<Rank, std::string>> failures;
-  Socket epoll;
+  EventSet events;
   bool said_stranger = false;
   int quiet_looks = 0;
   Nanoseconds next_listening = 0;
 
   void open_rail(const TcpRail& wanted);
-  void watch(int fd, std::uint32_t events, std::uint64_t key);
   OutStream* connect(std::size_t lane, Rank to);
   void accept_all(std::size_t lane);
   void check(std::size_t lane, Rank to, bool had_to_send);
@@ -74,30 +88,15 @@ struct TcpTransport::Impl {
 };
 
 void TcpTransport::Impl::open_rail(const TcpRail& wanted) {
-  std::optional<Endpoint> local = Endpoint::parse(wanted.address);
-  if (!local)
-    throw Error(fmt::format("interface {} has no usable address ('{}')", wanted.interface, wanted.address),
-                "ranks of different hosts exchange data through it", "name another one with DDL_RAILS");
   Rail rail;
   rail.interface = wanted.interface;
-  rail.local = *local;
   rail.token = random_token();
-  rail.listener = listen_on(rail.local, wanted.interface);
+  rail.listener = listen_on(wanted, rail.local);
   rails.push_back(std::move(rail));
-}
-
-void TcpTransport::Impl::watch(int fd, std::uint32_t events, std::uint64_t key) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = key;
-  if (::epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
-    throw Error(fmt::format("cannot watch a connection: {}", std::strerror(errno)));
 }
 
 TcpTransport::TcpTransport(const std::vector<TcpRail>& rails, Rank me) : impl_(std::make_unique<Impl>()) {
   impl_->me = me;
-  impl_->epoll = Socket(::epoll_create1(EPOLL_CLOEXEC));
-  if (!impl_->epoll.is_open()) throw Error(fmt::format("cannot make an epoll set: {}", std::strerror(errno)));
   for (const TcpRail& rail : rails) impl_->open_rail(rail);
 }
 
@@ -119,7 +118,7 @@ void TcpTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
   impl_->ranks = static_cast<Rank>(impl_->addresses.size());
   for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
     impl_->rails[lane].outs.resize(impl_->addresses.size());
-    impl_->watch(impl_->rails[lane].listener.fd(), EPOLLIN, key_of(Kind::listener, lane));
+    impl_->events.watch(impl_->rails[lane].listener, EPOLLIN, key_of(Kind::listener, lane));
   }
 }
 
@@ -132,19 +131,18 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
   PackedAddress remote{};
   const WireAddress& bytes = addresses[static_cast<std::size_t>(to)][lane];
   if (bytes.size() == sizeof(remote)) std::memcpy(&remote, bytes.data(), sizeof(remote));
-  Socket socket = connect_from(rail.local, remote.endpoint);
+  Socket socket = start_connecting(remote.endpoint, rail.local.address);
   if (!socket.is_open()) {
     failures.emplace_back(to, fmt::format("cannot connect over {} to {}: {}", rail.interface,
                                           remote.endpoint.text(), std::strerror(errno)));
     return nullptr;
   }
-  int fd = socket.fd();
   out = std::make_unique<OutStream>(std::move(socket),
                                     Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), 0});
   rail.used.push_back(to);
   rail.gathering.push_back(to);  // its hello
-  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-        key_of(Kind::out, lane * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
+  events.watch(out->socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+               key_of(Kind::out, lane * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
   return out.get();
 }
 
@@ -207,7 +205,7 @@ void TcpTransport::Impl::accept_all(std::size_t lane) {
     while (index < ins.size() && ins[index]) ++index;
     if (index == ins.size()) ins.emplace_back();
     ins[index] = std::make_unique<InStream>(std::move(socket), lane);
-    watch(ins[index]->fd(), EPOLLIN | EPOLLRDHUP, key_of(Kind::in, index));
+    events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(Kind::in, index));
   }
 }
 
@@ -251,12 +249,11 @@ void TcpTransport::Impl::listen_for_silence() {
 }
 
 bool TcpTransport::progress(Inbox& inbox) {
-  std::array<epoll_event, 32> events;
-  int count = ::epoll_wait(impl_->epoll.fd(), events.data(), static_cast<int>(events.size()), 0);
+  std::span<const epoll_event> events = impl_->events.look();
   bool moved = push(0);
-  if (count == 0) impl_->listen_for_silence();
-  for (int i = 0; i < count; ++i) {
-    std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
+  if (events.empty()) impl_->listen_for_silence();
+  for (const epoll_event& event : events) {
+    std::uint64_t key = event.data.u64;
     auto index = static_cast<std::size_t>(key & 0xffff'ffff);
     switch (static_cast<Kind>(key >> 32)) {
       case Kind::listener:
@@ -277,7 +274,7 @@ bool TcpTransport::progress(Inbox& inbox) {
 
 Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane].sent; }
 
-int TcpTransport::wake_fd() const { return impl_->epoll.fd(); }
+int TcpTransport::wake_fd() const { return impl_->events.fd(); }
 
 void TcpTransport::close() {
   for (Impl::Rail& rail : impl_->rails) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/net/socket.hpp"
 #include "core/transport/wire.hpp"
 
 namespace ddl {
@@ -20,6 +21,9 @@ namespace ddl {
 struct TcpRail {
   std::string interface, address;
 };
+
+/// Listens there; writes the address and the port to `local`. Throws Error naming the interface.
+Socket listen_on(const TcpRail& rail, Endpoint& local);
 
 class TcpTransport : public WireTransport {
  public:

@@ -1,7 +1,5 @@
 #include "core/transport/tcp_stream.hpp"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,10 +10,6 @@ namespace {
 constexpr std::uint32_t kFarewell = 1;  // Header.turn
 constexpr std::size_t kGathered = 64;   // pieces per system call
 constexpr Bytes kAtOnce = 32 << 10;     // a message does not wait for others behind so many bytes
-
-iovec piece(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
-
-bool is_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 Header farewell() {
   Header header{};
@@ -29,17 +23,10 @@ bool is_farewell(const Header& header) {
   return std::memcmp(&header, &expected, sizeof(header)) == 0;
 }
 
-void say_farewell(int fd) {
+void say_farewell(const Socket& socket) {
   Header header = farewell();
-  // Best effort: who does not hear it reports that we are gone, which is true.
-  [[maybe_unused]] auto sent = ::send(fd, &header, sizeof(header), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-long write_pieces(int fd, iovec* pieces, std::size_t count) {
-  msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = count;
-  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  iovec piece = piece_of(&header, sizeof(header));
+  socket.send({&piece, 1});  // who does not hear it reports that we are gone, which is true
 }
 
 }  // namespace
@@ -110,15 +97,14 @@ bool OutStream::drain() {
     for (std::size_t f = first_; f < queue_.size() && count + 2 <= kGathered; ++f) {
       const Frame& frame = queue_[f];
       if (frame.head_done < frame.head_bytes)
-        pieces[count++] = piece(frame.head.data() + frame.head_done, frame.head_bytes - frame.head_done);
-      if (!frame.rest.empty()) pieces[count++] = piece(frame.rest.data(), frame.rest.size());
+        pieces[count++] = piece_of(frame.head.data() + frame.head_done, frame.head_bytes - frame.head_done);
+      if (!frame.rest.empty()) pieces[count++] = piece_of(frame.rest.data(), frame.rest.size());
     }
-    long sent = count ? write_pieces(fd(), pieces.data(), count) : 0;
-    if (sent < 0 && errno == EINTR) continue;
+    long sent = count ? socket_.send(std::span(pieces).first(count)) : 0;
     is_blocked_ = sent < 0;
     if (sent < 0) {
       // ENOTCONN: still connecting; how that ended shows as the socket's error.
-      if (!is_later(errno) && errno != ENOTCONN) fail(errno);
+      if (sent != Socket::kNotNow && sent != -ENOTCONN) fail(static_cast<int>(-sent));
       break;
     }
     moved = true;
@@ -136,16 +122,14 @@ bool OutStream::wake() {
 // The reader says nothing but farewell. Its socket also tells how connecting ended.
 void OutStream::listen() {
   Header header{};
-  long got = ::recv(fd(), &header, sizeof(header), MSG_DONTWAIT);
-  if (got < 0 && is_later(errno)) return;
-  if (got < 0 && errno == ENOTCONN) {
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    ::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (error != 0) fail(error);
+  iovec piece = piece_of(&header, sizeof(header));
+  long got = socket_.receive({&piece, 1});
+  if (got == Socket::kNotNow) return;
+  if (got == -ENOTCONN) {
+    if (int error = socket_.error()) fail(error);
     return;
   }
-  if (got < 0) return fail(errno);
+  if (got < 0) return fail(static_cast<int>(-got));
   if (got == sizeof(header) && is_farewell(header)) {
     state_ = StreamState::left;
   } else {
@@ -158,7 +142,7 @@ void OutStream::listen() {
 // programs are, so that this is no bound on them, as TCP_USER_TIMEOUT would be.
 void OutStream::listen_for_silence() {
   constexpr int kTries = 7;  // each waits twice as long as the one before: half a minute at the least
-  if (state_ == StreamState::open && unanswered_tries(fd()) >= kTries) fail(ETIMEDOUT);
+  if (state_ == StreamState::open && socket_.unanswered_tries() >= kTries) fail(ETIMEDOUT);
 }
 
 void OutStream::fail(int error) {
@@ -167,7 +151,7 @@ void OutStream::fail(int error) {
 }
 
 void OutStream::close() {
-  if (socket_.is_open() && idle() && state_ == StreamState::open) say_farewell(fd());
+  if (socket_.is_open() && idle() && state_ == StreamState::open) say_farewell(socket_);
   queue_.clear();
   first_ = waiting_ = 0;
   state_ = StreamState::left;
@@ -183,23 +167,17 @@ long InStream::read(Bytes& into_block) {
   std::array<iovec, 2> pieces;
   std::size_t count = 0;
   into_block = block_ ? header_.bytes - filled_ : 0;
-  if (block_) pieces[count++] = piece(block_ + filled_, into_block);
-  pieces[count++] = piece(stage_.data() + have_, block_ ? kAhead : kStage - have_);
-  msghdr message{};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = count;
-  return ::recvmsg(fd(), &message, MSG_DONTWAIT);
+  if (block_) pieces[count++] = piece_of(block_ + filled_, into_block);
+  pieces[count++] = piece_of(stage_.data() + have_, block_ ? kAhead : kStage - have_);
+  return socket_.receive(std::span(pieces).first(count));
 }
 
 bool InStream::receive(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
   Bytes wanted = 0;
   long got = read(wanted);
-  if (got < 0) {
-    if (!is_later(errno)) fail(std::strerror(errno));
-    return false;
-  }
-  if (got == 0) {
-    fail("the connection was closed");
+  if (got == Socket::kNotNow) return false;
+  if (got <= 0) {
+    fail(got < 0 ? std::strerror(static_cast<int>(-got)) : "the connection was closed");
     return false;
   }
   Bytes in_block = std::min(wanted, static_cast<Bytes>(got));
@@ -281,7 +259,7 @@ void InStream::fail(const std::string& why) {
 }
 
 void InStream::close() {
-  if (socket_.is_open() && from_ >= 0 && state_ == StreamState::open) say_farewell(fd());
+  if (socket_.is_open() && from_ >= 0 && state_ == StreamState::open) say_farewell(socket_);
   socket_.close();
 }
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "core/net/socket.hpp"
 #include "core/transport/receive_pool.hpp"
-#include "core/transport/tcp_socket.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -41,7 +41,7 @@ class OutStream {
   /// `socket` may still be connecting. Says hello first.
   OutStream(Socket socket, const Hello& hello);
 
-  int fd() const { return socket_.fd(); }
+  const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
   bool idle() const { return first_ == queue_.size(); }
@@ -91,7 +91,7 @@ class InStream {
   InStream(const InStream&) = delete;
   InStream& operator=(const InStream&) = delete;
 
-  int fd() const { return socket_.fd(); }
+  const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
   std::size_t rail() const { return rail_; }

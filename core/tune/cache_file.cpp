@@ -1,12 +1,12 @@
 #include "core/tune/cache_file.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/error.hpp"
+#include "core/base/file.hpp"
 
 namespace ddl {
 
@@ -24,18 +24,12 @@ CacheText read_cache_file(const std::string& name) {
 }
 
 void write_cache_file(const std::string& name, const std::string& text, Old old) {
-  std::error_code failed;
-  fs::path target = fs::weakly_canonical(name, failed);
-  if (failed) target = name;
-  fs::path beside = fmt::format("{}.{}", target.string(), ::getpid());
-  std::ofstream file(beside);
-  file << text;
-  file.close();
-  if (file && old == Old::keep) fs::rename(target, target.string() + ".bad", failed);
-  if (file) fs::rename(beside, target, failed);
-  if (file && !failed) return;
   std::error_code ignored;
-  fs::remove(beside, ignored);
+  if (old == Old::keep) {
+    const fs::path target = fs::weakly_canonical(name, ignored);
+    fs::rename(target, target.string() + ".bad", ignored);
+  }
+  if (write_file(name, text)) return;
   throw Error(fmt::format("cannot write the tuning cache {}", name),
               "what this job has measured is measured again by the next",
               "let DDL_TUNE_CACHE name a file in a folder that exists and may be written");

@@ -1,7 +1,7 @@
 // The file behind DDL_TUNE_CACHE: reading it never throws and never waits, whatever the name leads to;
-// writing it loses nothing of what was there.
+// writing it (see core/base/file.hpp) loses nothing of what was there.
 //
-// Thread safety: pure functions on the file system; jobs may write the same file at once, the last one wins.
+// Thread safety: pure functions on the file system.
 #pragma once
 
 #include <string>
@@ -15,9 +15,8 @@ struct CacheText {
 
 CacheText read_cache_file(const std::string& name);
 
-/// Written beside and renamed, so that a job that starts meanwhile reads the old or the new one. A symbolic
-/// link stays one. Old::keep: what is there is no cache, and is kept beside as NAME.bad. Error when the file
-/// cannot be written.
+/// Old::keep: what is there is no cache, and is kept beside as NAME.bad. Error when the file cannot be
+/// written.
 enum class Old : unsigned char { replace, keep };
 void write_cache_file(const std::string& name, const std::string& text, Old old);
 

@@ -8,9 +8,6 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/trace/counters.hpp"
+#include "core/trace/report_file.hpp"
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/native.hpp"
@@ -27,27 +25,13 @@ namespace ddl::nccl {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 constexpr const char* kLeft = "left to NCCL";
-
-// Tells one version of a file from the next.
-struct Stamp {
-  fs::file_time_type time{};
-  std::uintmax_t bytes = 0;
-  friend bool operator==(const Stamp&, const Stamp&) = default;
-};
-
-Stamp stamp_of(const std::string& file) {
-  std::error_code none;
-  Stamp stamp{fs::last_write_time(file, none), fs::file_size(file, none)};
-  return none ? Stamp{} : stamp;
-}
 
 struct Report {
   Env env;
   Counters counters;
-  Stamp before;  // what an earlier job had left there
+  ReportFile file;
   pid_t owner = getpid();
   std::atomic<bool> served{false};  // something went to the engine
   std::mutex writing;
@@ -85,21 +69,8 @@ std::string path_of_original() {
 
 // What this job's MPI front wrote, else the beginnings of a report of our own.
 json started_report(const Report& r) {
-  if (stamp_of(r.env.report) != r.before) {
-    std::ifstream file(r.env.report);
-    json found = json::parse(file, nullptr, false);
-    if (found.is_object() && found.contains("collectives")) return found;
-  }
-  json none = json::array();
-  return {{"version", 1},
-          {"ranks", comm_facts().largest},
-          {"engine", r.served.load()},
-          {"reason", r.served ? "" : kLeft},
-          {"collectives", none},
-          {"algorithms", none},
-          {"rails", none},
-          {"staging_bytes", 0},
-          {"grid", {{"hosts", none}, {"dims", none}}}};
+  json found = r.file.written();
+  return found.is_null() ? empty_report(comm_facts().largest, r.served, r.served ? "" : kLeft) : found;
 }
 
 json with_counts(json text, const Report& r) {
@@ -140,7 +111,7 @@ void start_report() {
                  ? fmt::format("NCCL {} of {}: its calls are left to it where it can serve them", version(),
                                path_of_original())
                  : "no NCCL library in this process");
-  if (!r.env.report.empty()) r.before = stamp_of(r.env.report);
+  r.file = ReportFile(r.env.report);
   std::atexit(at_exit);
 }
 
@@ -178,11 +149,7 @@ void write_report() noexcept {
     Report& r = report();
     std::lock_guard lock(r.writing);
     if (r.env.report.empty() || comm_facts().created == 0 || !is_writer()) return ncclSuccess;
-    std::string text = with_counts(started_report(r), r).dump(2) + "\n";
-    std::ofstream file(r.env.report);
-    file << text;
-    file.close();
-    if (!file) log_warning(fmt::format("cannot write the report to {}", r.env.report));
+    r.file.write(with_counts(started_report(r), r));
     return ncclSuccess;
   });
 }

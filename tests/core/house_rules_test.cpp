@@ -33,8 +33,10 @@ std::vector<Include> includes_under(const std::vector<std::string>& folders) {
   return includes;
 }
 
-void expect_only_in(const std::string& header_start, const std::vector<std::string>& places) {
-  for (const Include& include : includes_under({"core", "hwloc_topo", "interpose", "launcher"})) {
+void expect_only_in(const std::string& header_start, const std::vector<std::string>& places,
+                    const std::vector<std::string>& folders = {"core", "hwloc_topo", "interpose",
+                                                               "launcher"}) {
+  for (const Include& include : includes_under(folders)) {
     if (include.header.rfind(header_start, 0) != 0) continue;
     bool allowed = false;
     for (const std::string& place : places) allowed |= include.file.rfind(place, 0) == 0;
@@ -59,6 +61,15 @@ TEST(HouseRules, EachForeignLibraryIsConfinedToItsFiles) {
   expect_only_in("cuda", {});  // declared by ourselves: the build needs no CUDA
 }
 
+// The topology asks the kernel for interfaces, and reads addresses; the shared memory polls pipes.
+TEST(HouseRules, SocketsAreConfinedToTheNet) {
+  for (const char* header : {"sys/socket.h", "netdb.h", "sys/epoll.h", "netinet/tcp.h"})
+    expect_only_in(header, {"core/net/"}, {"core", "interpose"});
+  for (const char* header : {"netinet/in.h", "arpa/inet.h", "ifaddrs.h"})
+    expect_only_in(header, {"core/net/", "core/topology/nics"}, {"core", "interpose"});
+  expect_only_in("poll.h", {"core/net/", "core/transport/shared_memory"}, {"core", "interpose"});
+}
+
 TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
   expect_never("core", {"launcher/", "interpose/", "hwloc_topo/"});
   expect_never("hwloc_topo", {"launcher/", "interpose/"});
@@ -67,8 +78,13 @@ TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
 }
 
 TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
-  expect_never("core/base", {"core/plan", "core/transport", "core/collective", "core/reduce",
+  for (const char* room : {"plan", "topology", "transport", "collective", "reduce", "bootstrap", "native",
+                           "trace", "device", "tune", "session"})
+    expect_never("core/net", {std::string("core/") + room});
+  expect_never("core/base", {"core/net", "core/plan", "core/transport", "core/collective", "core/reduce",
                              "core/bootstrap", "core/native"});
+  for (const char* room : {"topology", "plan", "reduce", "trace", "device", "collective", "tune"})
+    expect_never(std::string("core/") + room, {"core/net"});
   expect_never("core/plan",
                {"core/transport", "core/collective", "core/reduce", "core/bootstrap", "core/native"});
   expect_never("core/reduce",

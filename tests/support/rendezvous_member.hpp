@@ -36,7 +36,7 @@ struct RendezvousMember {
   std::vector<Value> all_of(const Value& mine) {
     std::vector<Value> values;
     for (const auto& bytes : seat->exchange(std::as_bytes(std::span(&mine, 1))))
-      values.push_back(rendezvous::Frame{{}, bytes}.template as<Value>().value());
+      values.push_back(Frame{{}, bytes}.template as<Value>().value());
     return values;
   }
 };

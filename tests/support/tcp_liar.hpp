@@ -3,14 +3,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <cstring>
 #include <memory>
 #include <span>
 
+#include "core/net/wait.hpp"
 #include "core/transport/tcp.hpp"
-#include "core/transport/tcp_socket.hpp"
 #include "core/transport/tcp_stream.hpp"
 
 namespace ddl::test {
@@ -21,7 +20,7 @@ class TcpLiar {
     WireAddress address = honest_.address(0);  // a token and an endpoint, see tcp.cpp
     std::memcpy(&token_, address.data(), sizeof(token_));
     std::memcpy(&remote_, address.data() + sizeof(token_), sizeof(remote_));
-    doors_ = listen_on(local_, "lo");
+    doors_ = listen_on(TcpRail{"lo", "127.0.0.1"}, local_);
     std::memcpy(address.data() + sizeof(token_), &local_, sizeof(local_));
     std::vector<std::vector<WireAddress>> addresses(static_cast<std::size_t>(ranks), {address});
     addresses[0] = {honest_.address(0)};
@@ -32,23 +31,22 @@ class TcpLiar {
   Hello hello(Rank rank) const { return {Hello::kMagic, token_, static_cast<std::uint32_t>(rank), 0}; }
   /// A connection to the honest rank, which has not said hello.
   Socket connect() const {
-    Socket socket = connect_from(*Endpoint::parse("127.0.0.1"), remote_);
-    pollfd one{socket.fd(), POLLOUT, 0};
-    EXPECT_EQ(::poll(&one, 1, 10'000), 1);
+    Socket socket = connect_to(remote_, Timeout(10));
+    EXPECT_TRUE(socket.is_open());
     return socket;
   }
   /// The connection that the honest rank has made, where it has.
   Socket accept() const { return accept_from(doors_); }
   /// As much as the kernel takes; the number of bytes.
   static std::size_t write(const Socket& socket, std::span<const std::byte> bytes) {
-    long sent = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return sent < 0 ? 0 : static_cast<std::size_t>(sent);
+    iovec piece = piece_of(bytes.data(), bytes.size());
+    return static_cast<std::size_t>(std::max(socket.send({&piece, 1}), 0L));
   }
 
  private:
   TcpTransport honest_;
   std::uint64_t token_ = 0;
-  Endpoint remote_, local_ = *Endpoint::parse("127.0.0.1");
+  Endpoint remote_, local_;
   Socket doors_;
 };
 

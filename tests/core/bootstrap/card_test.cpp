@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace ddl {
 namespace {
 
@@ -22,23 +24,68 @@ std::vector<std::optional<Card>> all(std::vector<Card> cards) { return {cards.be
 
 }  // namespace
 
-TEST(Card, SurvivesPacking) {
-  Card card = card_on("h1", {{"r0", "10.0.0.0/24"}});
+// Every field differs from its default and from its neighbours.
+Card full_card() {
+  Card card = card_on("h1", {{"r0", "10.0.0.0/24"}, {"r1", "10.0.1.0/24"}});
+  card.rails[0].ip = "10.0.0.1";
+  card.rails[0].door = 40'000;
   card.rails[0].gbit = 2.5;
+  card.idle_rails = {{"docker0", "172.17.0.0/16", "a bridge", true}, {}};
+  card.trouble = "no memory";
+  card.pid = 7;
+  card.fd = 8;
+  card.bell = 9;
   card.nonce = ~std::uint64_t{0};
+  card.numa_node = 3;
   card.wire = "tcp";
   card.fake_hosts = {2, 1};
-  card.numa_node = 3;
-  std::optional<Card> copy = unpack(pack(card));
-  ASSERT_TRUE(copy);
-  EXPECT_EQ(copy->host, "h1");
-  EXPECT_EQ(copy->nonce, card.nonce);
-  EXPECT_EQ(copy->wire, "tcp");
-  EXPECT_EQ(copy->fake_hosts, card.fake_hosts);
-  EXPECT_EQ(copy->numa_node, 3);
-  ASSERT_EQ(copy->rails.size(), 1u);
-  EXPECT_EQ(copy->rails[0].address, card.rails[0].address);
-  EXPECT_EQ(copy->rails[0].gbit, 2.5);
+  card.segment = Bytes{5} << 32;
+  card.report = card.deterministic = true;
+  card.options = "-mode b:2x2";
+  card.tuning = std::string("{\0}", 3);
+  card.cpu_model = "a processor";
+  return card;
+}
+
+TEST(Card, SurvivesPacking) {
+  EXPECT_EQ(unpack(pack(full_card())), full_card());
+  EXPECT_EQ(unpack(pack(Card{})), Card{});
+}
+
+TEST(Card, CutOffAnywhereItNamesAField) {
+  std::vector<std::byte> whole = pack(full_card());
+  std::set<std::string> troubles;
+  for (std::size_t bytes = sizeof(int); bytes < whole.size(); ++bytes) {
+    std::optional<Card> card = unpack({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)});
+    ASSERT_TRUE(card) << bytes;
+    troubles.insert(card->trouble);
+  }
+  EXPECT_EQ(troubles.size(), 22u + 6 + 4) << "fields of a card, a rail and an idle rail";
+  EXPECT_TRUE(troubles.count("its card is damaged: field rails.door is cut off"));
+  whole.push_back({});
+  EXPECT_EQ(unpack(whole)->trouble, "its card is damaged: 1 bytes follow the last field");
+}
+
+TEST(Card, WithAnyByteChangedItHarmsNobody) {
+  const Card good = card_on("h0", {{"r0", "10.0.0.0/24"}});
+  const std::vector<std::byte> whole = pack(full_card());
+  for (std::size_t at = 0; at < whole.size(); ++at)
+    for (unsigned change : {1u, 0x40u, 0x80u, 0xffu}) {
+      std::vector<std::byte> bytes = whole;
+      bytes[at] ^= static_cast<std::byte>(change);
+      std::optional<Card> card = unpack(bytes);
+      if (card) card->trouble.clear();  // so that all of it is looked at
+      take_census({card, good, good});
+      take_census({good, card, good});
+    }
+}
+
+TEST(Card, NumbersThatCannotBeAreNamed) {
+  for (int ranks : {0, -1}) {
+    Card card = card_on("h1");
+    card.fake_hosts = {2, ranks};
+    EXPECT_NE(unpack(pack(card))->trouble.find("field fake_hosts"), std::string::npos);
+  }
 }
 
 TEST(Card, GarbageAndOtherVersionsAreNoCards) {

@@ -1,7 +1,6 @@
 #include "core/bootstrap/rendezvous_id.hpp"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -28,8 +27,8 @@ TEST(RendezvousId, SurvivesTheJourneyAs128Bytes) {
   EXPECT_EQ(copy->token, id.token);
   EXPECT_EQ(copy->port, 4711);
   EXPECT_EQ(copy->addresses, 2);
-  EXPECT_EQ(text_of(copy->address[0], copy->port), "10.1.2.3:4711");
-  EXPECT_EQ(text_of(copy->address[1], copy->port), "[fd00::7]:4711");
+  EXPECT_EQ((Endpoint{copy->address[0], copy->port}.text()), "10.1.2.3:4711");
+  EXPECT_EQ((Endpoint{copy->address[1], copy->port}.text()), "[fd00::7]:4711");
 }
 
 TEST(RendezvousId, PartsMeetAtTheSamePlaceInOtherCircles) {
@@ -71,23 +70,14 @@ TEST(RendezvousId, RanksThatShareTheLoopbackTryItFirstAndOthersNever) {
 }
 
 TEST(RendezvousId, MoreAddressesThanFitAreLeftOut) {
-  std::vector<RendezvousAddress> many(9, parse_address("10.0.0.1"));
+  std::vector<IpAddress> many(9, parse_address("10.0.0.1"));
   EXPECT_EQ(RendezvousId::make(1, many).addresses, RendezvousId::kMaxAddresses);
 }
 
-TEST(RendezvousAddress, BothFamiliesReachTheSocketLayer) {
-  sockaddr_storage storage;
-  ASSERT_EQ(fill_socket_address(parse_address("10.1.2.3"), 80, storage), sizeof(sockaddr_in));
-  EXPECT_EQ(reinterpret_cast<sockaddr_in&>(storage).sin_addr.s_addr, htonl(0x0a010203));
-  ASSERT_EQ(fill_socket_address(parse_address("::1"), 80, storage), sizeof(sockaddr_in6));
-  EXPECT_EQ(reinterpret_cast<sockaddr_in6&>(storage).sin6_port, htons(80));
-  EXPECT_EQ(fill_socket_address(parse_address("no address"), 80, storage), 0u);
-}
-
-TEST(RendezvousAddress, ThisHostIsReachableUnderAtLeastOne) {
-  std::vector<RendezvousAddress> addresses = reachable_addresses({});
+TEST(RendezvousId, ThisHostIsReachableUnderAtLeastOne) {
+  std::vector<IpAddress> addresses = reachable_addresses({});
   ASSERT_FALSE(addresses.empty());
-  for (const RendezvousAddress& address : addresses) EXPECT_NE(address.family, 0);
+  for (const IpAddress& address : addresses) EXPECT_NE(address.family, 0);
   EXPECT_EQ(reachable_addresses({"lo"}).front(), parse_address("127.0.0.1")) << "a wish overrides the kind";
 }
 

@@ -2,8 +2,6 @@
 #include "core/bootstrap/rendezvous_server.hpp"
 
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
+#include "core/net/wait.hpp"
 
 namespace ddl {
 namespace {
@@ -21,33 +20,36 @@ using namespace rendezvous;
 
 constexpr double kLong_s = 300;  // only against hanging
 
+Socket connect_to_server(const RendezvousId& id) {
+  return connect_to({parse_address("127.0.0.1"), id.port}, Timeout(kLong_s));
+}
+
 // A connection to the server, spoken on frame by frame.
 struct Visitor {
-  Handle socket;
+  Socket socket;
   FrameReader reader{1 << 26};
 
-  explicit Visitor(const RendezvousId& id) : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_storage where;
-    socklen_t bytes = fill_socket_address(parse_address("127.0.0.1"), id.port, where);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes), 0);
-  }
-  void say(Packed frame) {
+  explicit Visitor(const RendezvousId& id) : socket(connect_to_server(id)) { EXPECT_TRUE(socket.is_open()); }
+  void say(PackedFrame frame) {
     FrameWriter writer;
-    for (writer.add(frame); !writer.empty();) ASSERT_TRUE(writer.write(socket.get()));
+    for (writer.add(frame); !writer.empty();) ASSERT_TRUE(writer.write(socket));
+  }
+  void send(const void* data, std::size_t bytes) {
+    iovec piece = piece_of(data, bytes);
+    ASSERT_EQ(socket.send({&piece, 1}), static_cast<long>(bytes));
   }
   /// The next frame; none when the server ends the connection.
   std::optional<Frame> hear() {
-    for (int seconds = 0; seconds < kLong_s; ++seconds) {
-      FrameReader::State state = reader.read(socket.get());
+    Timeout timeout(kLong_s);
+    do {
+      FrameReader::State state = reader.read(socket);
       if (state == FrameReader::State::complete) return reader.take();
       if (state != FrameReader::State::waiting) return std::nullopt;
-      pollfd one{socket.get(), POLLIN, 0};
-      ::poll(&one, 1, 1000);
-    }
+    } while (wait_until(socket, Ready::read, timeout));
     ADD_FAILURE() << "the server is silent";
     return std::nullopt;
   }
-  Kind join(const RendezvousId& id, Rank rank, Rank size) {
+  FrameKind join(const RendezvousId& id, Rank rank, Rank size) {
     say(pack_value(Kind::hello, Hello{id.token, id.circle, rank, size}));
     auto welcome = hear();
     if (!welcome || welcome->kind != Kind::welcome) return welcome ? welcome->kind : Kind::leave;
@@ -104,10 +106,7 @@ TEST(RendezvousServer, EndsAtOnceWithItsObject) {
   Nanoseconds began = now();
   server.reset();
   EXPECT_LT(now() - began, 10'000'000'000) << "it waited for ranks that never came";
-  Handle socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage where;
-  socklen_t bytes = fill_socket_address(parse_address("127.0.0.1"), id.port, where);
-  EXPECT_NE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), bytes), 0) << "it still listens";
+  EXPECT_FALSE(connect_to_server(id).is_open()) << "it still listens";
 }
 
 TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
@@ -115,7 +114,7 @@ TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
   const RendezvousId& id = server.id();
   Visitor silent(id), garbage(id), guessing(id), hasty(id);
   std::string request(5000, 'x');
-  ASSERT_GT(::send(garbage.socket.get(), request.data(), request.size(), MSG_NOSIGNAL), 0);
+  garbage.send(request.data(), request.size());
   RendezvousId::Token token = id.token;
   token[3] ^= 1;
   guessing.say(pack_value(Kind::hello, Hello{token, id.circle, 0, 2}));
@@ -126,7 +125,7 @@ TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
   Visitor unsure(id);  // says hello as rank 0 and goes
   unsure.say(pack_value(Kind::hello, Hello{id.token, id.circle, 0, 9}));
   EXPECT_EQ(unsure.hear().value().kind, Kind::welcome);
-  unsure.socket = Handle();
+  unsure.socket.close();
   expect_two_can_meet(id);
 }
 
@@ -174,7 +173,7 @@ TEST(RendezvousServer, ALostRankIsToldToAllWhoCameAndToThoseWhoComeLater) {
   ASSERT_EQ(waiting.join(id, 0, 3), Kind::joined);
   ASSERT_EQ(dying.join(id, 2, 3), Kind::joined);
   waiting.say(pack_frame(Kind::blob));
-  dying.socket = Handle();
+  dying.socket.close();
   Frame told = waiting.hear().value();
   EXPECT_EQ(told.kind, Kind::failed);
   EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
@@ -190,12 +189,11 @@ TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt)
   Visitor waiting(id), broken(id);
   ASSERT_EQ(waiting.join(id, 0, 2), Kind::joined);
   ASSERT_EQ(broken.join(id, 1, 2), Kind::joined);
-  Packed head = pack_frame(Kind::blob);
-  Head claim;
+  PackedFrame head = pack_frame(Kind::blob);
+  FrameHead claim;
   std::copy(head->begin(), head->end(), reinterpret_cast<std::byte*>(&claim));
   claim.length = kMaxBlob + 1;
-  ASSERT_EQ(::send(broken.socket.get(), &claim, sizeof(claim), MSG_NOSIGNAL),
-            static_cast<ssize_t>(sizeof(claim)));
+  broken.send(&claim, sizeof(claim));
   EXPECT_EQ(waiting.hear().value().kind, Kind::failed);
 }
 
@@ -226,7 +224,7 @@ TEST(RendezvousServer, WhatBefallsOneCircleDoesNotConcernTheOthers) {
   ASSERT_EQ(waiting.join(id.part(1, 0), 0, 2), Kind::joined);
   ASSERT_EQ(dying.join(id.part(1, 0), 1, 2), Kind::joined);
   Rendezvous whole(id, 0, 1, kLong_s);
-  dying.socket = Handle();
+  dying.socket.close();
   Frame told = waiting.hear().value();
   EXPECT_EQ(told.kind, Kind::failed);
   ASSERT_EQ(early.join(id.part(2, 0), 1, 2), Kind::joined);  // the other one never comes

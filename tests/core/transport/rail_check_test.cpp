@@ -1,6 +1,7 @@
 #include "core/transport/rail_check.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <set>
@@ -8,13 +9,13 @@
 namespace ddl {
 namespace {
 
-constexpr Nanoseconds kLong = 20'000'000'000, kShort = 300'000'000;
+constexpr double kLong_s = 20, kShort_s = 0.3;
 
 TEST(RailDoors, AnswerWithoutAnybodyAcceptingAnything) {
   RailDoors doors(std::vector<TcpRail>{{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
   std::vector<Knock> knocks(40, {"127.0.0.1", "127.0.0.1", doors.port(0)});
   knocks.push_back({"127.0.0.2", "127.0.0.2", doors.port(1)});
-  EXPECT_EQ(knock(knocks, kLong), std::vector<std::string>(41));
+  EXPECT_EQ(knock(knocks, kLong_s), std::vector<std::string>(41));
 }
 
 TEST(RailDoors, AClosedDoorIsToldFromAnOpenOneWithItsReason) {
@@ -25,24 +26,24 @@ TEST(RailDoors, AClosedDoorIsToldFromAnOpenOneWithItsReason) {
   }
   RailDoors doors(std::vector<TcpRail>{{"lo", "127.0.0.2"}});
   std::vector<std::string> reasons =
-      knock({{"127.0.0.1", "127.0.0.1", closed}, {"127.0.0.1", "127.0.0.2", doors.port(0)}}, kLong);
+      knock({{"127.0.0.1", "127.0.0.1", closed}, {"127.0.0.1", "127.0.0.2", doors.port(0)}}, kLong_s);
   EXPECT_EQ(reasons[0], "Connection refused");
   EXPECT_EQ(reasons[1], "");
 }
 
 TEST(RailDoors, SilenceEndsWithThePatience) {
   // A listener whose queue is full lets further connections wait in silence.
-  Endpoint local = *Endpoint::parse("127.0.0.1");
-  Socket full = listen_on(local, "lo");
+  Endpoint local;
+  Socket full = listen_on(TcpRail{"lo", "127.0.0.1"}, local);
   ASSERT_EQ(::listen(full.fd(), 0), 0);
-  std::vector<Knock> knocks(1, {"127.0.0.1", "127.0.0.1", local.port()});
+  std::vector<Knock> knocks(1, {"127.0.0.1", "127.0.0.1", local.port});
   std::vector<Socket> waiting;
-  for (int i = 0; i < 4; ++i) waiting.push_back(connect_from(*Endpoint::parse("127.0.0.1"), local));
-  EXPECT_EQ(knock(knocks, kShort)[0], "no answer in 0.3 s");
+  for (int i = 0; i < 4; ++i) waiting.push_back(start_connecting(local));
+  EXPECT_EQ(knock(knocks, kShort_s)[0], "no answer in 0.3 s");
 }
 
 TEST(RailDoors, AddressesOfDifferentFamiliesAreNotTried) {
-  EXPECT_NE(knock({{"127.0.0.1", "::1", 1}, {"", "127.0.0.1", 1}}, kLong), std::vector<std::string>(2));
+  EXPECT_NE(knock({{"127.0.0.1", "::1", 1}, {"", "127.0.0.1", 1}}, kLong_s), std::vector<std::string>(2));
 }
 
 TEST(RailCheck, EveryHostTriesAndIsTriedAndTheNextInTheRingIsAmongThem) {

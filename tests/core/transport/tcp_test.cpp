@@ -1,10 +1,7 @@
 #include "core/transport/tcp.hpp"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +13,6 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/transport/tcp_socket.hpp"
 
 namespace ddl {
 namespace {
@@ -333,14 +329,6 @@ TEST(Tcp, AnInterfaceWithoutAUsableAddressIsNamed) {
     EXPECT_NE(std::string(error.what()).find("eth7"), std::string::npos);
   }
   EXPECT_THROW(TcpTransport({{"eth7", ""}}, 0), Error);
-}
-
-TEST(Tcp, EndpointsReadAndWriteBothFamilies) {
-  ASSERT_TRUE(Endpoint::parse("10.1.2.3"));
-  EXPECT_EQ(Endpoint::parse("10.1.2.3")->text(), "10.1.2.3:0");
-  ASSERT_TRUE(Endpoint::parse("fd00::1"));
-  EXPECT_EQ(Endpoint::parse("fd00::1")->text(), "[fd00::1]:0");
-  EXPECT_FALSE(Endpoint::parse("h1"));
 }
 
 }  // namespace ddl

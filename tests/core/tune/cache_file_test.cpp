@@ -3,28 +3,17 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/base/error.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace ddl {
 namespace {
 
 namespace fs = std::filesystem;
 
-class CacheFile : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "ddl-cache-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string in_folder(const char* name) const { return (folder_ / name).string(); }
-
-  fs::path folder_;
-};
+using CacheFile = test::TempFolder;
 
 }  // namespace
 

@@ -1,0 +1,23 @@
+// Files that are written whole or not at all. Thread safety: pure functions on the file system; of several
+// that write the same file at once, the last one wins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddl {
+
+/// Written beside and renamed, so that whoever reads meanwhile sees the old one or the new one; a symbolic
+/// link stays one. In place where it is a device, a pipe or a link that leads nowhere yet, or its folder is
+/// closed to us. False where not all of it is in the file: no such folder, a full disk.
+bool write_file(const std::string& name, const std::string& text);
+
+/// Tells one version of a file from the next; all zero when there is none.
+struct FileStamp {
+  std::uint64_t inode = 0;
+  std::int64_t seconds = 0, nanoseconds = 0, size = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+FileStamp stamp_of(const std::string& file);
+
+}  // namespace ddl

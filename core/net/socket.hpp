@@ -1,0 +1,73 @@
+// TCP sockets that never block and are closed on exec.
+//
+// Ownership: a Socket owns its descriptor. Thread safety: none needed, values.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <span>
+#include <utility>
+
+#include "core/net/address.hpp"
+
+namespace ddl {
+
+class Timeout;
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() { close(); }
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  /// Leaves errno as it is.
+  void close();
+
+ private:
+  int fd_ = -1;
+};
+
+/// A piece of memory that is sent from or received into.
+inline iovec piece_of(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
+
+class Socket : public FileDescriptor {
+ public:
+  using FileDescriptor::FileDescriptor;
+  static constexpr long kNotNow = -EAGAIN;
+
+  /// One system call: how many bytes of these pieces the kernel took, or the error as a negative number:
+  /// kNotNow where it takes none now.
+  long send(std::span<iovec> pieces) const;
+  /// One system call: how many bytes came, 0 when the other end has closed, or as above.
+  long receive(std::span<iovec> pieces) const;
+  /// Why it is broken, which is also how connecting ended; 0: it is not.
+  int error() const;
+  /// How often in a row the kernel has sent the same bytes, or asked for room, without an answer.
+  int unanswered_tries() const;
+  /// Ends the connection, also for the copies that forked children hold. What has come can still be read.
+  void shut_down() const;
+  /// The same, and closes it.
+  void hang_up();
+};
+
+// Where these cannot make a socket they return a closed one, and errno says why.
+
+/// Listens on that port of that address, 0: any free one, which is written there; on all addresses where it
+/// is none.
+Socket listen_on(Endpoint& local);
+/// Takes a connection that waits.
+Socket accept_from(const Socket& listener);
+/// Begins to connect; the socket is writable when that has ended. It leaves from that address, if it is one,
+/// so that its bytes go over that rail.
+Socket start_connecting(const Endpoint& to, const IpAddress& from = {});
+/// Waits until it is connected.
+Socket connect_to(const Endpoint& to, Timeout timeout);
+
+}  // namespace ddl

@@ -1,0 +1,33 @@
+#include "core/trace/report_file.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/log.hpp"
+
+namespace ddl {
+
+using nlohmann::json;
+
+json empty_report(int ranks, bool engine, const std::string& reason) {
+  const json none = json::array();
+  return {{"version", 1},     {"ranks", ranks},      {"engine", engine},
+          {"reason", reason}, {"collectives", none}, {"algorithms", none},
+          {"rails", none},    {"staging_bytes", 0},  {"grid", {{"hosts", none}, {"dims", none}}}};
+}
+
+json ReportFile::written() const {
+  if (stamp_of(name_) == before_) return {};
+  std::ifstream file(name_);
+  json found = json::parse(file, nullptr, false);
+  return found.is_object() && found.contains("collectives") ? found : json();
+}
+
+void ReportFile::write(const json& report) const {
+  if (!write_file(name_, report.dump(2) + "\n"))
+    log_warning(fmt::format("cannot write the report to {}", name_));
+}
+
+}  // namespace ddl

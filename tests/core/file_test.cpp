@@ -1,0 +1,79 @@
+#include "core/base/file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/full_disk.hpp"
+#include "tests/support/temp_folder.hpp"
+
+namespace ddl {
+namespace {
+
+namespace fs = std::filesystem;
+
+class File : public test::TempFolder {
+ protected:
+  static std::string text_in(const std::string& name) {
+    std::ifstream file(name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+}  // namespace
+
+TEST_F(File, ARewrittenOneIsWholeHasANewStampAndLeavesNothingBeside) {
+  const std::string name = in_folder("report");
+  EXPECT_EQ(stamp_of(name), FileStamp{});
+  EXPECT_TRUE(write_file(name, "an old one"));
+  FileStamp before = stamp_of(name);
+  EXPECT_NE(before, FileStamp{});
+  EXPECT_EQ(stamp_of(name), before);
+  std::ifstream reader(name);
+  EXPECT_TRUE(write_file(name, "a newer one"));
+  EXPECT_NE(stamp_of(name), before);
+  EXPECT_EQ(text_in(name), "a newer one");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "an old one");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(File, ALinkStaysOne) {
+  fs::create_symlink("report", in_folder("link"));
+  EXPECT_TRUE(write_file(in_folder("link"), "one"));
+  EXPECT_TRUE(write_file(in_folder("link"), "two"));
+  EXPECT_TRUE(fs::is_symlink(in_folder("link")));
+  EXPECT_EQ(text_in(in_folder("report")), "two");
+}
+
+TEST_F(File, WhatCannotHoldTheTextIsTold) {
+  EXPECT_FALSE(write_file(in_folder("no/report"), "one"));
+  EXPECT_FALSE(write_file(folder_.string(), "one"));
+  EXPECT_FALSE(write_file("", "one"));
+}
+
+TEST_F(File, OnAFullDiskTheOldOneStays) {
+  const std::string name = in_folder("report");
+  EXPECT_TRUE(write_file(name, "an old one"));
+  {
+    test::FullDisk full;
+    EXPECT_FALSE(write_file(name, std::string(1000, 'x')));
+  }
+  EXPECT_EQ(text_in(name), "an old one");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(File, APipeIsWrittenToAndStaysOne) {
+  const std::string name = in_folder("pipe");
+  ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);
+  std::string heard;
+  std::thread reader([&] { heard = text_in(name); });
+  EXPECT_TRUE(write_file(name, "one"));
+  reader.join();
+  EXPECT_EQ(heard, "one");
+  EXPECT_TRUE(fs::is_fifo(name));
+}
+
+}  // namespace ddl

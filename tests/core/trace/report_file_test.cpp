@@ -1,0 +1,50 @@
+#include "core/trace/report_file.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/full_disk.hpp"
+
+namespace ddl {
+
+using nlohmann::json;
+
+TEST(ReportFile, HoldsWhatAFrontOfThisJobWroteAndNothingOlder) {
+  const std::string name = "/tmp/ddl-report-file-" + std::to_string(::getpid());
+  const json older = empty_report(2, false, "left to NCCL"), report = empty_report(3, true, "");
+  ReportFile earlier_job(name);
+  EXPECT_TRUE(earlier_job.written().is_null());
+  earlier_job.write(older);
+  EXPECT_EQ(earlier_job.written(), older);
+  ReportFile mpi(name), nccl(name);
+  EXPECT_TRUE(nccl.written().is_null()) << "of another job";
+  mpi.write(report);
+  EXPECT_EQ(nccl.written(), report);
+  EXPECT_TRUE(write_file(name, "{\"no\": \"report\"}"));
+  EXPECT_TRUE(nccl.written().is_null());
+  EXPECT_TRUE(write_file(name, "[1"));
+  EXPECT_TRUE(nccl.written().is_null());
+  std::filesystem::remove(name);
+}
+
+TEST(ReportFile, AFullDiskIsNotTakenForAWrittenReport) {
+  const std::string name = "/tmp/ddl-report-full-" + std::to_string(::getpid());
+  const json report = empty_report(1, false, std::string(1000, 'x'));
+  testing::internal::CaptureStderr();
+  {
+    test::FullDisk full;
+    ReportFile(name).write(report);
+  }
+  EXPECT_FALSE(std::filesystem::exists(name));
+  ReportFile(name).write(report);  // nothing to say
+  std::filesystem::remove(name);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("cannot write the report to " + name), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+}
+
+}  // namespace ddl
