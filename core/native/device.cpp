@@ -6,12 +6,12 @@ namespace ddl::native {
 namespace {
 
 const cuda::Driver* start_driver() {
-  cuda::Found found = cuda::find_driver(cuda::Load::kOnDemand);
+  const cuda::Found* found = cuda::process_driver(cuda::Load::kOnDemand);
   int devices = 0;
-  if (!found.usable() || found.driver.init(0) != cuda::kSuccess ||
-      found.driver.device_count(&devices) != cuda::kSuccess || devices == 0)
+  if (!found || !found->usable() || found->driver.init(0) != cuda::kSuccess ||
+      found->driver.device_count(&devices) != cuda::kSuccess || devices == 0)
     return nullptr;
-  return new cuda::Driver(found.driver);
+  return &found->driver;
 }
 
 }  // namespace

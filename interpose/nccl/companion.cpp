@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
-#include "interpose/nccl/companion_config.hpp"
+#include "interpose/nccl/config.hpp"
 #include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
 
@@ -16,10 +16,7 @@ namespace {
 
 using Verb = CompanionStep::Verb;
 
-const cuda::Driver& driver() {
-  static const cuda::Driver found = cuda::find_driver(cuda::Load::kOnDemand).driver;
-  return found;
-}
+const cuda::Driver& driver() { return cuda::process_driver(cuda::Load::kOnDemand)->driver; }
 
 cuda::Stream as_driver_stream(cudaStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
 

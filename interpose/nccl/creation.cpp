@@ -10,7 +10,6 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_id.hpp"
 #include "interpose/nccl/comms.hpp"
-#include "interpose/nccl/companion_config.hpp"
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/lineage.hpp"

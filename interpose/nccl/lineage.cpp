@@ -4,7 +4,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "interpose/nccl/companion_config.hpp"
 #include "interpose/nccl/config.hpp"
 
 namespace ddl::nccl {

@@ -38,7 +38,8 @@ Table& table() {
 }
 
 const ddl_native_api* load() {
-  if (!cuda::find_driver(cuda::Load::kOnDemand).usable()) return nullptr;
+  const cuda::Found* driver = cuda::process_driver(cuda::Load::kOnDemand);
+  if (!driver || !driver->usable()) return nullptr;
   const char* why = nullptr;
   if (const ddl_engine_api* all = load_engine(&why)) return all->native->usable() ? all->native : nullptr;
   log_warning(std::string("NCCL's calls use the original library: ") + why);
