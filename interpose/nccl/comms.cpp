@@ -4,13 +4,13 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/lineage.hpp"
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/hierarchies.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/split_registry.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -81,7 +81,7 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 }
 
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
-  if (is_native(comm))
+  if (is_ours(comm))
     return guarded([&] {
       return create_with("ncclCommSplit", {child, 0, 0, {}, {}, {}, nullptr, comm, color, key}, config);
     });
@@ -91,7 +91,7 @@ ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, 
 
 ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* child,
                          ncclConfig_t* config, int flags) {
-  if (is_native(comm)) return not_native(comm, "ncclCommShrink");
+  if (is_ours(comm)) return refuse_ours(comm, "ncclCommShrink");
   open_group();
   return guarded([&] {
     ncclResult_t result = original::ncclCommShrink(comm, excluded, excluded_n, child, config, flags);
@@ -103,26 +103,26 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 ncclResult_t comm_destroy(ncclComm_t handle) {
   ncclComm_t comm = take_real(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
+  if (is_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(comm); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), end_lineage(comm), destroy_with_companion(comm); });
+  return guarded([&] { return forget(comm), forget_splits(comm), destroy_with_hierarchy(comm); });
 }
 
 ncclResult_t comm_abort(ncclComm_t handle) {
   ncclComm_t comm = take_real(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
+  if (is_ours(comm)) return guarded([&] { return forget(comm), abort_ours(comm); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), end_lineage(comm), abort_with_companion(comm); });
+  return guarded([&] { return forget(comm), forget_splits(comm), abort_with_hierarchy(comm); });
 }
 
 ncclResult_t comm_revoke(ncclComm_t comm, int flags) {
-  if (is_native(comm)) return not_native(comm, "ncclCommRevoke");
+  if (is_ours(comm)) return refuse_ours(comm, "ncclCommRevoke");
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return revoke_with_companion(comm, flags); });
+  return guarded([&] { return revoke_with_hierarchy(comm, flags); });
 }
 
 }  // namespace ddl::nccl

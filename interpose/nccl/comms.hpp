@@ -1,6 +1,6 @@
-// Communicators of both kinds: the program sees the original's handle, or one of ours (native.hpp); what the
-// report needs to know of it hangs in a table beside it, from the call that creates it to the one that
-// destroys it.
+// Communicators of both kinds: the program sees the original's handle, or one of ours (stream_comms.hpp);
+// what the report needs to know of it hangs in a table beside it, from the call that creates it to the one
+// that destroys it.
 //
 // A handle whose creation was not seen (made before we were loaded, or late, by a nonblocking split) is asked
 // for its size when it is needed. Thread safety: all of it.

@@ -8,13 +8,13 @@
 
 #include "core/base/clock.hpp"
 #include "interpose/nccl/config.hpp"
-#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-using Verb = CompanionStep::Verb;
+using Verb = HierarchyStep::Verb;
 
 const cuda::Driver& driver() { return cuda::process_driver(cuda::Load::kOnDemand)->driver; }
 
@@ -43,16 +43,16 @@ void note_time_now(void* data) {
 }
 
 // What follows a step on another stream: everything but the last all-gather.
-bool is_waited_for(const CompanionStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
+bool is_waited_for(const HierarchyStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
 
-std::vector<CompanionWay> ways_of(const ddl_companion& plans) {
-  std::vector<CompanionWay> ways;
-  for (int i = 0; i < plans.ways; ++i) ways.push_back(static_cast<CompanionWay>(plans.way[i]));
+std::vector<HierarchyRoute> ways_of(const ddl_hierarchy& plans) {
+  std::vector<HierarchyRoute> ways;
+  for (int i = 0; i < plans.routes; ++i) ways.push_back(static_cast<HierarchyRoute>(plans.route[i]));
   return ways;
 }
 
-CompanionLayout layout_of(const ddl_companion& plans) {
-  CompanionLayout layout;
+HierarchyLayout layout_of(const ddl_hierarchy& plans) {
+  HierarchyLayout layout;
   for (int d = 0; d < plans.dimensions; ++d)
     layout.push_back({plans.dimension[d].extent, plans.dimension[d].first, plans.dimension[d].place});
   return layout;
@@ -60,10 +60,10 @@ CompanionLayout layout_of(const ddl_companion& plans) {
 
 }  // namespace
 
-Companion::Companion(ncclComm_t whole, const ddl_companion& plans, void* context)
+Companion::Companion(ncclComm_t whole, const ddl_hierarchy& plans, void* context)
     : whole_(whole),
       layout_(layout_of(plans)),
-      cut_(CompanionCut::with_segment(plans.segment_bytes)),
+      cut_(HierarchyCut::with_segment(plans.segment_bytes)),
       context_(static_cast<cuda::Context>(context)),
       ways_(ways_of(plans)),
       parts_(parts_wanted(), nullptr) {}
@@ -91,14 +91,14 @@ void Companion::note(ncclResult_t result) {
   if (result != ncclSuccess) trouble_.compare_exchange_strong(none, result);
 }
 
-bool Companion::has(CompanionWay way) const {
+bool Companion::has(HierarchyRoute way) const {
   return std::find(ways_.begin(), ways_.end(), way) != ways_.end();
 }
 
 // ---- making ----
 
 ncclResult_t Companion::split(std::size_t dimension, std::span<const std::byte> program_config) {
-  const CompanionDimension& group = layout_[dimension];
+  const HierarchyDimension& group = layout_[dimension];
   std::vector<std::byte> config = capped_config(program_config);
   ncclResult_t result =
       original::ncclCommSplit(whole_, group.first, group.place, &parts_[dimension], config.data());
@@ -132,19 +132,19 @@ bool Companion::is_ready() const {
 
 bool Companion::open_rails(const ncclUniqueId& id, const std::string& who, ddl_problem* problem) {
   return engine()->open_rails(&id, last().place, last().extent, context_, who.c_str(), &rails_, problem) ==
-         DDL_NATIVE_OK;
+         DDL_STREAM_OK;
 }
 
 void Companion::keep_rails(bool all_have_them) {
   if (all_have_them) return;
-  std::erase(ways_, CompanionWay::rails);
+  std::erase(ways_, HierarchyRoute::rails);
   if (rails_) engine()->destroy(std::exchange(rails_, nullptr));
 }
 
 bool Companion::tune(MeetingSeat seat, int ranks) {
   if (ways_.size() < 2) tuner_.reset();
   if (tuner_) tuner_->sit(std::move(seat), ranks, ways_.size());
-  return ways_ != std::vector{CompanionWay::whole};
+  return ways_ != std::vector{HierarchyRoute::whole};
 }
 
 // ---- doing ----
@@ -170,8 +170,8 @@ Planned Companion::choose(const Call& call) {
     how.why = way.clock ? "measured" : way.settled ? "faster without a plan" : "not measured";
     if (!tuner_->is_ended()) how.clock = std::move(way.clock);  // else the steps will say so
   }
-  if (how.way == CompanionWay::rails && retired_) how.way = CompanionWay::whole;
-  how.plan = companion_plan(layout_, how.way, call.count, element, cut_);
+  if (how.way == HierarchyRoute::rails && retired_) how.way = HierarchyRoute::whole;
+  how.plan = hierarchy_plan(layout_, how.way, call.count, element, cut_);
   return how;
 }
 
@@ -212,7 +212,7 @@ ncclResult_t Companion::begin(const Planned& one) {
 }
 
 // On the caller's stream, beside the steps: they touch other elements.
-ncclResult_t Companion::tail(const Call& call, const CompanionPlan& plan) const {
+ncclResult_t Companion::tail(const Call& call, const HierarchyPlan& plan) const {
   if (plan.tail.count == 0) return ncclSuccess;
   const Bytes offset = plan.tail.first * bytes_of_type(call.type);
   return original::ncclAllReduce(static_cast<const std::byte*>(call.in) + offset,
@@ -220,7 +220,7 @@ ncclResult_t Companion::tail(const Call& call, const CompanionPlan& plan) const 
                                  call.op, whole_, call.stream);
 }
 
-ncclResult_t Companion::issue_on_rails(const Call& call, const CompanionStep& step) {
+ncclResult_t Companion::issue_on_rails(const Call& call, const HierarchyStep& step) {
   const Bytes offset = step.whole.first * bytes_of_type(call.type);
   Call one = call;
   one.in = static_cast<const std::byte*>(step.reads_input ? call.in : call.out) + offset;
@@ -230,7 +230,7 @@ ncclResult_t Companion::issue_on_rails(const Call& call, const CompanionStep& st
   return submit_to(rails_, one);
 }
 
-ncclResult_t Companion::issue_step(const Call& call, const CompanionStep& step) {
+ncclResult_t Companion::issue_step(const Call& call, const HierarchyStep& step) {
   if (step.on_rails) return issue_on_rails(call, step);
   const Bytes size = bytes_of_type(call.type);
   auto* out = static_cast<std::byte*>(call.out);
@@ -251,9 +251,9 @@ ncclResult_t Companion::issue_step(const Call& call, const CompanionStep& step) 
   return ncclInternalError;
 }
 
-ncclResult_t Companion::step(const Call& call, const CompanionPlan& plan, std::size_t index) {
+ncclResult_t Companion::step(const Call& call, const HierarchyPlan& plan, std::size_t index) {
   if (ncclResult_t known = trouble_; known != ncclSuccess) return known;
-  const CompanionStep& step = plan.steps[index];
+  const HierarchyStep& step = plan.steps[index];
   cuda::CurrentContext current(driver(), context_);
   ncclResult_t result = ncclSuccess;
   if (step.after)
@@ -263,8 +263,8 @@ ncclResult_t Companion::step(const Call& call, const CompanionPlan& plan, std::s
   return result;
 }
 
-ncclResult_t Companion::done(const CompanionPlan& plan, std::size_t index) {
-  const CompanionStep& step = plan.steps[index];
+ncclResult_t Companion::done(const HierarchyPlan& plan, std::size_t index) {
+  const HierarchyStep& step = plan.steps[index];
   if (!is_waited_for(step)) return ncclSuccess;
   cuda::CurrentContext current(driver(), context_);
   return check(driver().event_record(event_of(index), streams_[step.dimension]), "record");

@@ -1,6 +1,6 @@
 // Companion: what stands beside one communicator of NCCL's whose large all-reduces go by plans: for each
 // dimension a smaller communicator of NCCL's and a stream, and for the last one, where NCCL has sockets only,
-// a communicator of ours besides, which goes over our rails. See core/plan/companion_plan.hpp.
+// a communicator of ours besides, which goes over our rails. See core/plan/hierarchy_plan.hpp.
 //
 // Order: the streams wait for what the caller's has so far, and the caller's for the last step; calls return
 // at once. A kernel that waits for its peers must not keep the one they wait for from starting: so all ranks
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "core/device/cuda_driver.hpp"
-#include "core/native_api.h"
-#include "core/plan/companion_plan.hpp"
+#include "core/plan/hierarchy_plan.hpp"
+#include "core/stream_api.h"
 #include "interpose/nccl/companion_tuner.hpp"
 
 namespace ddl::nccl {
@@ -33,8 +33,8 @@ class Companion;
 /// A call and how it is done. Without steps the plan is one call of the original's: the tail.
 struct Planned {
   Call call;
-  CompanionWay way = CompanionWay::whole;
-  CompanionPlan plan = {};
+  HierarchyRoute way = HierarchyRoute::whole;
+  HierarchyPlan plan = {};
   const char* why = nullptr;            // as a whole
   std::shared_ptr<Clocked> clock = {};  // a try
   std::shared_ptr<Companion> companion = {};
@@ -42,7 +42,7 @@ struct Planned {
 
 class Companion {
  public:
-  Companion(ncclComm_t whole, const ddl_companion& plans, void* context);
+  Companion(ncclComm_t whole, const ddl_hierarchy& plans, void* context);
   ~Companion();
   Companion(const Companion&) = delete;
   Companion& operator=(const Companion&) = delete;
@@ -53,16 +53,16 @@ class Companion {
   void make_streams();
   bool is_ready() const;
   /// The last dimension on our rails, whose ranks are to meet at that id; every rank takes part, and waits.
-  bool may_have_rails() const { return has(CompanionWay::rails); }
+  bool may_have_rails() const { return has(HierarchyRoute::rails); }
   bool open_rails(const ncclUniqueId& id, const std::string& who, ddl_problem* problem);
   /// All ranks have them: else this one goes on without.
   void keep_rails(bool all_have_them);
   /// From now on the fastest way is looked for, where there are several. False: only the original is left.
   bool tune(MeetingSeat seat, int ranks);
 
-  const CompanionLayout& layout() const { return layout_; }
+  const HierarchyLayout& layout() const { return layout_; }
   /// Which of our groups in the last dimension this is; its first rank's number.
-  const CompanionDimension& last() const { return layout_.back(); }
+  const HierarchyDimension& last() const { return layout_.back(); }
   /// How many smaller communicators of NCCL's it needs, one for each dimension.
   std::size_t parts_wanted() const { return layout_.size() > 1 ? layout_.size() : 0; }
   bool is_large_enough(const Call& call) const;
@@ -74,9 +74,9 @@ class Companion {
   ncclResult_t meet(const Planned& one) const;
   ncclResult_t start(const Planned& one) { return note_time(one, &Clocked::began); }
   ncclResult_t begin(const Planned& one);
-  ncclResult_t tail(const Call& call, const CompanionPlan& plan) const;
-  ncclResult_t step(const Call& call, const CompanionPlan& plan, std::size_t index);
-  ncclResult_t done(const CompanionPlan& plan, std::size_t index);
+  ncclResult_t tail(const Call& call, const HierarchyPlan& plan) const;
+  ncclResult_t step(const Call& call, const HierarchyPlan& plan, std::size_t index);
+  ncclResult_t done(const HierarchyPlan& plan, std::size_t index);
   ncclResult_t end(const Planned& one);
   ncclResult_t stop(const Planned& one) { return note_time(one, &Clocked::ended); }
 
@@ -91,22 +91,22 @@ class Companion {
  private:
   ncclResult_t check(cuda::Result result, const char* what);
   ncclResult_t note_time(const Planned& one, std::atomic<Nanoseconds> Clocked::*what);
-  bool has(CompanionWay way) const;
-  ncclResult_t issue_step(const Call& call, const CompanionStep& step);
-  ncclResult_t issue_on_rails(const Call& call, const CompanionStep& step);
+  bool has(HierarchyRoute way) const;
+  ncclResult_t issue_step(const Call& call, const HierarchyStep& step);
+  ncclResult_t issue_on_rails(const Call& call, const HierarchyStep& step);
   cuda::Event event_of(std::size_t step);
   ncclComm_t part(std::size_t dimension) const;
 
   ncclComm_t whole_;
-  CompanionLayout layout_;
-  CompanionCut cut_;
+  HierarchyLayout layout_;
+  HierarchyCut cut_;
   cuda::Context context_;
   std::vector<cuda::Stream> streams_;  // by dimension
   std::deque<cuda::Event> events_;     // of steps; made when first needed
   cuda::Event begin_ = nullptr, end_ = nullptr;
   std::atomic<ncclResult_t> trouble_{ncclSuccess};
-  std::vector<CompanionWay> ways_;  // the first: where nothing is known
-  ddl_native* rails_ = nullptr;
+  std::vector<HierarchyRoute> ways_;  // the first: where nothing is known
+  ddl_stream_comm* rails_ = nullptr;
   std::atomic<bool> retired_{false};  // they are
   cuda::DevicePointer nothing_ = 0;   // a sum of it is how ranks meet
   std::unique_ptr<CompanionTuner> tuner_;

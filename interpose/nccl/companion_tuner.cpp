@@ -7,8 +7,8 @@
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
 #include "core/plan/choice.hpp"
-#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -28,7 +28,7 @@ Fingerprint fingerprint_of(const Call& call) {
 
 }  // namespace
 
-void LeaveMeeting::operator()(ddl_meeting* meeting) const { engine()->leave(meeting); }
+void LeaveMeeting::operator()(ddl_setup* meeting) const { engine()->leave(meeting); }
 
 CompanionTuner::CompanionTuner() : held_at_(kNowhere) {
   SignalsBlocked blocked;
@@ -121,14 +121,14 @@ bool CompanionTuner::maximum_of_all(Times& mine) {
   const std::size_t size = mine.size() * sizeof(mine[0]);
   Times all(mine.size() * ranks_);
   int32_t heard = 0;
-  ddl_native_result result = engine()->tell(seat_.get(), mine.data(), size, &problem);
-  while (result == DDL_NATIVE_OK) {
-    result = engine()->hear(seat_.get(), 0, all.data(), size, &heard, &problem);
+  ddl_stream_result result = engine()->start_all_gather(seat_.get(), mine.data(), size, &problem);
+  while (result == DDL_STREAM_OK) {
+    result = engine()->test_all_gather(seat_.get(), 0, all.data(), size, &heard, &problem);
     if (heard) break;
     if (closing_) return false;
     std::this_thread::sleep_for(kLookEvery);
   }
-  if (result != DDL_NATIVE_OK) {
+  if (result != DDL_STREAM_OK) {
     if (!closing_ && environment().verbose > 0)
       log_info(std::string("ways are measured no more: ") + problem.text);
     return false;

@@ -18,16 +18,16 @@
 #include <thread>
 #include <vector>
 
-#include "core/native_api.h"
+#include "core/stream_api.h"
 #include "core/tune/stream_tuner.hpp"
 #include "interpose/nccl/call.hpp"
 
 namespace ddl::nccl {
 
 struct LeaveMeeting {
-  void operator()(ddl_meeting* meeting) const;
+  void operator()(ddl_setup* meeting) const;
 };
-using MeetingSeat = std::unique_ptr<ddl_meeting, LeaveMeeting>;
+using MeetingSeat = std::unique_ptr<ddl_setup, LeaveMeeting>;
 
 /// When a try began and ended on its stream; 0: not yet.
 struct Clocked {

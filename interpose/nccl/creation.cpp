@@ -12,23 +12,23 @@
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/lineage.hpp"
-#include "interpose/nccl/native_comm.hpp"
 #include "interpose/nccl/network.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/split_registry.hpp"
+#include "interpose/nccl/stream_comm.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-// How a meeting ended: with a communicator of ours, or with an id of the original.
+// How a setup ended: with a communicator of ours, or with an id of the original.
 struct Met {
   ncclResult_t result = ncclSuccess;
-  ddl_native* native = nullptr;
+  ddl_stream_comm* ours = nullptr;
   ncclUniqueId original_id{};
   bool is_nothing = false;  // a split that leaves this rank out
   MeetingSeat meeting;      // that goes on, for what is `found`
-  ddl_met found{};
+  ddl_setup_outcome found{};
 };
 
 Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
@@ -41,9 +41,9 @@ Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
 Met split(const Creation& c) {
   Met met;
   ddl_problem problem;
-  met.result = with_native(c.parent, "ncclCommSplit", [&](NativeComm& parent) {
-    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &met.native, &problem));
-    met.is_nothing = !met.native;
+  met.result = with_ours(c.parent, "ncclCommSplit", [&](StreamComm& parent) {
+    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &met.ours, &problem));
+    met.is_nothing = !met.ours;
     return result == ncclSuccess
                ? result
                : complain(c.parent, result,
@@ -54,39 +54,39 @@ Met split(const Creation& c) {
 }
 
 // Waits until all ranks have come.
-ddl_native_result find_others(const Creation& c, ddl_meeting** meeting, ddl_met* found,
+ddl_stream_result find_others(const Creation& c, ddl_setup** meeting, ddl_setup_outcome* found,
                               ddl_problem* problem) {
-  ddl_seat seat = {&c.id,
-                   c.rank,
-                   c.ranks,
-                   next().ncclCommInitRank != nullptr,
-                   next().ncclCommSplit && is_blocking(c.config),
-                   takes_sockets(),
-                   c.host,
-                   c.context};
-  return engine()->meet(&seat, meeting, found, problem);
+  ddl_setup_request seat = {&c.id,
+                            c.rank,
+                            c.ranks,
+                            next().ncclCommInitRank != nullptr,
+                            next().ncclCommSplit && is_blocking(c.config),
+                            takes_sockets(),
+                            c.host,
+                            c.context};
+  return engine()->set_up(&seat, meeting, found, problem);
 }
 
 // May run in a helper thread.
 Met meet(const Creation& c) {
   if (c.parent) return split(c);
-  const ddl_native_api* api = engine();
+  const ddl_stream_api* api = engine();
   if (!api)
     return trouble_of(c, ncclSystemError,
                       "its unique id is the engine's, which cannot work in this process (no CUDA device, or "
                       "DDL_ENABLE=0); give all ranks the same environment");
   ddl_problem problem;
-  ddl_meeting* meeting = nullptr;
+  ddl_setup* meeting = nullptr;
   Met met;
-  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
-  if (result == DDL_NATIVE_OK && met.found.is_ours) {
-    result = api->open(meeting, &met.native, &problem);
-  } else if (result == DDL_NATIVE_OK) {
+  ddl_stream_result result = find_others(c, &meeting, &met.found, &problem);
+  if (result == DDL_STREAM_OK && met.found.is_ours) {
+    result = api->open(meeting, &met.ours, &problem);
+  } else if (result == DDL_STREAM_OK) {
     met.meeting.reset(meeting);
     if (c.rank == 0) met.result = original::ncclGetUniqueId(&met.original_id);
     result = api->share(meeting, &met.original_id, &problem);
   }
-  return result == DDL_NATIVE_OK ? std::move(met) : trouble_of(c, result_of(result), problem.text);
+  return result == DDL_STREAM_OK ? std::move(met) : trouble_of(c, result_of(result), problem.text);
 }
 
 ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
@@ -98,17 +98,17 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
 
 ncclResult_t settle_on_original(const Creation& c, Met met) {
   ncclResult_t result = call_original(c, met.original_id);
-  if (went_well(result)) engage_when_created({c, std::move(met.meeting), met.found});
+  if (went_well(result)) set_up_when_created({c, std::move(met.meeting), met.found});
   return result;
 }
 
 ncclResult_t settle(const Creation& c, Met met) {
   if (met.result != ncclSuccess) return met.result;
   if (met.is_nothing) return ncclSuccess;
-  if (!met.native) return settle_on_original(c, std::move(met));
+  if (!met.ours) return settle_on_original(c, std::move(met));
   int rank = 0, size = 0;
-  engine()->place(met.native, &rank, &size);
-  *c.at = adopt(met.native, rank, size, engine()->device_of(c.context));
+  engine()->place(met.ours, &rank, &size);
+  *c.at = adopt(met.ours, rank, size, engine()->device_of(c.context));
   remember(*c.at, rank, size);
   return ncclSuccess;
 }
@@ -160,10 +160,10 @@ std::vector<Met> meet_all(const std::vector<Creation>& creations, Meet meet_one)
 Met meet_behind(const Creation& c) {
   Met met;
   ddl_problem problem;
-  ddl_meeting* meeting = nullptr;
-  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
+  ddl_setup* meeting = nullptr;
+  ddl_stream_result result = find_others(c, &meeting, &met.found, &problem);
   met.meeting.reset(meeting);
-  if (result != DDL_NATIVE_OK && environment().verbose > 0)
+  if (result != DDL_STREAM_OK && environment().verbose > 0)
     log_info(who_is(c) + ": a communicator that was split off is left to NCCL: " + problem.text);
   return met;
 }
@@ -209,7 +209,7 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
   std::vector<Met> met = meet_all(creations, meet);
   ncclResult_t first = ncclSuccess;
   for (std::size_t i = 0; i < creations.size(); ++i) {
-    if (!met[i].native && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
+    if (!met[i].ours && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
     OnContext on(creations[i].context);
     ncclResult_t result = settle(creations[i], std::move(met[i]));
     if (went_well(first)) first = result;
@@ -217,18 +217,18 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
   return first;
 }
 
-void meet_after_split(std::vector<Creation> splits) noexcept {
+void set_up_after_split(std::vector<Creation> splits) noexcept {
   guarded([&] {
     std::erase_if(splits, [](Creation& one) {
       return !*one.at || original::ncclCommCount(*one.at, &one.ranks) != ncclSuccess ||
              original::ncclCommUserRank(*one.at, &one.rank) != ncclSuccess || one.ranks < 2;
     });
     std::vector<Met> met = meet_all(splits, meet_behind);
-    std::vector<Engagement> engagements;
+    std::vector<PendingSetup> setups;
     for (std::size_t i = 0; i < splits.size(); ++i)
       if (met[i].meeting && !met[i].found.is_ours)
-        engagements.push_back({std::move(splits[i]), std::move(met[i].meeting), met[i].found});
-    engage(std::move(engagements));
+        setups.push_back({std::move(splits[i]), std::move(met[i].meeting), met[i].found});
+    set_up_hierarchies(std::move(setups));
     return ncclSuccess;
   });
 }
@@ -236,7 +236,7 @@ void meet_after_split(std::vector<Creation> splits) noexcept {
 ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* comm, ncclConfig_t* config) {
   std::optional<Creation> split = next_split(parent, color, comm, config);
   ncclResult_t result = created(original::ncclCommSplit(parent, color, key, comm, config), comm, -1, 0);
-  if (split && went_well(result)) meet_when_split(*std::move(split));
+  if (split && went_well(result)) set_up_when_split(*std::move(split));
   return result;
 }
 
@@ -267,7 +267,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   });
 }
 
-// With several ids of ours the first is enough: one meeting place carries them all.
+// With several ids of ours the first is enough: one rendezvous carries them all.
 ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
                                      ncclConfig_t* config) {
   return guarded([&]() -> ncclResult_t {

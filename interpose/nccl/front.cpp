@@ -13,9 +13,9 @@
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -26,22 +26,22 @@ constexpr ncclResult_t kVersionWithoutNccl = 22809;  // whose interface we serve
 
 template <class Result>
 Result refuse(const char* name) {
-  if constexpr (std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name);
-  if constexpr (!std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name), Result();
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return refuse_ours(nullptr, name);
+  if constexpr (!std::is_same_v<Result, ncclResult_t>) return refuse_ours(nullptr, name), Result();
 }
 
 // What no hook of ours knows: forwarded, after what a group has recorded before it; our own communicators do
 // not have it.
 namespace forward {
-#define DDL_NCCL_CALL(Result, name, parameters, arguments)  \
-  Result name parameters {                                  \
-    if (any_native arguments) return refuse<Result>(#name); \
-    open_group();                                           \
-    return original::name arguments;                        \
+#define DDL_NCCL_CALL(Result, name, parameters, arguments) \
+  Result name parameters {                                 \
+    if (any_ours arguments) return refuse<Result>(#name);  \
+    open_group();                                          \
+    return original::name arguments;                       \
   }
 #define DDL_NCCL_QUERY(Result, name, parameters, arguments) \
   Result name parameters {                                  \
-    if (any_native arguments) return refuse<Result>(#name); \
+    if (any_ours arguments) return refuse<Result>(#name);   \
     return original::name arguments;                        \
   }
 #include "interpose/nccl_hooks.def"
@@ -182,7 +182,7 @@ void fill_behind(ddl_nccl_table& front) {
 const ddl_nccl_table& next() { return originals; }
 
 ncclResult_t no_original(const char* name) {
-  if (has_natives() && !next().ncclCommInitRank)
+  if (has_ours() && !next().ncclCommInitRank)
     return complain(
         nullptr, ncclInvalidArgument,
         std::string(name) + " names no communicator of the engine, and there is no NCCL in this process");

@@ -28,12 +28,12 @@ struct Group {
   Nanoseconds time = 0;                // inside the original
   std::vector<Call> recorded;          // of the original
   std::vector<Issued> issued;          // to it
-  std::vector<Call> on_companions;     // wait for the end
-  std::vector<Engagement> engagements;
+  std::vector<Call> on_hierarchies;    // wait for the end
+  std::vector<PendingSetup> setups;
   std::vector<Creation> splits;     // of the original's that are followed
   std::vector<Created> created;     // by it
   std::vector<Creation> creations;  // with our ids
-  std::vector<Call> native;         // on our communicators
+  std::vector<Call> ours;           // on our communicators
 };
 thread_local Group group;
 
@@ -99,10 +99,10 @@ ncclResult_t perform_alone(const Call& call, const char* why) {
 ncclResult_t finish_ours() noexcept {
   return guarded([]() -> ncclResult_t {
     std::vector<Creation> creations = std::move(group.creations);
-    std::vector<Call> calls = in_common_order(std::move(group.native));
+    std::vector<Call> calls = in_common_order(std::move(group.ours));
     ncclResult_t first = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
     for (const Call& call : calls) {
-      ncclResult_t result = perform_native(call);
+      ncclResult_t result = perform_ours(call);
       if (went_well(first)) first = result;
     }
     return first;
@@ -113,12 +113,12 @@ ncclResult_t finish_ours() noexcept {
 
 ncclResult_t submit(const Call& call) noexcept {
   return guarded([&]() -> ncclResult_t {
-    if (is_native(call.comm)) {
-      if (group.depth == 0) return perform_native(call);
-      return group.native.push_back(call), ncclSuccess;
+    if (is_ours(call.comm)) {
+      if (group.depth == 0) return perform_ours(call);
+      return group.ours.push_back(call), ncclSuccess;
     }
-    if (has_companion(call.comm)) {
-      if (group.depth > 0) return group.on_companions.push_back(call), ncclSuccess;
+    if (has_hierarchy(call.comm)) {
+      if (group.depth > 0) return group.on_hierarchies.push_back(call), ncclSuccess;
       Route to = route({call});
       return to.flat.empty() ? perform_planned(to.planned) : perform_alone(call, to.flat[0].why);
     }
@@ -138,27 +138,27 @@ void note_pending_in_group() { group.pending = true; }
 
 void create_at_group_end(Creation creation) { group.creations.push_back(std::move(creation)); }
 
-void engage_when_created(Engagement engagement) {
-  std::vector<Engagement> one;
-  one.push_back(std::move(engagement));
+void set_up_when_created(PendingSetup setup) {
+  std::vector<PendingSetup> one;
+  one.push_back(std::move(setup));
   if (in_group())
-    group.engagements.push_back(std::move(one[0]));
+    group.setups.push_back(std::move(one[0]));
   else
-    engage(std::move(one));
+    set_up_hierarchies(std::move(one));
 }
 
-void meet_when_split(Creation split) {
+void set_up_when_split(Creation split) {
   if (in_group()) return group.splits.push_back(std::move(split));
   std::vector<Creation> one;
   one.push_back(std::move(split));
-  meet_after_split(std::move(one));
+  set_up_after_split(std::move(one));
 }
 
 void finish_calls_on(ncclComm_t comm) noexcept {
   guarded([comm]() -> ncclResult_t {
     std::vector<Call> calls, others;
-    for (const Call& call : group.on_companions) (call.comm == comm ? calls : others).push_back(call);
-    group.on_companions = std::move(others);
+    for (const Call& call : group.on_hierarchies) (call.comm == comm ? calls : others).push_back(call);
+    group.on_hierarchies = std::move(others);
     if (!calls.empty()) open();
     for (const Call& call : calls) perform_in_group(call, "several calls in a group");
     return ncclSuccess;
@@ -182,16 +182,16 @@ ncclResult_t group_end() {
   const bool pending = group.pending;
   ncclResult_t of_ours = finish_ours();
   ncclResult_t result = guarded([]() -> ncclResult_t {
-    std::vector<Planned> planned = route_in_group(std::exchange(group.on_companions, {}));
-    std::vector<Engagement> engagements = std::move(group.engagements);
+    std::vector<Planned> planned = route_in_group(std::exchange(group.on_hierarchies, {}));
+    std::vector<PendingSetup> setups = std::move(group.setups);
     std::vector<Creation> splits = std::move(group.splits);
     ncclResult_t closed = close(original::ncclGroupEnd, [](Nanoseconds time) {
       count_unit(time);
       note_created();
     });
     if (!went_well(closed)) return closed;
-    engage(std::move(engagements));
-    meet_after_split(std::move(splits));
+    set_up_hierarchies(std::move(setups));
+    set_up_after_split(std::move(splits));
     ncclResult_t performed = perform_planned(planned);
     return went_well(performed) ? closed : performed;
   });
@@ -204,7 +204,7 @@ ncclResult_t group_simulate_end(ncclSimInfo_t* info) {
   if (group.depth > 1) return --group.depth, ncclSuccess;
   return guarded([info] {
     open();  // the estimate of an empty group is the original's too
-    for (const Call& call : std::exchange(group.on_companions, {})) perform_in_group(call);
+    for (const Call& call : std::exchange(group.on_hierarchies, {})) perform_in_group(call);
     return close([info] { return original::ncclGroupSimulateEnd(info); },
                  [](Nanoseconds) { note_created(); });
   });

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "interpose/nccl/call.hpp"
-#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
+#include "interpose/nccl/hierarchies.hpp"
 
 namespace ddl::nccl {
 
@@ -32,8 +32,8 @@ bool in_group();
 void note_pending_in_group();
 void create_at_group_end(Creation creation);
 /// These two now, or when this thread's group has ended.
-void engage_when_created(Engagement engagement);
-void meet_when_split(Creation split);
+void set_up_when_created(PendingSetup setup);
+void set_up_when_split(Creation split);
 /// Before a communicator ends in a group: what the group has of its calls joins the original's, without a
 /// plan.
 void finish_calls_on(ncclComm_t comm) noexcept;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "interpose/nccl/native_comm.hpp"
+#include "interpose/nccl/stream_comm.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -14,8 +14,8 @@ using Calls = std::vector<Call>;
 bool is_message(const Call& call) { return call.verb == Verb::send || call.verb == Verb::recv; }
 
 int my_rank(const Call& call) {
-  std::shared_ptr<NativeComm> native = find_native(call.comm);
-  return native ? native->rank : -1;
+  std::shared_ptr<StreamComm> ours = find_ours(call.comm);
+  return ours ? ours->rank : -1;
 }
 
 // Communicators are independent of each other: they keep the order in which they come.

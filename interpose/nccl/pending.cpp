@@ -10,7 +10,7 @@
 
 #include "core/base/signals.hpp"
 #include "interpose/nccl/comms.hpp"
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {

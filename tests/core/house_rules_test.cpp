@@ -68,25 +68,25 @@ TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
 
 TEST(HouseRules, InsideCoreTheValuesDoNotKnowTheAction) {
   expect_never("core/base", {"core/plan", "core/transport", "core/collective", "core/reduce",
-                             "core/bootstrap", "core/native"});
+                             "core/bootstrap", "core/stream"});
   expect_never("core/plan",
-               {"core/transport", "core/collective", "core/reduce", "core/bootstrap", "core/native"});
+               {"core/transport", "core/collective", "core/reduce", "core/bootstrap", "core/stream"});
   expect_never("core/reduce",
-               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/native"});
+               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/stream"});
   expect_never("core/transport",
-               {"core/plan", "core/collective", "core/reduce", "core/bootstrap", "core/native"});
+               {"core/plan", "core/collective", "core/reduce", "core/bootstrap", "core/stream"});
   expect_never("core/device",
-               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/native"});
-  expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport", "core/native"});
-  expect_never("core/collective", {"core/tune", "core/bootstrap", "core/native"});
-  expect_never("core/tune", {"core/collective", "core/transport", "core/bootstrap", "core/native"});
+               {"core/plan", "core/transport", "core/collective", "core/bootstrap", "core/stream"});
+  expect_never("core/bootstrap", {"core/plan", "core/collective", "core/transport", "core/stream"});
+  expect_never("core/collective", {"core/tune", "core/bootstrap", "core/stream"});
+  expect_never("core/tune", {"core/collective", "core/transport", "core/bootstrap", "core/stream"});
 }
 
 TEST(HouseRules, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
   expect_only_in("core/session/",
-                 {"core/session/", "core/native/", "core/ddl", "core/engine_api", "core/native_api"});
+                 {"core/session/", "core/stream/", "core/ddl", "core/engine_api", "core/stream_api"});
   expect_only_in("core/engine_api", {"core/engine_api", "interpose/"});
-  expect_never("core/session", {"core/native", "core/engine_api", "core/native_api"});
+  expect_never("core/session", {"core/stream", "core/engine_api", "core/stream_api"});
 }
 
 }  // namespace ddl
