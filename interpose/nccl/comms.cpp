@@ -1,8 +1,10 @@
 #include "interpose/nccl/comms.hpp"
 
 #include <algorithm>
-#include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
@@ -15,13 +17,11 @@
 namespace ddl::nccl {
 namespace {
 
-struct Known {
-  int rank, size;
-};
-
 struct Table {
-  std::mutex mutex;
-  std::unordered_map<ncclComm_t, Known> comms;
+  std::atomic<bool> special{false};  // a record was ever more than a rank and a size
+  std::shared_mutex mutex;           // of what follows
+  std::unordered_map<ncclComm_t, CommPtr> comms;
+  std::uint64_t remembered = 0;
   CommFacts facts;
 };
 
@@ -30,35 +30,99 @@ Table& table() {
   return *the_table;
 }
 
+// The table is locked.
+CommPtr& record_of(Table& t, ncclComm_t comm) {
+  CommPtr& its = t.comms[comm];
+  if (!its) its = std::make_shared<Comm>(comm, Comm::Owner::original);
+  return its;
+}
+
 }  // namespace
+
+std::shared_ptr<StreamComm> Comm::stream() const {
+  std::lock_guard lock(mutex);
+  return its_stream;
+}
+
+Promise Comm::promise() const {
+  std::lock_guard lock(mutex);
+  return its_promise;
+}
+
+CommPtr find(ncclComm_t comm) {
+  Table& t = table();
+  std::shared_lock lock(t.mutex);
+  auto found = t.comms.find(comm);
+  return found == t.comms.end() ? nullptr : found->second;
+}
+
+CommPtr look_up(ncclComm_t comm) {
+  return table().special.load(std::memory_order_acquire) ? find(comm) : nullptr;
+}
+
+CommPtr find_ours(ncclComm_t comm) {
+  CommPtr its = look_up(comm);
+  return its && its->is_ours() ? its : nullptr;
+}
+
+CommPtr add(ncclComm_t comm, Comm::Owner owner) {
+  Table& t = table();
+  auto its = std::make_shared<Comm>(comm, owner);
+  std::unique_lock lock(t.mutex);
+  t.comms[comm] = its;
+  t.special.store(true, std::memory_order_release);
+  return its;
+}
+
+void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write) {
+  Table& t = table();
+  std::unique_lock lock(t.mutex);
+  write(*record_of(t, comm));
+  t.special.store(true, std::memory_order_release);
+}
+
+void for_each(const std::function<void(Comm& its)>& body) {
+  std::vector<CommPtr> all;
+  {
+    std::shared_lock lock(table().mutex);
+    for (const auto& [comm, its] : table().comms) all.push_back(its);
+  }
+  for (const CommPtr& its : all) body(*its);
+}
 
 void remember(ncclComm_t comm, int rank, int size) {
   Table& t = table();
-  std::lock_guard lock(t.mutex);
-  bool is_new = t.comms.insert_or_assign(comm, Known{rank, size}).second;
-  t.facts.created += is_new;
+  std::unique_lock lock(t.mutex);
+  Comm& its = *record_of(t, comm);
+  if (!std::exchange(its.remembered, true)) {
+    ++t.remembered;
+    ++t.facts.created;
+  }
+  its.rank = rank;
+  its.size = size;
   if (rank < 0 || size < t.facts.largest) return;
   t.facts.lowest = size > t.facts.largest ? rank : std::min(rank, t.facts.lowest);
   t.facts.largest = size;
 }
 
-void forget(ncclComm_t comm) {
+CommPtr forget(ncclComm_t comm) {
   Table& t = table();
-  bool was_last;
+  CommPtr its;
+  bool was_last = false;
   {
-    std::lock_guard lock(t.mutex);
-    was_last = t.comms.erase(comm) == 1 && t.comms.empty();
+    std::unique_lock lock(t.mutex);
+    auto found = t.comms.find(comm);
+    if (found == t.comms.end()) return nullptr;
+    its = found->second;
+    if (its->owner == Comm::Owner::original) t.comms.erase(found);
+    if (std::exchange(its->remembered, false)) was_last = --t.remembered == 0;
   }
   if (was_last) write_report();
+  return its;
 }
 
 int size_of(ncclComm_t comm) {
-  Table& t = table();
-  {
-    std::lock_guard lock(t.mutex);
-    auto known = t.comms.find(comm);
-    if (known != t.comms.end() && known->second.size > 0) return known->second.size;
-  }
+  if (CommPtr its = find(comm); its && its->size > 0) return its->size;
   int size = 0, rank = -1;
   if (original::ncclCommCount(comm, &size) != ncclSuccess || size < 1) return 1;
   if (original::ncclCommUserRank(comm, &rank) != ncclSuccess) rank = -1;
@@ -67,7 +131,7 @@ int size_of(ncclComm_t comm) {
 }
 
 CommFacts comm_facts() {
-  std::lock_guard lock(table().mutex);
+  std::shared_lock lock(table().mutex);
   return table().facts;
 }
 
@@ -101,28 +165,29 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 
 // Forgotten before the original frees the handle: another thread may get the same one at once.
 ncclResult_t comm_destroy(ncclComm_t handle) {
-  ncclComm_t comm = take_real(handle);
+  ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(comm); });
+  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(*its); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), forget_splits(comm), destroy_with_hierarchy(comm); });
+  return guarded([&] { return destroy_with_hierarchy(comm, forget(comm)); });
 }
 
 ncclResult_t comm_abort(ncclComm_t handle) {
-  ncclComm_t comm = take_real(handle);
+  ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_ours(comm)) return guarded([&] { return forget(comm), abort_ours(comm); });
+  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), abort_ours(*its); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), forget_splits(comm), abort_with_hierarchy(comm); });
+  return guarded([&] { return abort_with_hierarchy(comm, forget(comm)); });
 }
 
 ncclResult_t comm_revoke(ncclComm_t comm, int flags) {
-  if (is_ours(comm)) return refuse_ours(comm, "ncclCommRevoke");
+  CommPtr its = look_up(comm);
+  if (its && its->is_ours()) return refuse_ours(comm, "ncclCommRevoke");
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return revoke_with_hierarchy(comm, flags); });
+  return guarded([&] { return revoke_with_hierarchy(comm, its, flags); });
 }
 
 }  // namespace ddl::nccl

@@ -4,7 +4,7 @@
 // as a call comes that cannot wait (what it points to belongs to the program, or it looks at the current
 // device); from then on the rest of the group goes straight there.
 //
-// Calls on communicators with companions wait for the outer end in any case, because how they go must not
+// Calls on hierarchical communicators wait for the outer end in any case, because how they go must not
 // depend on what else is in the group: there those without a plan join the original's group, the others
 // follow it.
 //
@@ -22,7 +22,7 @@
 namespace ddl::nccl {
 
 /// Performs the call, or records it when this thread is in a group.
-ncclResult_t submit(const Call& call) noexcept;
+ncclResult_t submit(Call call) noexcept;
 
 /// Before any other call that has its place in the order of a group: all that was recorded goes first.
 void open_group() noexcept;

@@ -1,5 +1,5 @@
-// Which of NCCL's communicators have companions (companion.hpp), how those come into being, and what becomes
-// of the program's calls on them. The program sees the original's handle and nothing else.
+// Which of NCCL's communicators are hierarchical (core/hierarchy), how those come into being, and what
+// becomes of the program's calls on them. The program sees the original's handle and nothing else.
 //
 // A unit is a call outside any group, or all calls of one group on one communicator: it goes by a plan when
 // its only collective is an all-reduce that has one. All ranks have the same collectives of a communicator in
@@ -9,50 +9,44 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <utility>
+#include <span>
 #include <vector>
 
-#include "interpose/nccl/companion.hpp"
+#include "core/bootstrap/exchange.hpp"
+#include "core/hierarchy/hierarchical_communicator.hpp"
 #include "interpose/nccl/creation.hpp"
 
 namespace ddl::nccl {
 
 /// A communicator that the original has made, or will have when this thread's group has ended, and whose
-/// ranks still meet.
+/// setup goes on.
 struct PendingSetup {
   Creation creation;
-  MeetingSeat meeting;
-  ddl_setup_outcome met;
+  std::unique_ptr<Exchange> rounds;
+  ddl_setup_outcome outcome;
 };
 
-/// Makes the companions of all of one thread's new communicators, where they are to have some, and has their
-/// splits followed. Where that fails on any rank, all ranks' calls are left to the original: never an error
-/// of the program's.
-void set_up_hierarchies(std::vector<PendingSetup> setups) noexcept;
+/// Makes all of one thread's new communicators hierarchical that are to be, and has their splits followed.
+/// Where that fails on any rank, all ranks' calls are left to the original: never an error of the program's.
+void finish_setups(std::vector<PendingSetup> setups) noexcept;
 
-/// Costs nothing where there is none.
-bool has_hierarchy(ncclComm_t comm);
+/// How a call on a hierarchical communicator goes that has its unit for itself. Nothing in `on`: by the
+/// original, because of `why`.
+PlannedCall plan(const Call& call);
+/// The same for the calls of one or several units, in this order.
+PlannedCall plan_in_group(const Call& call, std::span<const Call> group);
 
-/// What is to be done with the calls of one or several units on communicators that have companions.
-struct Route {
-  struct Flat {
-    Call call;
-    const char* why;
-  };
-  std::vector<Planned> planned;  // and what is tried as a whole
-  std::vector<Flat> flat;        // by the original, in this order
-};
-Route route(const std::vector<Call>& calls);
+/// Enqueues the calls, `calls[i]` by `plans[i]`, and counts them.
+ncclResult_t perform_planned(std::span<const Call> calls, std::span<const PlannedCall> plans);
 
 /// When the process ends: nobody waits for what is left.
 void abandon_hierarchies() noexcept;
 
-/// What the program's hooks do, with the smaller communicators too.
-ncclResult_t destroy_with_hierarchy(ncclComm_t comm);
-ncclResult_t abort_with_hierarchy(ncclComm_t comm);
-ncclResult_t finalize_with_hierarchy(ncclComm_t comm);
-ncclResult_t revoke_with_hierarchy(ncclComm_t comm, int flags);
-ncclResult_t async_error_with_hierarchy(ncclComm_t comm, ncclResult_t* error);
+/// What the program's hooks do, with the smaller communicators too. `its`: its record, if there is one.
+ncclResult_t destroy_with_hierarchy(ncclComm_t comm, CommPtr its);
+ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr its);
+ncclResult_t finalize_with_hierarchy(ncclComm_t comm, const CommPtr& its);
+ncclResult_t revoke_with_hierarchy(ncclComm_t comm, const CommPtr& its, int flags);
+ncclResult_t async_error_with_hierarchy(ncclComm_t comm, const CommPtr& its, ncclResult_t* error);
 
 }  // namespace ddl::nccl

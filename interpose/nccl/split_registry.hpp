@@ -1,6 +1,6 @@
 // SplitRegistry: communicators that are split off from one of NCCL's may have plans as well
-// (hierarchies.hpp), for which their ranks must meet. Where they do follows from where those of their parent
-// met, from the number of the split and its color: nobody has to be told.
+// (hierarchies.hpp), for which their ranks must set up. Where they meet follows from where those of their
+// parent met, from the number of the split and its color: nobody has to be told.
 //
 // Thread safety: all; what concerns one communicator by one thread at a time, as NCCL demands.
 #pragma once
@@ -15,9 +15,7 @@ namespace ddl::nccl {
 void follow_splits(const Creation& parent);
 /// Counts a split, which all ranks make; what is known of its communicator, which the original is about to
 /// write to `at`. Nothing where it is not followed: this rank is left out, nonblocking, or the parent not
-/// founded; or the original will refuse this rank's call at once, which does not count.
+/// followed; or the original will refuse this rank's call at once, which does not count.
 std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config);
-/// Before the communicator ends.
-void forget_splits(ncclComm_t comm);
 
 }  // namespace ddl::nccl

@@ -125,7 +125,7 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
 }  // namespace
 
 ncclResult_t perform_ours(const Call& call) {
-  return with_ours(call.comm, name_of(call.verb), [&](StreamComm& ours) { return perform(ours, call); });
+  return with_ours(*call.its, name_of(call.verb), [&](StreamComm& ours) { return perform(ours, call); });
 }
 
 ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {
@@ -141,8 +141,9 @@ ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {
 
 ncclResult_t red_op_create_pre_mul_sum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
-  if (!is_ours(comm)) return original::ncclRedOpCreatePreMulSum(op, scalar, type, residence, comm);
-  return with_ours(comm, "ncclRedOpCreatePreMulSum", [&](StreamComm& ours) -> ncclResult_t {
+  CommPtr its = find_ours(comm);
+  if (!its) return original::ncclRedOpCreatePreMulSum(op, scalar, type, residence, comm);
+  return with_ours(*its, "ncclRedOpCreatePreMulSum", [&](StreamComm& ours) -> ncclResult_t {
     std::optional<DType> known = type_of(type, Kind::all_reduce);
     if (!op || !scalar || !known)
       return complain(comm, ncclInvalidArgument,

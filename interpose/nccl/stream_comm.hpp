@@ -26,14 +26,10 @@ struct StreamComm {
   ~StreamComm() { nccl::engine()->destroy(engine); }
 };
 
-/// Null when it was destroyed, or never was.
-std::shared_ptr<StreamComm> find_ours(ncclComm_t comm);
-
-/// Runs `body` with the communicator, or complains that it is gone.
+/// Runs `body` with one of ours, or complains that it is gone.
 template <class Body>
-ncclResult_t with_ours(ncclComm_t comm, const char* function, Body body) {
-  std::shared_ptr<StreamComm> found = find_ours(comm);
-  if (found) return body(*found);
+ncclResult_t with_ours(const Comm& its, const char* function, Body body) {
+  if (std::shared_ptr<StreamComm> found = its.stream()) return body(*found);
   return complain(nullptr, ncclInvalidArgument,
                   std::string(function) + " names a communicator that was destroyed; use it before that");
 }

@@ -25,16 +25,17 @@ struct Block {
   std::uint64_t zeros[7] = {};
 };
 
-struct Table {
-  std::atomic<bool> any{false};
-  std::shared_mutex mutex;
-  std::unordered_map<ncclComm_t, std::shared_ptr<StreamComm>> comms;
-  std::array<char, DDL_STREAM_TEXT_BYTES> last_error{};  // of the process; lent to the program
+std::atomic<bool> any{false};
+
+// Of the process; lent to the program.
+struct LastError {
+  std::mutex mutex;
+  std::array<char, DDL_STREAM_TEXT_BYTES> text{};
 };
 
-Table& table() {
-  static Table* the_table = new Table;  // outlives exit handlers of the program
-  return *the_table;
+LastError& last_error() {
+  static LastError* the_error = new LastError;  // outlives exit handlers of the program
+  return *the_error;
 }
 
 const ddl_stream_api* load() {
@@ -61,41 +62,27 @@ ncclComm_t adopt(ddl_stream_comm* ours, int rank, int size, int device) {
   made->rank = rank;
   made->size = size;
   made->device = device;
-  ncclComm_t comm = new_handle();
-  Table& t = table();
-  std::unique_lock lock(t.mutex);
-  t.comms[comm] = std::move(made);
-  t.any = true;
-  return comm;
+  CommPtr its = add(new_handle(), Comm::Owner::engine);
+  std::lock_guard lock(its->mutex);
+  its->its_stream = std::move(made);
+  any = true;
+  return its->handle;
 }
 
-bool has_ours() { return table().any.load(std::memory_order_acquire); }
-
-bool is_ours(ncclComm_t comm) {
-  Table& t = table();
-  if (!has_ours() || !comm) return false;
-  std::shared_lock lock(t.mutex);
-  return t.comms.count(comm) != 0;
-}
-
-std::shared_ptr<StreamComm> find_ours(ncclComm_t comm) {
-  Table& t = table();
-  std::shared_lock lock(t.mutex);
-  auto found = t.comms.find(comm);
-  return found == t.comms.end() ? nullptr : found->second;
-}
+bool has_ours() { return any.load(std::memory_order_acquire); }
 
 ncclResult_t complain(ncclComm_t comm, ncclResult_t result, const std::string& text) {
   auto keep = [&](std::array<char, DDL_STREAM_TEXT_BYTES>& place) {
     place[text.copy(place.data(), place.size() - 1)] = 0;
   };
   log_error(text);
-  if (std::shared_ptr<StreamComm> ours = find_ours(comm)) {
+  CommPtr its = find_ours(comm);
+  if (std::shared_ptr<StreamComm> ours = its ? its->stream() : nullptr) {
     std::lock_guard lock(ours->mutex);
     keep(ours->last_error);
   }
-  std::unique_lock lock(table().mutex);
-  keep(table().last_error);
+  std::lock_guard lock(last_error().mutex);
+  keep(last_error().text);
   return result;
 }
 
@@ -128,13 +115,9 @@ ncclResult_t refuse_ours(ncclComm_t comm, const char* name) {
 
 void abandon_ours() noexcept {
   guarded([] {
-    std::vector<std::shared_ptr<StreamComm>> left;
-    {
-      std::shared_lock lock(table().mutex);
-      for (auto& [comm, ours] : table().comms)
-        if (ours) left.push_back(ours);
-    }
-    for (auto& ours : left) engine()->abort(ours->engine);
+    for_each([](Comm& its) {
+      if (std::shared_ptr<StreamComm> left = its.stream()) engine()->abort(left->engine);
+    });
     return ncclSuccess;
   });
 }
@@ -145,8 +128,9 @@ namespace {
 
 template <class Original>
 ncclResult_t tell(ncclComm_t comm, const char* name, int* at, int StreamComm::*what, Original original) {
-  if (!is_ours(comm)) return original(comm, at);
-  return with_ours(comm, name, [&](StreamComm& ours) -> ncclResult_t {
+  CommPtr its = find_ours(comm);
+  if (!its) return original(comm, at);
+  return with_ours(*its, name, [&](StreamComm& ours) -> ncclResult_t {
     if (!at) return complain(comm, ncclInvalidArgument, std::string(name) + " has no place for its answer");
     *at = ours.*what;
     return ncclSuccess;
@@ -168,11 +152,11 @@ ncclResult_t comm_cu_device(ncclComm_t comm, int* device) {
 }
 
 ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
-  std::optional<ncclResult_t> unmade = state_of_unmade(handle);
-  if (unmade) return error ? *error = *unmade, ncclSuccess : ncclInvalidArgument;
-  ncclComm_t comm = real(handle);  // it may have been made meanwhile
-  if (!is_ours(comm)) return async_error_with_hierarchy(comm, error);
-  return with_ours(comm, "ncclCommGetAsyncError", [&](StreamComm& ours) -> ncclResult_t {
+  const Standing standing = standing_of(handle);
+  if (standing.unmade) return error ? *error = *standing.unmade, ncclSuccess : ncclInvalidArgument;
+  if (!standing.its || !standing.its->is_ours())
+    return async_error_with_hierarchy(standing.real, standing.its, error);
+  return with_ours(*standing.its, "ncclCommGetAsyncError", [&](StreamComm& ours) -> ncclResult_t {
     ddl_problem said;
     if (!error) return ncclInvalidArgument;
     *error = result_of(engine()->state(ours.engine, &said));
@@ -185,17 +169,19 @@ ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
 
 // Calls are on their streams already; destroying waits for them.
 ncclResult_t comm_finalize(ncclComm_t comm) {
-  if (!is_ours(comm)) {
+  CommPtr its = look_up(comm);
+  if (!its || !its->is_ours()) {
     finish_calls_on(comm);
-    return open_group(), finalize_with_hierarchy(comm);
+    return open_group(), finalize_with_hierarchy(comm, its);
   }
-  return with_ours(comm, "ncclCommFinalize", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
+  return with_ours(*its, "ncclCommFinalize", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
 }
 
 // A hint that memory will be used again and again: nothing to gain here.
 ncclResult_t comm_register(ncclComm_t comm, void* buffer, std::size_t bytes, void** handle) {
-  if (!is_ours(comm)) return open_group(), original::ncclCommRegister(comm, buffer, bytes, handle);
-  return with_ours(comm, "ncclCommRegister", [&](StreamComm&) -> ncclResult_t {
+  CommPtr its = find_ours(comm);
+  if (!its) return open_group(), original::ncclCommRegister(comm, buffer, bytes, handle);
+  return with_ours(*its, "ncclCommRegister", [&](StreamComm&) -> ncclResult_t {
     if (!handle) return ncclInvalidArgument;
     *handle = buffer;
     return ncclSuccess;
@@ -203,19 +189,20 @@ ncclResult_t comm_register(ncclComm_t comm, void* buffer, std::size_t bytes, voi
 }
 
 ncclResult_t comm_deregister(ncclComm_t comm, void* handle) {
-  if (!is_ours(comm)) return open_group(), original::ncclCommDeregister(comm, handle);
-  return with_ours(comm, "ncclCommDeregister", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
+  CommPtr its = find_ours(comm);
+  if (!its) return open_group(), original::ncclCommDeregister(comm, handle);
+  return with_ours(*its, "ncclCommDeregister", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
 }
 
 namespace {
 
-// Its place in the table stays, so that the handle is known for good. Another thread that is inside a call
-// finishes that first.
-ncclResult_t end(ncclComm_t comm, const char* name) {
-  return with_ours(comm, name, [&](StreamComm&) -> ncclResult_t {
+// Its record stays, so that the handle is known for good. Another thread that is inside a call finishes that
+// first.
+ncclResult_t end(Comm& its, const char* name) {
+  return with_ours(its, name, [&](StreamComm&) -> ncclResult_t {
     std::shared_ptr<StreamComm> last;
-    std::unique_lock lock(table().mutex);
-    last.swap(table().comms[comm]);
+    std::unique_lock lock(its.mutex);
+    last.swap(its.its_stream);
     lock.unlock();
     return ncclSuccess;
   });
@@ -223,20 +210,20 @@ ncclResult_t end(ncclComm_t comm, const char* name) {
 
 }  // namespace
 
-ncclResult_t destroy_ours(ncclComm_t comm) { return end(comm, "ncclCommDestroy"); }
+ncclResult_t destroy_ours(Comm& its) { return end(its, "ncclCommDestroy"); }
 
-ncclResult_t abort_ours(ncclComm_t comm) {
-  if (std::shared_ptr<StreamComm> ours = find_ours(comm)) engine()->abort(ours->engine);
-  return end(comm, "ncclCommAbort");
+ncclResult_t abort_ours(Comm& its) {
+  if (std::shared_ptr<StreamComm> ours = its.stream()) engine()->abort(ours->engine);
+  return end(its, "ncclCommAbort");
 }
 
 const char* get_last_error(ncclComm_t handle) {
-  const bool unmade = state_of_unmade(handle).has_value() || is_ended(handle);
-  ncclComm_t comm = real(handle);
-  if (std::shared_ptr<StreamComm> ours = find_ours(comm)) return ours->last_error.data();
-  bool ours = table().last_error[0] != 0;
-  return (ours && !comm) || unmade || is_ours(comm) ? table().last_error.data()
-                                                    : original::ncclGetLastError(comm);
+  const Standing standing = standing_of(handle);
+  const CommPtr& its = standing.its;
+  if (std::shared_ptr<StreamComm> ours = its ? its->stream() : nullptr) return ours->last_error.data();
+  const char* of_process = last_error().text.data();
+  const bool has_no_other = !standing.real ? *of_process != 0 : its && (its->is_ours() || its->is_promised());
+  return has_no_other ? of_process : original::ncclGetLastError(standing.real);
 }
 
 ncclResult_t mem_alloc(void** address, std::size_t bytes) {

@@ -23,7 +23,7 @@ ncclComm_t new_handle();
 ncclComm_t adopt(ddl_stream_comm* ours, int rank, int size, int device);
 
 /// Whether a handle is, or was, one of ours. Costs nothing where none was ever made.
-bool is_ours(ncclComm_t comm);
+inline bool is_ours(ncclComm_t comm) { return find_ours(comm) != nullptr; }
 /// Whether any was ever made.
 bool has_ours();
 template <class... Arguments>
@@ -46,6 +46,8 @@ ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call);
 /// For functions that ours do not have.
 ncclResult_t refuse_ours(ncclComm_t comm, const char* name);
 
+ncclResult_t destroy_ours(Comm& its);
+ncclResult_t abort_ours(Comm& its);
 /// Ends all that are left, when the process ends: nobody waits for them.
 void abandon_ours() noexcept;
 
@@ -57,8 +59,6 @@ ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t comm_finalize(ncclComm_t comm);
 ncclResult_t comm_register(ncclComm_t comm, void* buffer, std::size_t bytes, void** handle);
 ncclResult_t comm_deregister(ncclComm_t comm, void* handle);
-ncclResult_t destroy_ours(ncclComm_t comm);
-ncclResult_t abort_ours(ncclComm_t comm);
 const char* get_last_error(ncclComm_t comm);
 ncclResult_t mem_alloc(void** address, std::size_t bytes);
 ncclResult_t mem_free(void* address);
