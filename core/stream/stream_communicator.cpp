@@ -189,13 +189,20 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
                         "on it each would wait for the other", "give every rank a stream of its own"));
   if (device_ && device_->serves(call)) return submit_on_device(call);
   ++owner_.under_way;
-  auto work_on = [this, call, bytes = buffers.block_bytes](const StagedChunk& chunk) {
-    std::string problem = work(call, chunk, host_);
-    if (chunk.offset + chunk.bytes == bytes) --owner_.under_way;
+  Recycler<UnderWay>::Entry* one = &under_way_.take();
+  one->call = call;
+  one->block_bytes = buffers.block_bytes;
+  Submitted how = staged_->submit(buffers, call.stream, [this, one](const StagedChunk& chunk) {
+    std::string problem = work(one->call, chunk, host_);
+    if (chunk.offset + chunk.bytes != one->block_bytes) return problem;
+    --owner_.under_way;
+    one->release();
     return problem;
-  };
-  Submitted how = staged_->submit(buffers, call.stream, work_on);
-  if (how == Submitted::kCapturing || how == Submitted::kUnusable) --owner_.under_way;
+  });
+  if (how == Submitted::kCapturing || how == Submitted::kUnusable) {
+    --owner_.under_way;
+    one->release();
+  }
   return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
 }
 
@@ -320,7 +327,13 @@ void StreamCommunicator::find_device_path() {
 StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call) {
   Submitted how = device_->submit(call, [this, &call] {
     ++owner_.under_way;
-    staged_->post([this, call] { return agree(call); });
+    Recycler<UnderWay>::Entry* one = &under_way_.take();
+    one->call = call;
+    staged_->post([this, one] {
+      std::string problem = agree(one->call);
+      one->release();
+      return problem;
+    });
   });
   if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
   State state = answer(how, call, device_->failure());

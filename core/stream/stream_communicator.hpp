@@ -14,6 +14,7 @@
 #include <string>
 
 #include "core/base/env.hpp"
+#include "core/base/recycler.hpp"
 #include "core/bootstrap/peer_watch.hpp"
 #include "core/device/captured_call.hpp"
 #include "core/device/staged_call.hpp"
@@ -55,6 +56,12 @@ class StreamCommunicator {
   void abort();
 
  private:
+  // What the worker has of a call.
+  struct UnderWay {
+    StreamCall call;
+    Bytes block_bytes = 0;
+  };
+
   SessionOptions options(Env env);
   void join();
   void pin();
@@ -78,6 +85,7 @@ class StreamCommunicator {
   stream_owners::Owner owner_;
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
   Communicator* world_ = nullptr;
+  Recycler<UnderWay> under_way_;
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;       // null: all calls are staged
   HostWork host_;                            // the worker's

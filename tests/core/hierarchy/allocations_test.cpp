@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <new>
+#include <vector>
 
+#include "core/device/staged_call.hpp"
 #include "tests/core/hierarchy/job.hpp"
 
 namespace {
@@ -76,6 +78,29 @@ TEST(HierarchicalCommunicatorAllocations, NorDoesACallWhoseRouteIsFound) {
   for (int round = 0; round < 5000 && last != 0; ++round) last = allocations_of_calls(on);
   EXPECT_EQ(last, 0u);
   for (int again = 0; again < 3; ++again) EXPECT_EQ(allocations_of_calls(on), 0u);
+}
+
+// On rails, a step is a call that the host stages.
+TEST(StagedCallAllocations, ASubmittedCallMakesNoneAfterItsFirst) {
+  StagedOptions options;
+  options.chunk_bytes = 4096;
+  StagedCalls calls(test::immediate_driver(), nullptr, options);
+  std::vector<std::byte> in(20'000), out(20'000);
+  auto address = [](std::vector<std::byte>& buffer) {
+    return reinterpret_cast<cuda::DevicePointer>(buffer.data());
+  };
+  auto allocations_of_calls = [&] {
+    const std::size_t before = allocations;
+    for (Bytes bytes : {4u, 20'000u, 5'000u})
+      EXPECT_EQ(calls.submit({address(in), address(out), bytes}, nullptr,
+                             [](const StagedChunk&) { return std::string(); }),
+                Submitted::kEnqueued);
+    return allocations - before;
+  };
+  EXPECT_GT(allocations_of_calls(), 0u) << "it counts";
+  std::size_t last = 1;
+  for (int round = 0; round < 100 && last != 0; ++round) last = allocations_of_calls();  // some are under way
+  EXPECT_EQ(last, 0u);
 }
 
 }  // namespace ddl

@@ -145,6 +145,7 @@ void one_rank(int rank) {
   if (is("graphs")) return graphs(&here);
   if (is("hierarchy_aborted")) return aborted(&here, ncclInvalidUsage);
   if (is("hierarchy")) return with_plans(&here);
+  if (is("hierarchy_allocations")) return without_allocations(&here);
   if (is("hierarchy_at_exit")) {
     sum_of_a_plan(&here);
     last_one = here;

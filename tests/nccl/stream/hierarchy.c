@@ -1,5 +1,7 @@
 /* Each rank on a GPU of its own, so that NCCL itself serves the communicator: what is there for plans on
  * smaller ones. Calls of 64 KiB and more have plans where the test says so; the program cannot tell. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -289,6 +291,30 @@ void splits_by_one_thread(struct here* all, int n) {
     expect("ncclCommDestroy", ncclCommDestroy(halves[r]), ncclSuccess);
     expect("ncclCommDestroy", ncclCommDestroy(all[r].comm), ncclSuccess);
   }
+}
+
+/* With allocations.c preloaded: a call whose like has been made before makes none, alone or in a group. */
+void without_allocations(struct here* here) {
+  enum { kRounds = 300, kCounted = 30 };
+  void (*begin)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "allocations_begin");
+  size_t (*end)(void) = (size_t(*)(void))dlsym(RTLD_DEFAULT, "allocations_end");
+  size_t first = 0;
+  int later = 0;
+  device_pointer a = mine(here);
+  check(begin && end, "allocations can be counted");
+  for (int round = 0; round < kRounds; ++round) {
+    begin();
+    sum(here, a);
+    expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+    sum(here, a);
+    expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+    size_t now = end();
+    if (round == 0) first = now;
+    if (round >= kRounds - kCounted) later += now > 0;
+    synchronize(here->stream);
+  }
+  check(first > 0, "they are counted");
+  check(later <= 1, "later calls allocate nothing"); /* but where a route is settled just then */
 }
 
 void on_hierarchies(struct here* here) {

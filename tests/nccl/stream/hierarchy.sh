@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hierarchy.sh CASE LIB_DIR PROGRAM_DIR: NCCL programs with a GPU for each rank on pretended hosts, on test doubles of
+# hierarchy.sh CASE LIB_DIR PROGRAM_DIR TEST_LIB_DIR: NCCL programs with a GPU for each rank on pretended hosts, on test doubles of
 # libcuda and libnccl: which all-reduces go by plans on smaller communicators, and that all results are right.
 set -u
 case_name=$1 lib=$2 programs=$3
@@ -50,6 +50,15 @@ case $case_name in
     counted 2 2 2
     ;;
   at_exit) for net in IB Socket; do NCCL_NET=$net ranks 4 2,2 processes hierarchy_at_exit; silent; done ;;
+  allocations)
+    # Without a report, which has to count.
+    for net in IB:4:2,2 Socket:2:1,1; do
+      IFS=: read -r library size hosts <<<"$net"
+      FAKE_CUDA_DEVICES=$size FAKE_NCCL_SLOW=2 DDL_FAKE_HOSTS=$hosts NCCL_NET=$library LD_PRELOAD="$lib/libddl_shim.so $4/liballocations.so" \
+        timeout 550 "$programs/nccl_stream_client" "$size" processes hierarchy_allocations >"$work/ours.out" 2>"$work/ours.err" || fail "$net: exit $?"
+      silent
+    done
+    ;;
   aborted)
     for options in "-mode b" ""; do
       for how in processes threads; do DDL_OPTIONS=$options ranks 4 2,2 $how hierarchy_aborted; silent; done

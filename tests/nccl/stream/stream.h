@@ -26,6 +26,7 @@ void groups(struct here* here);
 void on_hierarchies(struct here* here);
 void sum_of_a_plan(struct here* here);
 void splits_with_plans(struct here* here); /* destroys the communicator */
+void without_allocations(struct here* here);
 void tuned(struct here* here);
 void tuned_numbers(struct here* here);
 void tuned_and_aborted(struct here* here);
