@@ -69,7 +69,8 @@ HierarchicalCommunicator::~HierarchicalCommunicator() {
 int HierarchicalCommunicator::check(cuda::Result result, const char* what) {
   if (result == cuda::kSuccess) return 0;
   note(library_.cuda_error);
-  const std::string text = std::string("ncclAllReduce: ") + what + ": " + cuda::describe(driver_, result);
+  const std::string text =
+      std::string(library_.all_reduce_name) + ": " + what + ": " + cuda::describe(driver_, result);
   return library_.complain(library_.cuda_error, text.c_str());
 }
 

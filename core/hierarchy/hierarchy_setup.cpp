@@ -93,7 +93,7 @@ void tell_what_there_is(UnderWay& one) {
 // Why this rank's calls are left to the library, for people; nothing when all ranks have what it takes. Rails
 // are dropped where one has none.
 std::optional<std::string> why_not(const ddl_library& library, UnderWay& one, bool verbose) {
-  const std::string left = "the communicator is left to NCCL: ";
+  const std::string left = std::string("the communicator is left to ") + library.name + ": ";
   if (!one.trouble_of_rounds.empty()) return left + one.trouble_of_rounds;
   std::string why;
   auto all = one.answers<std::uint8_t>(why);

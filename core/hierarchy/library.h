@@ -15,6 +15,8 @@ extern "C" {
 enum { DDL_RAILS_ID_BYTES = 128, DDL_RAILS_TEXT_BYTES = 512 };
 
 typedef struct ddl_library {
+  const char* name; /* for people, as the next */
+  const char* all_reduce_name;
   int in_progress;   /* says that all is well, too */
   int cuda_error;    /* what is returned for a refusal of the driver's */
   int invalid_usage; /* and for a communicator that is ended */

@@ -1,10 +1,8 @@
 #include "interpose/nccl/comms.hpp"
 
 #include <algorithm>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
@@ -19,7 +17,7 @@ namespace {
 
 struct Table {
   std::atomic<bool> special{false};  // a record was ever more than a rank and a size
-  std::shared_mutex mutex;           // of what follows
+  std::mutex mutex;                  // of what follows; held for a look alone
   std::unordered_map<ncclComm_t, CommPtr> comms;
   std::uint64_t remembered = 0;
   CommFacts facts;
@@ -51,7 +49,7 @@ Promise Comm::promise() const {
 
 CommPtr find(ncclComm_t comm) {
   Table& t = table();
-  std::shared_lock lock(t.mutex);
+  std::lock_guard lock(t.mutex);
   auto found = t.comms.find(comm);
   return found == t.comms.end() ? nullptr : found->second;
 }
@@ -68,7 +66,7 @@ CommPtr find_ours(ncclComm_t comm) {
 CommPtr add(ncclComm_t comm, Comm::Owner owner) {
   Table& t = table();
   auto its = std::make_shared<Comm>(comm, owner);
-  std::unique_lock lock(t.mutex);
+  std::lock_guard lock(t.mutex);
   t.comms[comm] = its;
   t.special.store(true, std::memory_order_release);
   return its;
@@ -76,23 +74,19 @@ CommPtr add(ncclComm_t comm, Comm::Owner owner) {
 
 void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write) {
   Table& t = table();
-  std::unique_lock lock(t.mutex);
+  std::lock_guard lock(t.mutex);
   write(*record_of(t, comm));
   t.special.store(true, std::memory_order_release);
 }
 
 void for_each(const std::function<void(Comm& its)>& body) {
-  std::vector<CommPtr> all;
-  {
-    std::shared_lock lock(table().mutex);
-    for (const auto& [comm, its] : table().comms) all.push_back(its);
-  }
-  for (const CommPtr& its : all) body(*its);
+  std::lock_guard lock(table().mutex);
+  for (const auto& [comm, its] : table().comms) body(*its);
 }
 
 void remember(ncclComm_t comm, int rank, int size) {
   Table& t = table();
-  std::unique_lock lock(t.mutex);
+  std::lock_guard lock(t.mutex);
   Comm& its = *record_of(t, comm);
   if (!std::exchange(its.remembered, true)) {
     ++t.remembered;
@@ -110,7 +104,7 @@ CommPtr forget(ncclComm_t comm) {
   CommPtr its;
   bool was_last = false;
   {
-    std::unique_lock lock(t.mutex);
+    std::lock_guard lock(t.mutex);
     auto found = t.comms.find(comm);
     if (found == t.comms.end()) return nullptr;
     its = found->second;
@@ -122,7 +116,11 @@ CommPtr forget(ncclComm_t comm) {
 }
 
 int size_of(ncclComm_t comm) {
-  if (CommPtr its = find(comm); its && its->size > 0) return its->size;
+  {
+    std::lock_guard lock(table().mutex);
+    auto known = table().comms.find(comm);
+    if (known != table().comms.end() && known->second->size > 0) return known->second->size;
+  }
   int size = 0, rank = -1;
   if (original::ncclCommCount(comm, &size) != ncclSuccess || size < 1) return 1;
   if (original::ncclCommUserRank(comm, &rank) != ncclSuccess) rank = -1;
@@ -131,7 +129,7 @@ int size_of(ncclComm_t comm) {
 }
 
 CommFacts comm_facts() {
-  std::shared_lock lock(table().mutex);
+  std::lock_guard lock(table().mutex);
   return table().facts;
 }
 

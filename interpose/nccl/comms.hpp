@@ -66,7 +66,7 @@ CommPtr find_ours(ncclComm_t comm);
 CommPtr add(ncclComm_t comm, Comm::Owner owner);
 /// The record of the original's with something that look_up() is to find.
 void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write);
-/// Each of them, at the end of the process.
+/// Each of them, at the end of the process; `body` looks none up.
 void for_each(const std::function<void(Comm& its)>& body);
 
 /// It was created. `size` 0: not known yet; `rank` -1 likewise.

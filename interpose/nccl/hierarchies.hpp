@@ -33,7 +33,7 @@ void finish_setups(std::vector<PendingSetup> setups) noexcept;
 /// How a call on a hierarchical communicator goes that has its unit for itself. Nothing in `on`: by the
 /// original, because of `why`.
 PlannedCall plan(const Call& call);
-/// The same for the calls of one or several units, in this order.
+/// The same for one of the calls of a group, of one or several units.
 PlannedCall plan_in_group(const Call& call, std::span<const Call> group);
 
 /// Enqueues the calls, `calls[i]` by `plans[i]`, and counts them.

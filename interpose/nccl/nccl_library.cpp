@@ -78,7 +78,9 @@ void close_rails(void* rails) { engine()->destroy(rails_of(rails)); }
 }  // namespace
 
 const ddl_library& nccl_library() {
-  static constexpr ddl_library kLibrary = {.in_progress = ncclInProgress,
+  static constexpr ddl_library kLibrary = {.name = "NCCL",
+                                           .all_reduce_name = "ncclAllReduce",
+                                           .in_progress = ncclInProgress,
                                            .cuda_error = ncclUnhandledCudaError,
                                            .invalid_usage = ncclInvalidUsage,
                                            .complain = say,

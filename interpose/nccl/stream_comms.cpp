@@ -1,10 +1,10 @@
 #include "interpose/nccl/stream_comms.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <optional>
-#include <shared_mutex>
+#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -115,9 +115,10 @@ ncclResult_t refuse_ours(ncclComm_t comm, const char* name) {
 
 void abandon_ours() noexcept {
   guarded([] {
-    for_each([](Comm& its) {
-      if (std::shared_ptr<StreamComm> left = its.stream()) engine()->abort(left->engine);
-    });
+    std::vector<std::shared_ptr<StreamComm>> left;
+    for_each([&](Comm& its) { left.push_back(its.stream()); });
+    for (const std::shared_ptr<StreamComm>& ours : left)
+      if (ours) engine()->abort(ours->engine);
     return ncclSuccess;
   });
 }

@@ -1,7 +1,6 @@
 // Communicators of our own: where two ranks share a GPU, or there is no NCCL. The program's handle points to
-// a block whose first word no NCCL takes for its own; it is never passed to the original. What hangs behind
-// it is in a table, where a destroyed one leaves its place, so that its later use is an error that can be
-// read and not a crash.
+// a block whose first word no NCCL takes for its own; it is never passed to the original. A destroyed one
+// leaves its record, so that its later use is an error that can be read and not a crash.
 // Thread safety: all.
 #pragma once
 

@@ -2,14 +2,9 @@
 
 #include "tests/core/hierarchy/job.hpp"
 
-namespace ddl {
+namespace ddl::test {
 namespace {
 
-using test::HierarchyJob;
-using test::input_of;
-using test::sum_of;
-using test::tally;
-using test::Value;
 using enum HierarchyRoute;
 
 constexpr std::size_t kCounts[] = {8, 64, 97, 1000, 1003};
@@ -66,8 +61,8 @@ TEST(HierarchicalCommunicator, TheTroubleOfAPartIsItsOwn) {
   HierarchyJob job({2, 2});
   job.run({nccl}, [](HierarchyJob::Member& here) {
     EXPECT_EQ(here.hierarchy->state(), 0);
-    test::library::of(here.hierarchy->parts()[1]).error = test::kSystemError;
-    EXPECT_EQ(here.hierarchy->state(), test::kSystemError);
+    library::of(here.hierarchy->parts()[1]).error = kSystemError;
+    EXPECT_EQ(here.hierarchy->state(), kSystemError);
   });
 }
 
@@ -75,29 +70,29 @@ TEST(HierarchicalCommunicator, NoCallIsMadeOnceItsPartsAreReleased) {
   HierarchyJob job({2, 2});
   job.run({nccl}, [](HierarchyJob::Member& here) {
     std::vector<Value> in(64), out(64);
-    PlannedCall how = here.hierarchy->choose(
-        {in.data(), out.data(), in.size(), sizeof(Value), test::kValueType, 0, nullptr});
-    for (void* part : here.hierarchy->release()) test::library_double().destroy(part);
-    EXPECT_EQ(enqueue(test::library_double(), {&how, 1}), test::kInvalidUsage);
-    EXPECT_EQ(here.hierarchy->state(), test::kInvalidUsage);
+    PlannedCall how =
+        here.hierarchy->choose({in.data(), out.data(), in.size(), sizeof(Value), kValueType, 0, nullptr});
+    for (void* part : here.hierarchy->release()) library_double().destroy(part);
+    EXPECT_EQ(enqueue(library_double(), {&how, 1}), kInvalidUsage);
+    EXPECT_EQ(here.hierarchy->state(), kInvalidUsage);
   });
   EXPECT_EQ(tally.calls, 0);
 }
 
 TEST(HierarchicalCommunicator, ARefusalOfTheDriversIsSaidAndStays) {
   HierarchyJob job({2, 1});
-  HierarchyShape shape{{{2, 0, 0}, {2, 0, 0}}, test::kSmallCut, {nccl}};
-  HierarchicalCommunicator here(test::library_double(), test::immediate_driver(), nullptr, nullptr, shape);
+  HierarchyShape shape{{{2, 0, 0}, {2, 0, 0}}, kSmallCut, {nccl}};
+  HierarchicalCommunicator here(library_double(), immediate_driver(), nullptr, nullptr, shape);
   here.make_streams();
   std::vector<Value> buffer(64);
   PlannedCall how =
-      here.choose({buffer.data(), buffer.data(), buffer.size(), sizeof(Value), test::kValueType, 0, nullptr});
-  test::next_record_result = cuda::kInvalidHandle;
-  EXPECT_EQ(enqueue(test::library_double(), {&how, 1}), test::kCudaError);
+      here.choose({buffer.data(), buffer.data(), buffer.size(), sizeof(Value), kValueType, 0, nullptr});
+  next_record_result = cuda::kInvalidHandle;
+  EXPECT_EQ(enqueue(library_double(), {&how, 1}), kCudaError);
   EXPECT_EQ(tally.complaints, 1);
-  EXPECT_EQ(enqueue(test::library_double(), {&how, 1}), test::kCudaError);
+  EXPECT_EQ(enqueue(library_double(), {&how, 1}), kCudaError);
   EXPECT_EQ(tally.complaints, 1) << "said once";
-  EXPECT_EQ(here.state(), test::kCudaError);
+  EXPECT_EQ(here.state(), kCudaError);
 }
 
 // What the whole takes is made long.
@@ -117,4 +112,4 @@ TEST(HierarchicalCommunicator, TheFasterRouteIsFoundOnTheProgramsOwnCalls) {
   EXPECT_EQ(tally.meetings, 4 * 12) << "before each trial of either route";
 }
 
-}  // namespace ddl
+}  // namespace ddl::test

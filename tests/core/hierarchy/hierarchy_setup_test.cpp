@@ -4,14 +4,9 @@
 
 #include "tests/core/hierarchy/job.hpp"
 
-namespace ddl {
+namespace ddl::test {
 namespace {
 
-using test::HierarchyJob;
-using test::input_of;
-using test::sum_of;
-using test::tally;
-using test::Value;
 using enum HierarchyRoute;
 
 }  // namespace
@@ -22,8 +17,8 @@ TEST(HierarchySetup, EachDimensionHasAPartAndItsRankThere) {
     ASSERT_TRUE(here.hierarchy);
     const std::vector<void*> parts = here.hierarchy->parts();
     ASSERT_EQ(parts.size(), 2u);
-    EXPECT_EQ(test::library::of(parts[0]).place, static_cast<std::size_t>(here.rank % 2));
-    EXPECT_EQ(test::library::of(parts[1]).place, static_cast<std::size_t>(here.rank / 2));
+    EXPECT_EQ(library::of(parts[0]).place, static_cast<std::size_t>(here.rank % 2));
+    EXPECT_EQ(library::of(parts[1]).place, static_cast<std::size_t>(here.rank / 2));
   });
 }
 
@@ -38,7 +33,7 @@ TEST(HierarchySetup, WhereOneRankFailsAllLeaveTheLibraryAlone) {
 
 TEST(HierarchySetup, WhereOneRankHasNoRailsAllDoWithout) {
   HierarchyJob job({2, 2});
-  test::has_no_rails = "rank 1";
+  has_no_rails = "rank 1";
   job.run({nccl, rails}, [&](HierarchyJob::Member& here) {
     ASSERT_TRUE(here.hierarchy);
     EXPECT_FALSE(here.hierarchy->may_have_rails());
@@ -53,9 +48,9 @@ TEST(HierarchySetup, WhereOneRankHasNoRailsAllDoWithout) {
 TEST(HierarchySetup, WithoutRailsOneRankPerHostHasNothingLeft) {
   HierarchyJob job({1, 3});
   std::atomic<int> hierarchies = 0;
-  test::has_no_rails = "rank 0";
+  has_no_rails = "rank 0";
   job.run({whole, rails}, [&](HierarchyJob::Member& here) { hierarchies += here.hierarchy != nullptr; });
   EXPECT_EQ(hierarchies, 0);
 }
 
-}  // namespace ddl
+}  // namespace ddl::test

@@ -158,6 +158,8 @@ inline int all_reduce_on_rails(const void* in, void* out, std::size_t count, int
 
 inline const ddl_library& library_double() {
   static const ddl_library table = {
+      .name = "the double",
+      .all_reduce_name = "all_reduce",
       .in_progress = kInProgress,
       .cuda_error = kCudaError,
       .invalid_usage = kInvalidUsage,
