@@ -12,7 +12,7 @@
 #include "core/session/mpi_session.hpp"
 #include "core/session/session_communicator.hpp"
 
-extern "C" const ddl_native_api ddl_native_functions;  // native_api.cpp
+extern "C" const ddl_stream_api ddl_stream_functions;  // stream_api.cpp
 
 struct ddl_job {
   std::unique_ptr<ddl::Session> session;
@@ -215,7 +215,7 @@ const ddl_engine_api kApi = {
     .report_part = report_part,
     .write_report = write_report,
     .close = close_job,
-    .native = &ddl_native_functions,
+    .stream = &ddl_stream_functions,
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "core/ddl.h"
-#include "core/native_api.h"
+#include "core/stream_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,7 +94,7 @@ typedef struct ddl_engine_api {
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);
   void (*close)(ddl_job* job);
-  const ddl_native_api* native; /* communicators of our own, without any ddl_job */
+  const ddl_stream_api* stream; /* communicators of our own, without any ddl_job */
 } ddl_engine_api;
 
 /* NULL when the version does not match. */

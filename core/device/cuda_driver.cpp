@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <memory>
+
 namespace ddl::cuda {
 namespace {
 
@@ -25,11 +28,21 @@ Found find_driver(Load how, const char* library_name) {
                     (how == Load::kOnDemand ? "there, or cannot be loaded" : "loaded");
     return found;
   }
+  found.there = true;
 #define DDL_CUDA(need, member, name, suffix, parameters) \
   look_up(library, Need::need, #name #suffix, found.driver.member, found.missing);
 #include "core/device/cuda_driver.def"
 #undef DDL_CUDA
   return found;
+}
+
+const Found* process_driver(Load how) {
+  static std::atomic<const Found*> the_driver{nullptr};  // outlives exit handlers of the program
+  if (const Found* known = the_driver.load(std::memory_order_acquire)) return known;
+  auto found = std::make_unique<const Found>(find_driver(how));
+  if (!found->there) return nullptr;
+  const Found* first = nullptr;
+  return the_driver.compare_exchange_strong(first, found.get()) ? found.release() : first;
 }
 
 std::string describe(const Driver& driver, Result result) {

@@ -75,6 +75,7 @@ struct Driver {
 /// What was found. Usable: no needed function is missing. An unusable one still has the functions it has.
 struct Found {
   Driver driver;
+  bool there = false;   // the library is
   std::string missing;  // the library or the first needed function that is not there, in words; else empty
   bool usable() const { return missing.empty(); }
 };
@@ -88,6 +89,10 @@ inline constexpr const char* kLibrary = "libcuda.so.1";
 
 /// Looks the driver up. Never calls it: not even init.
 Found find_driver(Load how, const char* library = kLibrary);
+
+/// The driver of this process, looked up until it is there and then kept: the one place that all others have
+/// it from. Null where there is none, or none yet.
+const Found* process_driver(Load how);
 
 /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory", or the number where the driver has no name for it.
 std::string describe(const Driver& driver, Result result);

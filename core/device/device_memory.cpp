@@ -28,10 +28,10 @@ const cuda::Driver* driver(Nanoseconds when) {
   };
   ::dl_iterate_phdr(first, &loaded);
   if (objects_seen.load(std::memory_order_acquire) != loaded) {
-    cuda::Driver driver = cuda::find_driver(cuda::Load::kOnlyIfLoaded).driver;
-    if (driver.pointer_attribute && driver.copy) {
-      found.store(new cuda::Driver(driver), std::memory_order_release);  // or twice when two threads race
-      return found.load(std::memory_order_acquire);
+    const cuda::Found* its = cuda::process_driver(cuda::Load::kOnlyIfLoaded);
+    if (its && its->driver.pointer_attribute && its->driver.copy) {
+      found.store(&its->driver, std::memory_order_release);
+      return &its->driver;
     }
   }
   // Only now: another thread must not take "not yet" for "no".

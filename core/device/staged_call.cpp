@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
+#include "core/base/recycler.hpp"
 #include "core/base/signals.hpp"
 #include "core/device/flag.hpp"
 #include "core/device/pinned_pool.hpp"
@@ -50,7 +50,7 @@ struct Slot {
 
 struct Call {
   StagedBuffers buffers;
-  Bytes piece;
+  Bytes piece = 0;
   StagedWork work;
   std::uint64_t first_ticket = 0, count = 0;
 
@@ -60,10 +60,37 @@ struct Call {
   }
 };
 
+using Calls = Recycler<Call>;
+
 struct Job {
-  std::shared_ptr<const Call> call;  // null: a note
-  std::uint64_t index;
+  Calls::Entry* call = nullptr;  // null: a note
+  std::uint64_t index = 0;
   StagedNote note = {};
+};
+
+// First in, first out, in places that are used again.
+class Jobs {
+ public:
+  bool empty() const { return first_ == jobs_.size(); }
+  void push(Job job) {
+    if (jobs_.size() == jobs_.capacity() && 2 * first_ > jobs_.size()) {
+      jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(first_));
+      first_ = 0;
+    }
+    jobs_.push_back(std::move(job));
+  }
+  Job pop() {
+    Job job = std::move(jobs_[first_++]);
+    if (empty()) {
+      jobs_.clear();
+      first_ = 0;
+    }
+    return job;
+  }
+
+ private:
+  std::vector<Job> jobs_;
+  std::size_t first_ = 0;
 };
 
 }  // namespace
@@ -74,8 +101,8 @@ struct StagedCalls::State {
 
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
   Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks) const;
-  bool enqueue(const std::shared_ptr<Call>& call, cuda::Stream stream);
-  bool bring_in(const std::shared_ptr<Call>& call, std::uint64_t index, cuda::Stream stream);
+  bool enqueue(Calls::Entry& call, cuda::Stream stream);
+  bool bring_in(Calls::Entry& call, std::uint64_t index, cuda::Stream stream);
   bool take_out(const Call& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
   cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
@@ -100,10 +127,11 @@ struct StagedCalls::State {
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
   std::uint64_t next_ticket;
+  Calls calls;
 
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
-  std::deque<Job> jobs;
+  Jobs jobs;
   bool closing = false, looks = false;
   std::string failure;
   std::atomic<bool> failed{false};
@@ -205,10 +233,13 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
   if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
 
-  auto call = std::make_shared<Call>(Call{buffers, 0, std::move(work)});
-  call->piece = piece_bytes(buffers.block_bytes, blocks);
-  call->count = (buffers.block_bytes + call->piece - 1) / call->piece;
-  call->first_ticket = next_ticket;
+  Calls::Entry& call =
+      calls.take();  // released with its last chunk, but not given out while `submitting` is held
+  call.buffers = buffers;
+  call.work = std::move(work);
+  call.piece = piece_bytes(buffers.block_bytes, blocks);
+  call.count = (buffers.block_bytes + call.piece - 1) / call.piece;
+  call.first_ticket = next_ticket;
   return enqueue(call, stream) ? Submitted::kEnqueued : Submitted::kFailed;
 }
 
@@ -219,15 +250,15 @@ Bytes StagedCalls::State::piece_bytes(Bytes block_bytes, std::uint32_t blocks) c
   return std::min(most, std::max(overlapped, kLeastPiece));
 }
 
-bool StagedCalls::State::enqueue(const std::shared_ptr<Call>& call, cuda::Stream stream) {
+bool StagedCalls::State::enqueue(Calls::Entry& call, cuda::Stream stream) {
   const std::uint64_t depth = slots.size();
   std::uint64_t in = 0, out = 0;
   bool well = true;
-  for (; well && in < call->count; ++in) {
-    if (in >= depth) well = take_out(*call, out++, stream);
+  for (; well && in < call.count; ++in) {
+    if (in >= depth) well = take_out(call, out++, stream);
     well = well && bring_in(call, in, stream);
   }
-  while (well && out < call->count) well = take_out(*call, out++, stream);
+  while (well && out < call.count) well = take_out(call, out++, stream);
   next_ticket += in;
   // Where it broke off, the slots are the stream's until it has come this far. The worker raises `done` for
   // what it was given, so that the stream does get here.
@@ -238,15 +269,14 @@ bool StagedCalls::State::enqueue(const std::shared_ptr<Call>& call, cuda::Stream
 }
 
 // One chunk's way to the worker.
-bool StagedCalls::State::bring_in(const std::shared_ptr<Call>& call, std::uint64_t index,
-                                  cuda::Stream stream) {
-  std::uint64_t ticket = call->first_ticket + index;
+bool StagedCalls::State::bring_in(Calls::Entry& call, std::uint64_t index, cuda::Stream stream) {
+  std::uint64_t ticket = call.first_ticket + index;
   Slot& its = slot(ticket);
   if (its.used && index < slots.size() && !fine(driver.stream_wait_event(stream, its.passed, 0), "an event"))
     return false;
   its.used = true;
-  const StagedChunk chunk = call->chunk(index, its);
-  const StagedBuffers& buffers = call->buffers;
+  const StagedChunk chunk = call.chunk(index, its);
+  const StagedBuffers& buffers = call.buffers;
   for (std::uint32_t block = 0; block < buffers.in_blocks; ++block)
     if (!fine(driver.copy_to_host_async(its.in + block * chunk.bytes,
                                         buffers.in + block * buffers.block_bytes + chunk.offset, chunk.bytes,
@@ -255,7 +285,7 @@ bool StagedCalls::State::bring_in(const std::shared_ptr<Call>& call, std::uint64
       return false;
   if (!fine(raise(stream, its.ready, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
   std::lock_guard lock(mutex);
-  jobs.push_back({call, index});
+  jobs.push({&call, index});
   changed.notify_one();
   return true;
 }
@@ -297,8 +327,7 @@ void StagedCalls::State::work_off() {
   for (;;) {
     await_job(lock);
     if (jobs.empty()) return;
-    Job job = std::move(jobs.front());
-    jobs.pop_front();
+    Job job = jobs.pop();
     looks = true;
     lock.unlock();
     do_job(job);
@@ -343,6 +372,7 @@ void StagedCalls::State::do_chunk(const Job& job) {
     }
     if (!problem.empty()) fail(problem);
   }
+  if (job.index + 1 == job.call->count) job.call->release();
   its.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
 }
 
@@ -372,7 +402,7 @@ Submitted StagedCalls::submit(const StagedBuffers& buffers, cuda::Stream stream,
 
 void StagedCalls::post(StagedNote note) {
   std::lock_guard lock(state_->mutex);
-  state_->jobs.push_back({nullptr, 0, std::move(note)});
+  state_->jobs.push({nullptr, 0, std::move(note)});
   state_->changed.notify_one();
 }
 

@@ -6,8 +6,12 @@ namespace ddl {
 
 StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
   ++calls_;
-  const TunerPlan plan = {static_cast<int>(ways_), static_cast<int>(kRounds), false};
-  Class& its = classes_.try_emplace(size_class, Class{Tuner(plan)}).first->second;
+  auto known = classes_.find(size_class);
+  if (known == classes_.end()) {
+    const TunerPlan plan = {static_cast<int>(ways_), static_cast<int>(kRounds), false};
+    known = classes_.emplace(size_class, Class{Tuner(plan)}).first;
+  }
+  Class& its = known->second;
   if (its.agreed && calls_ >= its.at) {
     std::copy(its.agreed->begin(), its.agreed->end(), its.tuner.times().begin());
     its.tuner.agreed();

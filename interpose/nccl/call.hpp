@@ -1,7 +1,7 @@
 // One call that moves data (or is ordered among such calls) as a value: what a group records.
 #pragma once
 
-#include "interpose/nccl/front.hpp"
+#include "interpose/nccl/comms.hpp"
 
 namespace ddl::nccl {
 
@@ -29,6 +29,7 @@ struct Call {
   int peer = 0;  // root, destination or source
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
+  CommPtr its = {};  // what is known of `comm`, once it was looked up
 };
 
 /// The function's public name.

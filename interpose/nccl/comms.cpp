@@ -1,27 +1,25 @@
 #include "interpose/nccl/comms.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
+#include <utility>
 
-#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/lineage.hpp"
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/hierarchies.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/split_registry.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-struct Known {
-  int rank, size;
-};
-
 struct Table {
-  std::mutex mutex;
-  std::unordered_map<ncclComm_t, Known> comms;
+  std::atomic<bool> special{false};  // a record was ever more than a rank and a size
+  std::mutex mutex;                  // of what follows; held for a look alone
+  std::unordered_map<ncclComm_t, CommPtr> comms;
+  std::uint64_t remembered = 0;
   CommFacts facts;
 };
 
@@ -30,34 +28,98 @@ Table& table() {
   return *the_table;
 }
 
+// The table is locked.
+CommPtr& record_of(Table& t, ncclComm_t comm) {
+  CommPtr& its = t.comms[comm];
+  if (!its) its = std::make_shared<Comm>(comm, Comm::Owner::original);
+  return its;
+}
+
 }  // namespace
+
+std::shared_ptr<StreamComm> Comm::stream() const {
+  std::lock_guard lock(mutex);
+  return its_stream;
+}
+
+Promise Comm::promise() const {
+  std::lock_guard lock(mutex);
+  return its_promise;
+}
+
+CommPtr find(ncclComm_t comm) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  auto found = t.comms.find(comm);
+  return found == t.comms.end() ? nullptr : found->second;
+}
+
+CommPtr look_up(ncclComm_t comm) {
+  return table().special.load(std::memory_order_acquire) ? find(comm) : nullptr;
+}
+
+CommPtr find_ours(ncclComm_t comm) {
+  CommPtr its = look_up(comm);
+  return its && its->is_ours() ? its : nullptr;
+}
+
+CommPtr add(ncclComm_t comm, Comm::Owner owner) {
+  Table& t = table();
+  auto its = std::make_shared<Comm>(comm, owner);
+  std::lock_guard lock(t.mutex);
+  t.comms[comm] = its;
+  t.special.store(true, std::memory_order_release);
+  return its;
+}
+
+void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  write(*record_of(t, comm));
+  t.special.store(true, std::memory_order_release);
+}
+
+void for_each(const std::function<void(Comm& its)>& body) {
+  std::lock_guard lock(table().mutex);
+  for (const auto& [comm, its] : table().comms) body(*its);
+}
 
 void remember(ncclComm_t comm, int rank, int size) {
   Table& t = table();
   std::lock_guard lock(t.mutex);
-  bool is_new = t.comms.insert_or_assign(comm, Known{rank, size}).second;
-  t.facts.created += is_new;
+  Comm& its = *record_of(t, comm);
+  if (!std::exchange(its.remembered, true)) {
+    ++t.remembered;
+    ++t.facts.created;
+  }
+  its.rank = rank;
+  its.size = size;
   if (rank < 0 || size < t.facts.largest) return;
   t.facts.lowest = size > t.facts.largest ? rank : std::min(rank, t.facts.lowest);
   t.facts.largest = size;
 }
 
-void forget(ncclComm_t comm) {
+CommPtr forget(ncclComm_t comm) {
   Table& t = table();
-  bool was_last;
+  CommPtr its;
+  bool was_last = false;
   {
     std::lock_guard lock(t.mutex);
-    was_last = t.comms.erase(comm) == 1 && t.comms.empty();
+    auto found = t.comms.find(comm);
+    if (found == t.comms.end()) return nullptr;
+    its = found->second;
+    if (its->owner == Comm::Owner::original) t.comms.erase(found);
+    if (std::exchange(its->remembered, false)) was_last = --t.remembered == 0;
   }
   if (was_last) write_report();
+  return its;
 }
 
 int size_of(ncclComm_t comm) {
-  Table& t = table();
   {
-    std::lock_guard lock(t.mutex);
-    auto known = t.comms.find(comm);
-    if (known != t.comms.end() && known->second.size > 0) return known->second.size;
+    std::lock_guard lock(table().mutex);
+    auto known = table().comms.find(comm);
+    if (known != table().comms.end() && known->second->size > 0) return known->second->size;
   }
   int size = 0, rank = -1;
   if (original::ncclCommCount(comm, &size) != ncclSuccess || size < 1) return 1;
@@ -81,7 +143,7 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 }
 
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
-  if (is_native(comm))
+  if (is_ours(comm))
     return guarded([&] {
       return create_with("ncclCommSplit", {child, 0, 0, {}, {}, {}, nullptr, comm, color, key}, config);
     });
@@ -91,7 +153,7 @@ ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, 
 
 ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclComm_t* child,
                          ncclConfig_t* config, int flags) {
-  if (is_native(comm)) return not_native(comm, "ncclCommShrink");
+  if (is_ours(comm)) return refuse_ours(comm, "ncclCommShrink");
   open_group();
   return guarded([&] {
     ncclResult_t result = original::ncclCommShrink(comm, excluded, excluded_n, child, config, flags);
@@ -101,28 +163,29 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 
 // Forgotten before the original frees the handle: another thread may get the same one at once.
 ncclResult_t comm_destroy(ncclComm_t handle) {
-  ncclComm_t comm = take_real(handle);
+  ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_native(comm)) return guarded([&] { return forget(comm), destroy_native(comm); });
+  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(*its); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), end_lineage(comm), destroy_with_companion(comm); });
+  return guarded([&] { return destroy_with_hierarchy(comm, forget(comm)); });
 }
 
 ncclResult_t comm_abort(ncclComm_t handle) {
-  ncclComm_t comm = take_real(handle);
+  ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (is_native(comm)) return guarded([&] { return forget(comm), abort_native(comm); });
+  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), abort_ours(*its); });
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return forget(comm), end_lineage(comm), abort_with_companion(comm); });
+  return guarded([&] { return abort_with_hierarchy(comm, forget(comm)); });
 }
 
 ncclResult_t comm_revoke(ncclComm_t comm, int flags) {
-  if (is_native(comm)) return not_native(comm, "ncclCommRevoke");
+  CommPtr its = look_up(comm);
+  if (its && its->is_ours()) return refuse_ours(comm, "ncclCommRevoke");
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return revoke_with_companion(comm, flags); });
+  return guarded([&] { return revoke_with_hierarchy(comm, its, flags); });
 }
 
 }  // namespace ddl::nccl

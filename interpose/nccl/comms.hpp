@@ -1,19 +1,78 @@
-// Communicators of both kinds: the program sees the original's handle, or one of ours (native.hpp); what the
-// report needs to know of it hangs in a table beside it, from the call that creates it to the one that
-// destroys it.
+// Communicators: one record for each handle that the program holds, with all that is known of it: whose it
+// is, its ranks, its hierarchy, its splits. A call looks its record up once, and takes it along.
 //
-// A handle whose creation was not seen (made before we were loaded, or late, by a nonblocking split) is asked
-// for its size when it is needed. Thread safety: all of it.
+// A communicator is the original's, or ours (stream_comms.hpp), or still being made (pending.hpp). A handle
+// whose creation was not seen (made before we were loaded, or late, by a nonblocking split) has no record; it
+// gets one when it is asked for its size. What a record has of the original's is written before the program
+// has the handle, and read by who uses it.
+// Thread safety: all of it.
 #pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
 
 #include "interpose/nccl/front.hpp"
 
+namespace ddl {
+class HierarchicalCommunicator;
+}
+
 namespace ddl::nccl {
 
-/// `size` 0: not known yet; `rank` -1 likewise.
+struct Comm;
+using CommPtr = std::shared_ptr<Comm>;
+struct SplitRegistry;
+struct StreamComm;
+
+/// How it stands with a handle that was given out before its communicator was made.
+struct Promise {
+  CommPtr made = {};                    // null: not yet, or never
+  ncclResult_t state = ncclInProgress;  // as long as nothing is made
+  bool ended = false;                   // it keeps its place, so that the handle is known for good
+};
+
+struct Comm {
+  enum class Owner : std::uint8_t { original, engine, nobody_yet };
+
+  Comm(ncclComm_t of, Owner its_owner) : handle(of), owner(its_owner) {}
+  bool is_ours() const { return owner == Owner::engine; }
+  bool is_promised() const { return owner == Owner::nobody_yet; }
+  /// Of ours; null once it was destroyed. Its record stays, so that the handle is known for good.
+  std::shared_ptr<StreamComm> stream() const;
+  Promise promise() const;
+
+  const ncclComm_t handle;
+  const Owner owner;
+  std::atomic<int> rank{-1}, size{0};  // not known yet
+  std::shared_ptr<HierarchicalCommunicator> hierarchy = {};
+  std::shared_ptr<SplitRegistry> splits = {};  // where they are followed
+
+  mutable std::mutex mutex;  // of what follows
+  std::shared_ptr<StreamComm> its_stream = {};
+  Promise its_promise = {};
+  bool remembered = false;  // the table's
+};
+
+/// Its record; null where there is none.
+CommPtr find(ncclComm_t comm);
+/// The same for a call that goes its way; null also as long as every communicator is the original's alone,
+/// which costs nothing.
+CommPtr look_up(ncclComm_t comm);
+/// The record of one of ours, which may be destroyed; else null.
+CommPtr find_ours(ncclComm_t comm);
+/// A new record, of ours or promised.
+CommPtr add(ncclComm_t comm, Comm::Owner owner);
+/// The record of the original's with something that look_up() is to find.
+void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write);
+/// Each of them, at the end of the process; `body` looks none up.
+void for_each(const std::function<void(Comm& its)>& body);
+
+/// It was created. `size` 0: not known yet; `rank` -1 likewise.
 void remember(ncclComm_t comm, int rank, int size);
-/// When it was the last one, the report is written.
-void forget(ncclComm_t comm);
+/// Returns its record, if there was one. When it was the last communicator, the report is written.
+CommPtr forget(ncclComm_t comm);
 
 /// What every creation by the original ends with: remembers it, now or when this thread's group has ended.
 ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size);

@@ -10,84 +10,85 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_id.hpp"
 #include "interpose/nccl/comms.hpp"
-#include "interpose/nccl/companion_config.hpp"
 #include "interpose/nccl/config.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/lineage.hpp"
-#include "interpose/nccl/native_comm.hpp"
 #include "interpose/nccl/network.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/setup_exchange.hpp"
+#include "interpose/nccl/split_registry.hpp"
+#include "interpose/nccl/stream_comm.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-// How a meeting ended: with a communicator of ours, or with an id of the original.
-struct Met {
+// Whose communicator it will be, as all ranks have decided: ours, or the original's by its id.
+struct Decision {
   ncclResult_t result = ncclSuccess;
-  ddl_native* native = nullptr;
+  ddl_stream_comm* ours = nullptr;
   ncclUniqueId original_id{};
-  bool is_nothing = false;  // a split that leaves this rank out
-  MeetingSeat meeting;      // that goes on, for what is `found`
-  ddl_met found{};
+  bool is_nothing = false;           // a split that leaves this rank out
+  std::unique_ptr<Exchange> rounds;  // of a setup that goes on, for what has come out
+  ddl_setup_outcome outcome{};
 };
 
-Met trouble_of(const Creation& c, ncclResult_t result, const char* why) {
+Decision trouble_of(const Creation& c, ncclResult_t result, const char* why) {
   complain(nullptr, result, who_is(c) + " cannot create a communicator: " + why);
-  Met met;
-  met.result = result;
-  return met;
+  Decision decision;
+  decision.result = result;
+  return decision;
 }
 
-Met split(const Creation& c) {
-  Met met;
+Decision split(const Creation& c) {
+  Decision decision;
   ddl_problem problem;
-  met.result = with_native(c.parent, "ncclCommSplit", [&](NativeComm& parent) {
-    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &met.native, &problem));
-    met.is_nothing = !met.native;
+  CommPtr parent_record = find_ours(c.parent);
+  decision.result = with_ours(*parent_record, "ncclCommSplit", [&](StreamComm& parent) {
+    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &decision.ours, &problem));
+    decision.is_nothing = !decision.ours;
     return result == ncclSuccess
                ? result
                : complain(c.parent, result,
                           "rank " + std::to_string(parent.rank) + " of " + std::to_string(parent.size) +
                               ": ncclCommSplit: " + problem.text);
   });
-  return met;
+  return decision;
 }
 
 // Waits until all ranks have come.
-ddl_native_result find_others(const Creation& c, ddl_meeting** meeting, ddl_met* found,
-                              ddl_problem* problem) {
-  ddl_seat seat = {&c.id,
-                   c.rank,
-                   c.ranks,
-                   next().ncclCommInitRank != nullptr,
-                   next().ncclCommSplit && is_blocking(c.config),
-                   takes_sockets(),
-                   c.host,
-                   c.context};
-  return engine()->meet(&seat, meeting, found, problem);
+ddl_stream_result set_up_with_others(const Creation& c, ddl_setup** setup, ddl_setup_outcome* outcome,
+                                     ddl_problem* problem) {
+  ddl_setup_request request = {&c.id,
+                               c.rank,
+                               c.ranks,
+                               next().ncclCommInitRank != nullptr,
+                               next().ncclCommSplit && is_blocking(c.config),
+                               takes_sockets(),
+                               c.host,
+                               c.context};
+  return engine()->set_up(&request, setup, outcome, problem);
 }
 
 // May run in a helper thread.
-Met meet(const Creation& c) {
+Decision decide(const Creation& c) {
   if (c.parent) return split(c);
-  const ddl_native_api* api = engine();
+  const ddl_stream_api* api = engine();
   if (!api)
     return trouble_of(c, ncclSystemError,
                       "its unique id is the engine's, which cannot work in this process (no CUDA device, or "
                       "DDL_ENABLE=0); give all ranks the same environment");
   ddl_problem problem;
-  ddl_meeting* meeting = nullptr;
-  Met met;
-  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
-  if (result == DDL_NATIVE_OK && met.found.is_ours) {
-    result = api->open(meeting, &met.native, &problem);
-  } else if (result == DDL_NATIVE_OK) {
-    met.meeting.reset(meeting);
-    if (c.rank == 0) met.result = original::ncclGetUniqueId(&met.original_id);
-    result = api->share(meeting, &met.original_id, &problem);
+  ddl_setup* setup = nullptr;
+  Decision decision;
+  ddl_stream_result result = set_up_with_others(c, &setup, &decision.outcome, &problem);
+  if (result == DDL_STREAM_OK && decision.outcome.is_ours) {
+    result = api->open(setup, &decision.ours, &problem);
+  } else if (result == DDL_STREAM_OK) {
+    decision.rounds = std::make_unique<SetupExchange>(setup, c.rank, c.ranks);
+    if (c.rank == 0) decision.result = original::ncclGetUniqueId(&decision.original_id);
+    result = api->share(setup, &decision.original_id, &problem);
   }
-  return result == DDL_NATIVE_OK ? std::move(met) : trouble_of(c, result_of(result), problem.text);
+  return result == DDL_STREAM_OK ? std::move(decision) : trouble_of(c, result_of(result), problem.text);
 }
 
 ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
@@ -97,19 +98,19 @@ ncclResult_t call_original(const Creation& c, ncclUniqueId id) {
                  c.at, c.rank, c.ranks);
 }
 
-ncclResult_t settle_on_original(const Creation& c, Met met) {
-  ncclResult_t result = call_original(c, met.original_id);
-  if (went_well(result)) engage_when_created({c, std::move(met.meeting), met.found});
+ncclResult_t settle_on_original(const Creation& c, Decision decision) {
+  ncclResult_t result = call_original(c, decision.original_id);
+  if (went_well(result)) set_up_when_created({c, std::move(decision.rounds), decision.outcome});
   return result;
 }
 
-ncclResult_t settle(const Creation& c, Met met) {
-  if (met.result != ncclSuccess) return met.result;
-  if (met.is_nothing) return ncclSuccess;
-  if (!met.native) return settle_on_original(c, std::move(met));
+ncclResult_t settle(const Creation& c, Decision decision) {
+  if (decision.result != ncclSuccess) return decision.result;
+  if (decision.is_nothing) return ncclSuccess;
+  if (!decision.ours) return settle_on_original(c, std::move(decision));
   int rank = 0, size = 0;
-  engine()->place(met.native, &rank, &size);
-  *c.at = adopt(met.native, rank, size, engine()->device_of(c.context));
+  engine()->place(decision.ours, &rank, &size);
+  *c.at = adopt(decision.ours, rank, size, engine()->device_of(c.context));
   remember(*c.at, rank, size);
   return ncclSuccess;
 }
@@ -131,10 +132,10 @@ ncclResult_t create_meanwhile(Creation creation) {
   ncclComm_t* at = creation.at;
   *at = make_meanwhile([creation](ncclComm_t* made) mutable {
     creation.at = made;
-    Met met = meet(creation);
-    if (met.result != ncclSuccess) return met.result;
+    Decision decision = decide(creation);
+    if (decision.result != ncclSuccess) return decision.result;
     OnContext on(creation.context);
-    return settle(creation, std::move(met));
+    return settle(creation, std::move(decision));
   });
   if (!in_group()) return ncclInProgress;
   note_pending_in_group();
@@ -142,31 +143,31 @@ ncclResult_t create_meanwhile(Creation creation) {
 }
 
 // In threads, because the ranks wait for each other; the last in this one.
-template <class Meet>
-std::vector<Met> meet_all(const std::vector<Creation>& creations, Meet meet_one) {
-  std::vector<Met> met(creations.size());
-  if (creations.empty()) return met;
+template <class Decide>
+std::vector<Decision> decide_all(const std::vector<Creation>& creations, Decide decide_one) {
+  std::vector<Decision> decisions(creations.size());
+  if (creations.empty()) return decisions;
   std::vector<std::jthread> threads;
   {
     SignalsBlocked blocked;
     for (std::size_t i = 0; i + 1 < creations.size(); ++i)
-      threads.emplace_back([&, i] { met[i] = meet_one(creations[i]); });
+      threads.emplace_back([&, i] { decisions[i] = decide_one(creations[i]); });
   }
-  met.back() = meet_one(creations.back());
+  decisions.back() = decide_one(creations.back());
   for (std::jthread& thread : threads) thread.join();
-  return met;
+  return decisions;
 }
 
 // The original has made the communicator already: what else comes of it, with the others.
-Met meet_behind(const Creation& c) {
-  Met met;
+Decision set_up_split(const Creation& c) {
+  Decision decision;
   ddl_problem problem;
-  ddl_meeting* meeting = nullptr;
-  ddl_native_result result = find_others(c, &meeting, &met.found, &problem);
-  met.meeting.reset(meeting);
-  if (result != DDL_NATIVE_OK && environment().verbose > 0)
+  ddl_setup* setup = nullptr;
+  ddl_stream_result result = set_up_with_others(c, &setup, &decision.outcome, &problem);
+  if (setup) decision.rounds = std::make_unique<SetupExchange>(setup, c.rank, c.ranks);
+  if (result != DDL_STREAM_OK && environment().verbose > 0)
     log_info(who_is(c) + ": a communicator that was split off is left to NCCL: " + problem.text);
-  return met;
+  return decision;
 }
 
 // Whether one process can create them with the original, as ncclCommInitAll does.
@@ -194,7 +195,7 @@ ncclResult_t create(Creation creation) {
   *creation.at = nullptr;
   if (!creation.parent && !is_blocking(creation.config)) return create_meanwhile(std::move(creation));
   if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
-  return settle(creation, meet(creation));
+  return settle(creation, decide(creation));
 }
 
 ncclResult_t create_with(const char* function, Creation creation, const ncclConfig_t* config) {
@@ -207,29 +208,29 @@ ncclResult_t create_with(const char* function, Creation creation, const ncclConf
 }
 
 ncclResult_t create_together(const std::vector<Creation>& creations) {
-  std::vector<Met> met = meet_all(creations, meet);
+  std::vector<Decision> decisions = decide_all(creations, decide);
   ncclResult_t first = ncclSuccess;
   for (std::size_t i = 0; i < creations.size(); ++i) {
-    if (!met[i].native && !met[i].is_nothing && met[i].result == ncclSuccess) open_group();
+    if (!decisions[i].ours && !decisions[i].is_nothing && decisions[i].result == ncclSuccess) open_group();
     OnContext on(creations[i].context);
-    ncclResult_t result = settle(creations[i], std::move(met[i]));
+    ncclResult_t result = settle(creations[i], std::move(decisions[i]));
     if (went_well(first)) first = result;
   }
   return first;
 }
 
-void meet_after_split(std::vector<Creation> splits) noexcept {
+void set_up_after_split(std::vector<Creation> splits) noexcept {
   guarded([&] {
     std::erase_if(splits, [](Creation& one) {
       return !*one.at || original::ncclCommCount(*one.at, &one.ranks) != ncclSuccess ||
              original::ncclCommUserRank(*one.at, &one.rank) != ncclSuccess || one.ranks < 2;
     });
-    std::vector<Met> met = meet_all(splits, meet_behind);
-    std::vector<Engagement> engagements;
+    std::vector<Decision> decisions = decide_all(splits, set_up_split);
+    std::vector<PendingSetup> setups;
     for (std::size_t i = 0; i < splits.size(); ++i)
-      if (met[i].meeting && !met[i].found.is_ours)
-        engagements.push_back({std::move(splits[i]), std::move(met[i].meeting), met[i].found});
-    engage(std::move(engagements));
+      if (decisions[i].rounds && !decisions[i].outcome.is_ours)
+        setups.push_back({std::move(splits[i]), std::move(decisions[i].rounds), decisions[i].outcome});
+    finish_setups(std::move(setups));
     return ncclSuccess;
   });
 }
@@ -237,7 +238,7 @@ void meet_after_split(std::vector<Creation> splits) noexcept {
 ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* comm, ncclConfig_t* config) {
   std::optional<Creation> split = next_split(parent, color, comm, config);
   ncclResult_t result = created(original::ncclCommSplit(parent, color, key, comm, config), comm, -1, 0);
-  if (split && went_well(result)) meet_when_split(*std::move(split));
+  if (split && went_well(result)) set_up_when_split(*std::move(split));
   return result;
 }
 
@@ -268,7 +269,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   });
 }
 
-// With several ids of ours the first is enough: one meeting place carries them all.
+// With several ids of ours the first is enough: one rendezvous carries them all.
 ncclResult_t comm_init_rank_scalable(ncclComm_t* comm, int ranks, int rank, int ids_n, ncclUniqueId* ids,
                                      ncclConfig_t* config) {
   return guarded([&]() -> ncclResult_t {

@@ -1,5 +1,5 @@
 // How communicators come into being. With a unique id of ours all ranks meet first and decide alike: ours, or
-// the original's, whose unique id then travels through the meeting. With any other id the original decides.
+// the original's, whose unique id then travels through the setup. With any other id the original decides.
 //
 // In a group everything waits for the outer end, where each rank of this thread meets in a helper thread of
 // its own. What the program wants made without waiting is made meanwhile (pending.hpp), in a group too.
@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 
 /// One ncclCommInitRank*, as the program called it; or an ncclCommSplit, of one of our communicators, or of
-/// one of the original's (lineage.hpp).
+/// one of the original's (split_registry.hpp).
 struct Creation {
   ncclComm_t* at;
   int ranks, rank;
@@ -25,7 +25,7 @@ struct Creation {
   void* context = nullptr;                                     // of the device that was current
   ncclComm_t parent = nullptr;  // ours, of a split; then of the above only `at` counts
   int color = -1, key = 0;
-  int host = -1;  // this rank's, as the last meeting numbered it; -1: there was none that did
+  int host = -1;  // this rank's, as the last setup numbered it; -1: there was none that did
 };
 
 /// "rank 1 of 4", for people.
@@ -41,7 +41,7 @@ ncclResult_t create_together(const std::vector<Creation>& creations);
 
 /// One thread's new splits of the original's, where they are; `ranks` and `rank` are found out. Never an
 /// error of the program's: who does not meet has no plans.
-void meet_after_split(std::vector<Creation> splits) noexcept;
+void set_up_after_split(std::vector<Creation> splits) noexcept;
 /// The original's ncclCommSplit.
 ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* comm, ncclConfig_t* config);
 

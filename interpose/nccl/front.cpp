@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include "core/base/error.hpp"
@@ -13,9 +14,9 @@
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/creation.hpp"
 #include "interpose/nccl/group.hpp"
-#include "interpose/nccl/native.hpp"
 #include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -26,22 +27,22 @@ constexpr ncclResult_t kVersionWithoutNccl = 22809;  // whose interface we serve
 
 template <class Result>
 Result refuse(const char* name) {
-  if constexpr (std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name);
-  if constexpr (!std::is_same_v<Result, ncclResult_t>) return not_native(nullptr, name), Result();
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return refuse_ours(nullptr, name);
+  if constexpr (!std::is_same_v<Result, ncclResult_t>) return refuse_ours(nullptr, name), Result();
 }
 
 // What no hook of ours knows: forwarded, after what a group has recorded before it; our own communicators do
 // not have it.
 namespace forward {
-#define DDL_NCCL_CALL(Result, name, parameters, arguments)  \
-  Result name parameters {                                  \
-    if (any_native arguments) return refuse<Result>(#name); \
-    open_group();                                           \
-    return original::name arguments;                        \
+#define DDL_NCCL_CALL(Result, name, parameters, arguments) \
+  Result name parameters {                                 \
+    if (any_ours arguments) return refuse<Result>(#name);  \
+    open_group();                                          \
+    return original::name arguments;                       \
   }
 #define DDL_NCCL_QUERY(Result, name, parameters, arguments) \
   Result name parameters {                                  \
-    if (any_native arguments) return refuse<Result>(#name); \
+    if (any_ours arguments) return refuse<Result>(#name);   \
     return original::name arguments;                        \
   }
 #include "interpose/nccl_hooks.def"
@@ -52,28 +53,22 @@ constexpr bool is_for_unmade(std::string_view name) {
   return name == "ncclCommGetAsyncError" || name == "ncclGetLastError" || name == "ncclCommAbort" ||
          name == "ncclCommDestroy";
 }
-template <class Result>
-Result refuse_handle(const char* name, const char* what, const char* why, const char* cure) {
-  ncclResult_t result =
-      complain(nullptr, ncclInvalidArgument,
-               Error::sentence(std::string(name) + " names a communicator that " + what, why, cure));
-  if constexpr (std::is_same_v<Result, ncclResult_t>) return result;
-  if constexpr (!std::is_same_v<Result, ncclResult_t>) return Result();
-}
-
 // The functions behind the hooks, with the communicators that the program's handles stand for.
 ddl_nccl_table behind;
 namespace resolving {
+// An argument of a hook: what a handle stands for, and any other as it is.
 template <class Other>
-bool is_unmade(Other other) {
-  if constexpr (std::is_same_v<Other, ncclComm_t>) return state_of_unmade(other).has_value();
-  return false;
-}
-template <class Other>
-bool is_gone(Other other) {
-  if constexpr (std::is_same_v<Other, ncclComm_t>) return is_ended(other);
-  return false;
-}
+struct Argument {
+  explicit Argument(Other other) : real(other) {}
+  Other real;
+  ncclResult_t refuse(const char*) const { return ncclSuccess; }
+  bool ended = false;
+};
+template <>
+struct Argument<ncclComm_t> : Standing {
+  explicit Argument(ncclComm_t comm) : Standing(standing_of(comm)) {}
+  ncclResult_t refuse(const char* name) const { return refuse_unmade(name, *this); }
+};
 
 template <class Function>
 struct Resolved {
@@ -82,13 +77,18 @@ struct Resolved {
   template <class... Arguments>
   auto operator()(Arguments... arguments) const {
     using Result = decltype(call(arguments...));
-    if (name != std::string_view("ncclGetLastError") && (false || ... || is_gone(arguments)))
-      return refuse_handle<Result>(name, "was destroyed", "", "use it before that");
-    if (is_for_unmade(name)) return call(arguments...);
-    if ((false || ... || is_unmade(arguments)))
-      return refuse_handle<Result>(name, "is not made", "it is still being made, or could not be",
-                                   "wait until ncclCommGetAsyncError tells");
-    return call(real(arguments)...);
+    return std::apply(
+        [&](const auto&... one) -> Result {
+          const bool ended = (false || ... || one.ended);
+          const bool may_be_ended = name == std::string_view("ncclGetLastError");
+          if (is_for_unmade(name) && (!ended || may_be_ended)) return call(arguments...);
+          ncclResult_t wrong = ncclSuccess;
+          (void)(false || ... || ((wrong = one.refuse(name)) != ncclSuccess));
+          if (wrong == ncclSuccess) return call(one.real...);
+          if constexpr (std::is_same_v<Result, ncclResult_t>) return wrong;
+          if constexpr (!std::is_same_v<Result, ncclResult_t>) return Result();
+        },
+        std::tuple(Argument<Arguments>(arguments)...));
   }
 };
 
@@ -127,10 +127,27 @@ const char* get_error_string(ncclResult_t result) {
   return result >= 0 && result <= ncclInProgress ? kTexts[result] : "unknown result code";
 }
 
+// Calls that move data find out for themselves what a handle stands for: they look it up anyway.
+void fill_calls(ddl_nccl_table& front) {
+  front.ncclRedOpDestroy = as_word(red_op_destroy);
+  front.ncclAllReduce = as_word(all_reduce);
+  front.ncclReduce = as_word(reduce);
+  front.ncclBcast = as_word(bcast);
+  front.ncclBroadcast = as_word(broadcast);
+  front.ncclAllGather = as_word(all_gather);
+  front.ncclReduceScatter = as_word(reduce_scatter);
+  front.ncclAlltoAll = as_word(all_to_all);
+  front.ncclGather = as_word(gather);
+  front.ncclScatter = as_word(scatter);
+  front.ncclSend = as_word(send);
+  front.ncclRecv = as_word(recv);
+}
+
 void fill(ddl_nccl_table& front) {
 #define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(resolving::name);
 #include "interpose/nccl_hooks.def"
 #undef DDL_NCCL_HOOK
+  fill_calls(front);
 }
 
 void fill_behind(ddl_nccl_table& front) {
@@ -160,18 +177,6 @@ void fill_behind(ddl_nccl_table& front) {
   front.ncclCommDestroy = as_word(comm_destroy);
   front.ncclCommAbort = as_word(comm_abort);
   front.ncclCommRevoke = as_word(comm_revoke);
-  front.ncclRedOpDestroy = as_word(red_op_destroy);
-  front.ncclAllReduce = as_word(all_reduce);
-  front.ncclReduce = as_word(reduce);
-  front.ncclBcast = as_word(bcast);
-  front.ncclBroadcast = as_word(broadcast);
-  front.ncclAllGather = as_word(all_gather);
-  front.ncclReduceScatter = as_word(reduce_scatter);
-  front.ncclAlltoAll = as_word(all_to_all);
-  front.ncclGather = as_word(gather);
-  front.ncclScatter = as_word(scatter);
-  front.ncclSend = as_word(send);
-  front.ncclRecv = as_word(recv);
   front.ncclGroupStart = as_word(group_start);
   front.ncclGroupEnd = as_word(group_end);
   front.ncclGroupSimulateEnd = as_word(group_simulate_end);
@@ -182,7 +187,7 @@ void fill_behind(ddl_nccl_table& front) {
 const ddl_nccl_table& next() { return originals; }
 
 ncclResult_t no_original(const char* name) {
-  if (has_natives() && !next().ncclCommInitRank)
+  if (has_ours() && !next().ncclCommInitRank)
     return complain(
         nullptr, ncclInvalidArgument,
         std::string(name) + " names no communicator of the engine, and there is no NCCL in this process");

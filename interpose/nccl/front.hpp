@@ -1,7 +1,6 @@
 // The NCCL front: what stands between the shim's hooks and whoever serves a communicator: the original
-// library, in the order of the calls; the engine (native.hpp); or the original by a plan of ours
-// (companions.hpp). Where a report is wanted, every call is counted, and
-// why it went where it went.
+// library, in the order of the calls; the engine (stream_comms.hpp); or the original by a plan of ours
+// (hierarchies.hpp). Where a report is wanted, every call is counted, and why it went where it went.
 //
 // The rule a user can break: call NCCL through `original::` only, never by its public name, which is our own
 // hook. Thread safety: all of it; NCCL's handles may be used by one thread at a time each, as NCCL itself

@@ -5,6 +5,7 @@
 
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/messages.hpp"
+#include "interpose/nccl/pending.hpp"
 #include "interpose/nccl/report.hpp"
 
 namespace ddl::nccl {
@@ -28,14 +29,43 @@ struct Group {
   Nanoseconds time = 0;                // inside the original
   std::vector<Call> recorded;          // of the original
   std::vector<Issued> issued;          // to it
-  std::vector<Call> on_companions;     // wait for the end
-  std::vector<Engagement> engagements;
+  std::vector<Call> on_hierarchies;    // wait for the end
+  std::vector<PendingSetup> setups;
   std::vector<Creation> splits;     // of the original's that are followed
   std::vector<Created> created;     // by it
   std::vector<Creation> creations;  // with our ids
-  std::vector<Call> native;         // on our communicators
+  std::vector<Call> ours;           // on our communicators
+
+  // Calls come in groups again and again: their places stay.
+  void end() {
+    depth = 0;
+    open = pending = false;
+    trouble = ncclSuccess;
+    time = 0;
+    recorded.clear();
+    issued.clear();
+    on_hierarchies.clear();
+    setups.clear();
+    splits.clear();
+    created.clear();
+    creations.clear();
+    ours.clear();
+  }
 };
 thread_local Group group;
+
+// What the end of a group does by plans. Its places stay as well.
+struct PlannedUnit {
+  std::vector<Call> calls;
+  std::vector<PlannedCall> plans;  // of each
+  std::vector<Issued> flat;        // the others
+  void clear() {
+    calls.clear();
+    plans.clear();
+    flat.clear();
+  }
+};
+thread_local PlannedUnit planned_unit;
 
 void count_unit(Nanoseconds time) {
   if (group.issued.empty()) return;
@@ -52,10 +82,12 @@ ncclResult_t perform_in_group(const Call& call, const char* why = nullptr) {
   Nanoseconds began = report_clock();
   ncclResult_t result = issue(call);
   group.time += report_clock() - began;
-  if (went_well(result))
+  if (went_well(result)) {
     group.issued.push_back({call, why});
-  else if (group.trouble == ncclSuccess)
+    group.issued.back().call.its.reset();  // only its name counts now; it may end in this group
+  } else if (group.trouble == ncclSuccess) {
     group.trouble = result;
+  }
   return result;
 }
 
@@ -70,7 +102,7 @@ void open() {
 template <class Finish, class Done>
 ncclResult_t close(Finish finish, Done done) {
   struct Reset {
-    ~Reset() { group = {}; }
+    ~Reset() { group.end(); }
   } whatever_happens;
   bool empty = !group.open && group.recorded.empty();
   if (!empty) open();
@@ -81,11 +113,22 @@ ncclResult_t close(Finish finish, Done done) {
   return result;
 }
 
-std::vector<Planned> route_in_group(const std::vector<Call>& calls) {
-  Route to = route(calls);
-  if (!to.flat.empty()) open();
-  for (const Route::Flat& one : to.flat) perform_in_group(one.call, one.why);
-  return std::move(to.planned);
+// All are looked at before the first is performed.
+void plan_in_group() {
+  PlannedUnit& unit = planned_unit;
+  unit.clear();
+  for (const Call& call : group.on_hierarchies) {
+    PlannedCall how = plan_in_group(call, group.on_hierarchies);
+    if (how.on) {
+      unit.calls.push_back(call);
+      unit.plans.push_back(std::move(how));
+    } else {
+      unit.flat.push_back({call, how.why});
+    }
+  }
+  group.on_hierarchies.clear();
+  if (!unit.flat.empty()) open();
+  for (const Issued& one : unit.flat) perform_in_group(one.call, one.why);
 }
 
 ncclResult_t perform_alone(const Call& call, const char* why) {
@@ -99,10 +142,10 @@ ncclResult_t perform_alone(const Call& call, const char* why) {
 ncclResult_t finish_ours() noexcept {
   return guarded([]() -> ncclResult_t {
     std::vector<Creation> creations = std::move(group.creations);
-    std::vector<Call> calls = in_common_order(std::move(group.native));
+    std::vector<Call> calls = in_common_order(std::move(group.ours));
     ncclResult_t first = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
     for (const Call& call : calls) {
-      ncclResult_t result = perform_native(call);
+      ncclResult_t result = perform_ours(call);
       if (went_well(first)) first = result;
     }
     return first;
@@ -111,19 +154,24 @@ ncclResult_t finish_ours() noexcept {
 
 }  // namespace
 
-ncclResult_t submit(const Call& call) noexcept {
+ncclResult_t submit(Call call) noexcept {
   return guarded([&]() -> ncclResult_t {
-    if (is_native(call.comm)) {
-      if (group.depth == 0) return perform_native(call);
-      return group.native.push_back(call), ncclSuccess;
+    Standing standing = standing_of(call.comm);
+    if (ncclResult_t wrong = refuse_unmade(name_of(call.verb), standing); wrong != ncclSuccess) return wrong;
+    call.comm = standing.real;
+    call.its = std::move(standing.its);
+    if (call.its && call.its->is_ours()) {
+      if (group.depth == 0) return perform_ours(call);
+      return group.ours.push_back(std::move(call)), ncclSuccess;
     }
-    if (has_companion(call.comm)) {
-      if (group.depth > 0) return group.on_companions.push_back(call), ncclSuccess;
-      Route to = route({call});
-      return to.flat.empty() ? perform_planned(to.planned) : perform_alone(call, to.flat[0].why);
+    if (call.its && call.its->hierarchy) {
+      if (group.depth > 0) return group.on_hierarchies.push_back(std::move(call)), ncclSuccess;
+      PlannedCall how = plan(call);
+      return how.on ? perform_planned({&call, 1}, {&how, 1}) : perform_alone(call, how.why);
     }
+    call.its.reset();
     if (group.depth > 0 && group.open) return perform_in_group(call);
-    if (group.depth > 0) return group.recorded.push_back(call), ncclSuccess;
+    if (group.depth > 0) return group.recorded.push_back(std::move(call)), ncclSuccess;
     return perform_alone(call, nullptr);
   });
 }
@@ -138,27 +186,27 @@ void note_pending_in_group() { group.pending = true; }
 
 void create_at_group_end(Creation creation) { group.creations.push_back(std::move(creation)); }
 
-void engage_when_created(Engagement engagement) {
-  std::vector<Engagement> one;
-  one.push_back(std::move(engagement));
+void set_up_when_created(PendingSetup setup) {
+  std::vector<PendingSetup> one;
+  one.push_back(std::move(setup));
   if (in_group())
-    group.engagements.push_back(std::move(one[0]));
+    group.setups.push_back(std::move(one[0]));
   else
-    engage(std::move(one));
+    finish_setups(std::move(one));
 }
 
-void meet_when_split(Creation split) {
+void set_up_when_split(Creation split) {
   if (in_group()) return group.splits.push_back(std::move(split));
   std::vector<Creation> one;
   one.push_back(std::move(split));
-  meet_after_split(std::move(one));
+  set_up_after_split(std::move(one));
 }
 
 void finish_calls_on(ncclComm_t comm) noexcept {
   guarded([comm]() -> ncclResult_t {
     std::vector<Call> calls, others;
-    for (const Call& call : group.on_companions) (call.comm == comm ? calls : others).push_back(call);
-    group.on_companions = std::move(others);
+    for (const Call& call : group.on_hierarchies) (call.comm == comm ? calls : others).push_back(call);
+    group.on_hierarchies = std::move(others);
     if (!calls.empty()) open();
     for (const Call& call : calls) perform_in_group(call, "several calls in a group");
     return ncclSuccess;
@@ -182,17 +230,20 @@ ncclResult_t group_end() {
   const bool pending = group.pending;
   ncclResult_t of_ours = finish_ours();
   ncclResult_t result = guarded([]() -> ncclResult_t {
-    std::vector<Planned> planned = route_in_group(std::exchange(group.on_companions, {}));
-    std::vector<Engagement> engagements = std::move(group.engagements);
+    struct Clear {
+      ~Clear() { planned_unit.clear(); }
+    } whatever_happens;
+    plan_in_group();
+    std::vector<PendingSetup> setups = std::move(group.setups);
     std::vector<Creation> splits = std::move(group.splits);
     ncclResult_t closed = close(original::ncclGroupEnd, [](Nanoseconds time) {
       count_unit(time);
       note_created();
     });
     if (!went_well(closed)) return closed;
-    engage(std::move(engagements));
-    meet_after_split(std::move(splits));
-    ncclResult_t performed = perform_planned(planned);
+    finish_setups(std::move(setups));
+    set_up_after_split(std::move(splits));
+    ncclResult_t performed = perform_planned(planned_unit.calls, planned_unit.plans);
     return went_well(performed) ? closed : performed;
   });
   if (went_well(of_ours)) of_ours = result;
@@ -204,7 +255,7 @@ ncclResult_t group_simulate_end(ncclSimInfo_t* info) {
   if (group.depth > 1) return --group.depth, ncclSuccess;
   return guarded([info] {
     open();  // the estimate of an empty group is the original's too
-    for (const Call& call : std::exchange(group.on_companions, {})) perform_in_group(call);
+    for (const Call& call : std::exchange(group.on_hierarchies, {})) perform_in_group(call);
     return close([info] { return original::ncclGroupSimulateEnd(info); },
                  [](Nanoseconds) { note_created(); });
   });

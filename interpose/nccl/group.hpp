@@ -4,7 +4,7 @@
 // as a call comes that cannot wait (what it points to belongs to the program, or it looks at the current
 // device); from then on the rest of the group goes straight there.
 //
-// Calls on communicators with companions wait for the outer end in any case, because how they go must not
+// Calls on hierarchical communicators wait for the outer end in any case, because how they go must not
 // depend on what else is in the group: there those without a plan join the original's group, the others
 // follow it.
 //
@@ -16,13 +16,13 @@
 #pragma once
 
 #include "interpose/nccl/call.hpp"
-#include "interpose/nccl/companions.hpp"
 #include "interpose/nccl/creation.hpp"
+#include "interpose/nccl/hierarchies.hpp"
 
 namespace ddl::nccl {
 
 /// Performs the call, or records it when this thread is in a group.
-ncclResult_t submit(const Call& call) noexcept;
+ncclResult_t submit(Call call) noexcept;
 
 /// Before any other call that has its place in the order of a group: all that was recorded goes first.
 void open_group() noexcept;
@@ -32,8 +32,8 @@ bool in_group();
 void note_pending_in_group();
 void create_at_group_end(Creation creation);
 /// These two now, or when this thread's group has ended.
-void engage_when_created(Engagement engagement);
-void meet_when_split(Creation split);
+void set_up_when_created(PendingSetup setup);
+void set_up_when_split(Creation split);
 /// Before a communicator ends in a group: what the group has of its calls joins the original's, without a
 /// plan.
 void finish_calls_on(ncclComm_t comm) noexcept;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "interpose/nccl/native_comm.hpp"
-
 namespace ddl::nccl {
 namespace {
 
@@ -13,10 +11,7 @@ using Calls = std::vector<Call>;
 
 bool is_message(const Call& call) { return call.verb == Verb::send || call.verb == Verb::recv; }
 
-int my_rank(const Call& call) {
-  std::shared_ptr<NativeComm> native = find_native(call.comm);
-  return native ? native->rank : -1;
-}
+int my_rank(const Call& call) { return call.its->rank; }
 
 // Communicators are independent of each other: they keep the order in which they come.
 auto place_of(const Call& call, const std::vector<ncclComm_t>& comms) {

@@ -1,43 +1,25 @@
 #include "interpose/nccl/pending.hpp"
 
 #include <atomic>
-#include <mutex>
-#include <shared_mutex>
 #include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
+#include "core/base/error.hpp"
 #include "core/base/signals.hpp"
-#include "interpose/nccl/comms.hpp"
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
 
-struct Pending {
-  ncclComm_t made = nullptr;
-  ncclResult_t state = ncclInProgress;  // as long as nothing is made
-  bool ended = false;                   // it keeps its place, so that the handle is known for good
-};
+std::atomic<bool> any{false};
 
-struct Table {
-  std::atomic<bool> any{false};
-  std::shared_mutex mutex;
-  std::unordered_map<ncclComm_t, Pending> all;
-};
-
-Table& table() {
-  static Table* the_table = new Table;  // outlives exit handlers of the program, and threads
-  return *the_table;
-}
-
-void settle(ncclComm_t handle, ncclComm_t made, ncclResult_t result) {
+void settle(Comm& promised, ncclComm_t made, ncclResult_t result) {
   {
-    std::unique_lock lock(table().mutex);
-    Pending& its = table().all[handle];
+    std::lock_guard lock(promised.mutex);
+    Promise& its = promised.its_promise;
     if (!its.ended) {
-      its = went_well(result) ? Pending{made, ncclSuccess} : Pending{nullptr, result};
+      its = went_well(result) ? Promise{find(made), ncclSuccess} : Promise{nullptr, result};
       return;
     }
   }
@@ -45,60 +27,56 @@ void settle(ncclComm_t handle, ncclComm_t made, ncclResult_t result) {
   if (went_well(result) && made) comm_abort(made);
 }
 
+ncclResult_t refuse(const char* function, const char* what, const char* why, const char* cure) {
+  return complain(nullptr, ncclInvalidArgument,
+                  Error::sentence(std::string(function) + " names a communicator that " + what, why, cure));
+}
+
 }  // namespace
 
 ncclComm_t make_meanwhile(std::function<ncclResult_t(ncclComm_t* at)> make) {
-  ncclComm_t handle = new_handle();
-  {
-    std::unique_lock lock(table().mutex);
-    table().all[handle] = {};
-    table().any = true;
-  }
-  auto work = [handle, make = std::move(make)] {
+  CommPtr promised = add(new_handle(), Comm::Owner::nobody_yet);
+  any = true;
+  auto work = [promised, make = std::move(make)] {
     ncclComm_t made = nullptr;
     const ncclResult_t result = guarded([&] { return make(&made); });
-    settle(handle, made, result);
+    settle(*promised, made, result);
   };
   try {
     SignalsBlocked blocked;
     std::thread(work).detach();
   } catch (const std::system_error& error) {
-    settle(handle, nullptr, complain(nullptr, ncclSystemError, error.what()));
+    settle(*promised, nullptr, complain(nullptr, ncclSystemError, error.what()));
   }
-  return handle;
+  return promised->handle;
 }
 
-bool has_pending() { return table().any.load(std::memory_order_acquire); }
+bool has_pending() { return any.load(std::memory_order_acquire); }
 
-ncclComm_t real(ncclComm_t comm) {
-  if (!has_pending()) return comm;
-  std::shared_lock lock(table().mutex);
-  auto found = table().all.find(comm);
-  return found == table().all.end() || !found->second.made ? comm : found->second.made;
+Standing standing_of(ncclComm_t comm) {
+  CommPtr its = look_up(comm);
+  if (!its || !its->is_promised()) return {.its = std::move(its), .real = comm};
+  Promise promise = its->promise();
+  if (promise.ended) return {.its = std::move(its), .real = comm, .ended = true};
+  if (!promise.made) return {.its = std::move(its), .real = comm, .unmade = promise.state};
+  const ncclComm_t real = promise.made->handle;
+  return {.its = std::move(promise.made), .real = real};
 }
 
-std::optional<ncclResult_t> state_of_unmade(ncclComm_t comm) {
-  if (!has_pending()) return std::nullopt;
-  std::shared_lock lock(table().mutex);
-  auto found = table().all.find(comm);
-  if (found == table().all.end() || found->second.made || found->second.ended) return std::nullopt;
-  return found->second.state;
+ncclResult_t refuse_unmade(const char* function, const Standing& standing) {
+  if (standing.ended) return refuse(function, "was destroyed", "", "use it before that");
+  if (!standing.unmade) return ncclSuccess;
+  return refuse(function, "is not made", "it is still being made, or could not be",
+                "wait until ncclCommGetAsyncError tells");
 }
 
-bool is_ended(ncclComm_t comm) {
-  if (!has_pending()) return false;
-  std::shared_lock lock(table().mutex);
-  auto found = table().all.find(comm);
-  return found != table().all.end() && found->second.ended;
-}
-
-ncclComm_t take_real(ncclComm_t comm) {
-  if (!has_pending()) return comm;
-  std::unique_lock lock(table().mutex);
-  auto found = table().all.find(comm);
-  if (found == table().all.end()) return comm;
-  found->second.ended = true;
-  return std::exchange(found->second.made, nullptr);
+ncclComm_t end_promise(ncclComm_t comm) {
+  CommPtr its = has_pending() ? look_up(comm) : nullptr;
+  if (!its || !its->is_promised()) return comm;
+  std::lock_guard lock(its->mutex);
+  its->its_promise.ended = true;
+  CommPtr made = std::exchange(its->its_promise.made, nullptr);
+  return made ? made->handle : nullptr;
 }
 
 }  // namespace ddl::nccl

@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "interpose/nccl/nccl_api.h"
+#include "interpose/nccl/comms.hpp"
 
 namespace ddl::nccl {
 
@@ -17,18 +17,21 @@ ncclComm_t make_meanwhile(std::function<ncclResult_t(ncclComm_t* at)> make);
 
 /// Whether there ever was one.
 bool has_pending();
-/// What a handle stands for; itself where it is none of these, or stands for nothing yet.
-ncclComm_t real(ncclComm_t comm);
-template <class Other>
-Other real(Other other) {
-  return other;
-}
-/// How it stands with a handle that stands for nothing: in progress, or what went wrong. Nothing for others.
-std::optional<ncclResult_t> state_of_unmade(ncclComm_t comm);
-/// Whether it was one of these, and was ended.
-bool is_ended(ncclComm_t comm);
+
+/// What a handle stands for.
+struct Standing {
+  CommPtr its = {};    // its record, as look_up() has it, or that of what was made of it
+  ncclComm_t real;     // itself where it is none of these, or stands for nothing yet
+  bool ended = false;  // it was one of these, and was ended
+  // How it stands with a handle that stands for nothing: in progress, or what went wrong.
+  std::optional<ncclResult_t> unmade = {};
+};
+Standing standing_of(ncclComm_t comm);
+/// Why a function cannot have such a handle, which is said; success when it can.
+ncclResult_t refuse_unmade(const char* function, const Standing& standing);
+
 /// The end of a handle: what is to be ended with it, null where there is nothing, or not yet. Itself where it
 /// is none of these.
-ncclComm_t take_real(ncclComm_t comm);
+ncclComm_t end_promise(ncclComm_t comm);
 
 }  // namespace ddl::nccl

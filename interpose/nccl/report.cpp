@@ -18,8 +18,8 @@
 #include "core/trace/counters.hpp"
 #include "core/trace/report_file.hpp"
 #include "interpose/nccl/comms.hpp"
-#include "interpose/nccl/companions.hpp"
-#include "interpose/nccl/native.hpp"
+#include "interpose/nccl/hierarchies.hpp"
+#include "interpose/nccl/stream_comms.hpp"
 
 namespace ddl::nccl {
 namespace {
@@ -92,8 +92,8 @@ json with_counts(json text, const Report& r) {
 void at_exit() {
   if (report().owner != getpid()) return;
   write_report();
-  abandon_natives();
-  abandon_companions();
+  abandon_ours();
+  abandon_hierarchies();
 }
 
 }  // namespace

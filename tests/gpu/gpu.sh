@@ -25,7 +25,7 @@ export CUDA_DEVICE_MAX_CONNECTIONS=32
 
 client() {
   DDL_VERBOSE=1 LD_PRELOAD="$lib/libddl_shim.so $driver" timeout 300 "$programs/nccl_plugin_host" \
-    "$clients/libnccl_native_gpu.so" "$@" >"$work/out" 2>"$work/err" || fail "$*: exit $?"
+    "$clients/libnccl_stream_gpu.so" "$@" >"$work/out" 2>"$work/err" || fail "$*: exit $?"
 }
 # Where the last client's all-reduces were done: what is meant for the GPU must not pass by luck on the host.
 on() { grep -q "all-reduces on the $1" "$work/err" || fail "not on the $1: $(grep -o 'all-reduces on the .*' "$work/err" | head -n 1)"; }
@@ -71,7 +71,7 @@ case $case_name in
   sanitizer)
     command -v compute-sanitizer >/dev/null || skip "no compute-sanitizer"
     DDL_VERBOSE=1 timeout 500 compute-sanitizer --target-processes all --error-exitcode 9 \
-      env LD_PRELOAD="$lib/libddl_shim.so $driver" "$programs/nccl_plugin_host" "$clients/libnccl_native_gpu.so" \
+      env LD_PRELOAD="$lib/libddl_shim.so $driver" "$programs/nccl_plugin_host" "$clients/libnccl_stream_gpu.so" \
       2 processes accuracy >"$work/out" 2>"$work/err" || fail "exit $?"
     on GPU
     grep 'ERROR SUMMARY' "$work/out"
@@ -88,7 +88,7 @@ case $case_name in
     for turn in 1 2 3 4 5; do
       for with in "NCCL alone" "with us"; do
         [ "$with" = "with us" ] && preload=$lib/libddl_shim.so || preload=""
-        LD_PRELOAD="$preload $nccl $driver" timeout 300 "$programs/nccl_plugin_host" "$clients/libnccl_native_gpu.so" \
+        LD_PRELOAD="$preload $nccl $driver" timeout 300 "$programs/nccl_plugin_host" "$clients/libnccl_stream_gpu.so" \
           1 processes overhead >"$work/out" 2>"$work/err" || fail "one rank, $with: exit $?"
         sed -n "s/^overhead:/$with:/p" "$work/out"
       done

@@ -1,4 +1,4 @@
-// The reduction kernels of native mode: ddl_reduce_<operation>_<type>, one for each pair, k buffers into m.
+// The reduction kernels for ranks that share a GPU: ddl_reduce_<operation>_<type>, one for each pair, k buffers into m.
 //
 // Elements are taken in the order of the buffers, which is that of the ranks, by one thread each: the same
 // bits wherever it runs. float16 and bfloat16 are accumulated in float32 and rounded once. Of a NaN and a

@@ -44,6 +44,14 @@ TEST(CudaDriver, ALoadedDriverIsFoundByItsName) {
   EXPECT_TRUE(find_driver(Load::kOnlyIfLoaded).usable());
 }
 
+TEST(CudaDriver, AProcessHasOne) {
+  ASSERT_TRUE(find_driver(Load::kOnDemand, DDL_FAKE_CUDA).usable());
+  const Found* first = process_driver(Load::kOnlyIfLoaded);
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(first->usable());
+  EXPECT_EQ(process_driver(Load::kOnDemand), first);
+}
+
 using CudaDriverCalls = test::FakeDevice;
 
 TEST_F(CudaDriverCalls, ErrorsHaveTheDriversNames) {

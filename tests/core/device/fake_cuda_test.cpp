@@ -204,7 +204,7 @@ TEST_F(FakeCuda, MemoryEndsAndStaleHandlesAreRefused) {
   EXPECT_EQ(cuda_.stream_query(gone), kInvalidHandle);
 }
 
-// That it is opened elsewhere, and is the same memory there, is what the native clients of tests/nccl live
+// That it is opened elsewhere, and is the same memory there, is what the stream clients of tests/nccl live
 // by.
 TEST_F(FakeCuda, AnExportedBufferIsNotOpenedInItsOwnProcess) {
   DevicePointer at = buffer(std::vector<int>{1, 2, 3}), opened = 0;

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/device/kernels_image.hpp"
-#include "core/native/scaling.hpp"
+#include "core/stream/scaling.hpp"
 #include "core/reduce/reduce.hpp"
 #include "tests/core/device/fake_device.hpp"
 

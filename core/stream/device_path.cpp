@@ -1,0 +1,146 @@
+#include "core/stream/device_path.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/stream/device.hpp"
+
+namespace ddl {
+namespace {
+
+// What the ranks tell each other. The text is for people.
+struct Offer {
+  Bytes bytes = 0;
+  gpu_window::Card card{};
+  std::array<char, 300> trouble{};
+};
+struct Outcome {
+  std::array<char, 300> trouble{};
+};
+
+template <class Told>
+void put(Told& told, const std::string& trouble) {
+  trouble.copy(told.trouble.data(), told.trouble.size() - 1);
+}
+
+// "" when nobody is in trouble; alike on all ranks.
+template <class Told>
+std::string first_trouble(const std::vector<Told>& all) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].trouble[0] != 0) return fmt::format("rank {}: {}", rank, all[rank].trouble.data());
+  return {};
+}
+
+DeviceOp op_of(const StreamCall& call) {
+  return call.scale == StreamCall::Scale::average ? DeviceOp::average : static_cast<DeviceOp>(call.op);
+}
+static_assert(static_cast<int>(DeviceOp::sum) == static_cast<int>(Op::sum) &&
+              static_cast<int>(DeviceOp::prod) == static_cast<int>(Op::prod) &&
+              static_cast<int>(DeviceOp::min) == static_cast<int>(Op::min) &&
+              static_cast<int>(DeviceOp::max) == static_cast<int>(Op::max));
+
+}  // namespace
+
+// What is in the way on this rank.
+std::string DevicePath::set_up(cuda::Context context, const Place& place, gpu_window::Own& own) {
+  if (place.staging == 0) return "DDL_GPU_STAGING_BYTES is 0";
+  if (place.staging < kernels::kMostBuffers * DeviceCalls::kSliceUnit)
+    return "DDL_GPU_STAGING_BYTES is too small";
+  if (!place.one_host) return "its ranks are on several hosts";
+  if (place.size > static_cast<Rank>(kernels::kMostBuffers))
+    return fmt::format("it has more than {} ranks", kernels::kMostBuffers);
+  if (!cuda::has_stream_memory_operations(*gpu::driver(), gpu::device_of(context)))
+    return "the GPU has no stream memory operations";
+  if (const auto& loaded = ReduceKernels::of(*gpu::driver(), context); !loaded.kernels) return loaded.why;
+  own = gpu_window::take(*gpu::driver(), context, place.staging);
+  return {};
+}
+
+DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context, const Place& place) {
+  auto tried = [](auto step) -> std::string {
+    try {
+      return step();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  };
+  std::unique_ptr<DevicePath> path(new DevicePath);
+  path->size_ = place.size;
+  DeviceCalls::Layout layout{static_cast<std::size_t>(place.rank), {}, place.staging};
+  if (place.size == 1) {
+    layout.windows.resize(1);
+    path->calls_ = std::make_unique<DeviceCalls>(*gpu::driver(), context, nullptr, std::move(layout));
+    return {std::move(path), ""};
+  }
+  Offer mine{place.staging, {}, {}};
+  put(mine, tried([&] { return set_up(context, place, path->own_); }));
+  mine.card = path->own_.card;
+  std::vector<Offer> offers = watch.all_of(mine);
+  if (std::string wrong = first_trouble(offers); !wrong.empty()) return {nullptr, wrong};
+  Outcome outcome;
+  put(outcome, tried([&]() -> std::string {
+        for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+          layout.bytes = std::min(layout.bytes, offers[rank].bytes);
+          layout.windows.push_back(rank == layout.me
+                                       ? path->own_.window
+                                       : gpu_window::open(*gpu::driver(), context, offers[rank].card));
+        }
+        path->calls_ = std::make_unique<DeviceCalls>(
+            *gpu::driver(), context, ReduceKernels::of(*gpu::driver(), context).kernels, std::move(layout));
+        return {};
+      }));
+  if (std::string wrong = first_trouble(watch.all_of(outcome)); !wrong.empty()) return {nullptr, wrong};
+  return {std::move(path), ""};
+}
+
+// After a failure others may still raise flags in the window, so that nobody can use it again.
+DevicePath::~DevicePath() {
+  if (!own_.flags) return;
+  if (!calls_ || calls_->is_done()) {
+    gpu_window::give_back(std::move(own_));
+    return;
+  }
+  if (calls_->passed() != calls_->submitted())
+    log_warning(Error::sentence(
+        "a stream does not come to an end",
+        fmt::format("an all-reduce on it was aborted, and {} MiB of GPU memory that it may still "
+                    "use are left behind",
+                    own_.bytes >> 20),
+        ""));
+  gpu_window::abandon(std::move(own_));
+}
+
+bool DevicePath::serves(const StreamCall& call) const {
+  if (call.kind != Kind::all_reduce || call.scale == StreamCall::Scale::times_scalar) return false;
+  return call.op <= Op::max && call.type != DType::int16 && call.type != DType::uint16;
+}
+
+Submitted DevicePath::submit(const StreamCall& call, const std::function<void()>& announce) {
+  return calls_->submit({call.in, call.out, call.count, call.type, op_of(call)}, call.stream, [&] {
+    {
+      std::lock_guard lock(mutex_);
+      names_.push_back(call.name);
+    }
+    announce();
+  });
+}
+
+int DevicePath::newly_passed() {
+  if (is_alone()) return 0;
+  std::lock_guard lock(mutex_);
+  auto count = std::min(names_.size(), static_cast<std::size_t>(calls_->passed() - passed_));
+  names_.erase(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count));
+  passed_ += count;
+  return static_cast<int>(count);
+}
+
+const char* DevicePath::under_way() const {
+  std::lock_guard lock(mutex_);
+  return names_.empty() ? nullptr : names_.front();
+}
+
+}  // namespace ddl

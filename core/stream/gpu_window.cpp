@@ -1,0 +1,148 @@
+#include "core/stream/gpu_window.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/partition.hpp"
+
+namespace ddl::gpu_window {
+namespace {
+
+constexpr Bytes kPage = 4096;
+constexpr Bytes kAllocationUnit = Bytes{2} << 20;  // what CUDA exports whole
+static_assert(DeviceCalls::kFlagBytes <= kPage);
+
+std::uint64_t fresh_nonce() {
+  std::random_device random;
+  return static_cast<std::uint64_t>(random()) << 32 | random();
+}
+
+struct Kept {
+  std::mutex mutex;
+  std::multimap<std::pair<cuda::Context, Bytes>, Own> given_back;
+  std::map<std::pair<cuda::Context, std::uint64_t>, std::pair<DeviceWindow, std::shared_ptr<Region>>> opened;
+  std::vector<Own> abandoned;
+  std::map<cuda::Context, std::string> refused;  // what cannot be shown, once tried, is not allocated again
+  std::uint64_t process = fresh_nonce();
+};
+
+Kept& kept() {
+  static Kept* all = new Kept;  // outlives exit handlers of the program
+  return *all;
+}
+
+void must(const cuda::Driver& driver, cuda::Result result, const char* what) {
+  if (result != cuda::kSuccess)
+    throw Error(fmt::format("CUDA refuses {}: {}", what, cuda::describe(driver, result)));
+}
+
+// False once the program has reset its device.
+bool is_known(const cuda::Driver& driver, const DeviceWindow& window) {
+  unsigned type = 0;
+  return driver.pointer_attribute(&type, cuda::kPointerMemoryType, window.memory) == cuda::kSuccess &&
+         type == cuda::kMemoryTypeDevice &&
+         driver.pointer_attribute(&type, cuda::kPointerMemoryType, window.flags_on_device) == cuda::kSuccess;
+}
+
+void pin(const cuda::Driver& driver, Region& region, DeviceWindow& window) {
+  window.flags = region.at(kPage);
+  must(driver, driver.host_register(window.flags, kPage, cuda::kRegisterPortable | cuda::kRegisterDeviceMap),
+       "to pin a page of flags");
+  must(driver, driver.host_device_pointer(&window.flags_on_device, window.flags, 0),
+       "the address of a page of flags");
+}
+
+// Makes what others need to open it.
+void show(const cuda::Driver& driver, Own& own) {
+  own.card.of_process = kept().process;
+  own.card.process = ::getpid();
+  own.card.nonce = fresh_nonce();
+  must(driver, driver.context_device(&own.card.device), "its device");
+  must(driver, driver.ipc_get_handle(&own.card.handle, own.window.memory),
+       "to share memory with other processes");
+  own.flags = std::make_shared<Region>(Region::create(0, kPage, own.card.nonce));
+  if (!own.flags->reserve(kPage, kPage)) throw Error("no memory left for flags");
+  own.card.flags_file = own.flags->fd();
+  pin(driver, *own.flags, own.window);
+  own.card.inside = own.window;
+}
+
+bool used_before(const cuda::Driver& driver, cuda::Context context, Bytes bytes, Own& own) {
+  std::lock_guard lock(kept().mutex);
+  for (;;) {
+    auto found = kept().given_back.find({context, bytes});
+    if (found == kept().given_back.end()) return false;
+    own = std::move(found->second);
+    kept().given_back.erase(found);
+    if (is_known(driver, own.window)) return true;
+  }
+}
+
+}  // namespace
+
+Own take(const cuda::Driver& driver, cuda::Context context, Bytes bytes) {
+  if (!driver.ipc_get_handle || !driver.ipc_open_handle || !driver.host_register)
+    throw Error("the CUDA driver has no IPC");
+  cuda::CurrentContext current(driver, context);
+  must(driver, current.result(), "its context");
+  Own own;
+  if (used_before(driver, context, bytes, own)) return own;
+  {
+    std::lock_guard lock(kept().mutex);
+    if (auto refused = kept().refused.find(context); refused != kept().refused.end())
+      throw Error(refused->second);
+  }
+  own.bytes = bytes;
+  own.context = context;
+  must(driver, driver.allocate(&own.window.memory, round_up(bytes, kAllocationUnit)), "memory for staging");
+  try {
+    show(driver, own);
+  } catch (const std::exception& error) {  // the memory is left: a free may wait for everything
+    std::lock_guard lock(kept().mutex);
+    kept().refused[context] = error.what();
+    throw;
+  }
+  return own;
+}
+
+void give_back(Own own) {
+  std::lock_guard lock(kept().mutex);
+  std::pair<cuda::Context, Bytes> sort{own.context, own.bytes};
+  kept().given_back.insert({sort, std::move(own)});
+}
+
+void abandon(Own own) {
+  std::lock_guard lock(kept().mutex);
+  kept().abandoned.push_back(std::move(own));
+}
+
+DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const Card& card) {
+  cuda::CurrentContext current(driver, context);
+  must(driver, current.result(), "its context");
+  if (card.of_process == kept().process) {
+    cuda::Device mine = -1;
+    must(driver, driver.context_device(&mine), "its device");
+    if (mine != card.device) throw Error("ranks of one process are on different GPUs");
+    return card.inside;
+  }
+  std::lock_guard lock(kept().mutex);
+  auto& [window, region] = kept().opened[{context, card.nonce}];
+  if (region && is_known(driver, window)) return window;
+  region = nullptr;
+  std::optional<Region> attached = Region::attach(card.process, card.flags_file, card.nonce);
+  if (!attached) throw Error("the flags of another rank cannot be opened");
+  must(driver, driver.ipc_open_handle(&window.memory, card.handle, cuda::kIpcLazyPeerAccess),
+       "to open the memory of another rank");
+  auto opened = std::make_shared<Region>(std::move(*attached));
+  pin(driver, *opened, window);
+  region = std::move(opened);
+  return window;
+}
+
+}  // namespace ddl::gpu_window

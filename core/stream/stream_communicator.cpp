@@ -1,0 +1,379 @@
+#include "core/stream/stream_communicator.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/bootstrap/rendezvous_exchange.hpp"
+#include "core/stream/device.hpp"
+#include "core/stream/unique_id.hpp"
+
+namespace ddl {
+namespace {
+
+// Variants of a call (see Call): how it is scaled, and whether the device does it.
+constexpr std::uint8_t kOnDevice = 8;
+
+constexpr const char* kNeedsAll = "a communicator needs all its ranks";
+
+// What belongs to the program's whole job, or to who measures it: no business of one communicator.
+Env for_one_communicator(Env env) {
+  env.options.clear();
+  env.report.clear();
+  env.tune_cache.clear();
+  return env;
+}
+
+// What the ranks tell each other before the first call.
+struct Offer {
+  CommId world = 0, graphs = 0;  // rank 0's become the identities of the engine's communicators
+  HostIndex host = 0;
+  pid_t process = 0;
+  bool host_functions = false;
+  bool captures = false;  // calls can be captured
+};
+
+// What a rank brings to a split.
+struct Part {
+  int has_color = 0, color = 0, key = 0;
+  Rank rank = 0;
+  auto order() const { return std::pair(key, rank); }
+};
+
+// Pretended hosts of some of the ranks, as DDL_FAKE_HOSTS has them: ranks side by side on one are one.
+std::vector<int> hosts_of(const std::vector<Part>& members, const Census& census) {
+  std::vector<int> sizes;
+  HostIndex last = -1;
+  for (const Part& member : members) {
+    HostIndex host = census.host_of_rank[static_cast<std::size_t>(member.rank)];
+    if (host != last) sizes.push_back(0);
+    ++sizes.back();
+    last = host;
+  }
+  return sizes;
+}
+
+// "ranks 0 and 1 are in one process"; "" where every rank has its own.
+std::string shared_process(const std::vector<Offer>& offers) {
+  for (std::size_t b = 0; b < offers.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (offers[a].process == offers[b].process && offers[a].host == offers[b].host)
+        return fmt::format("ranks {} and {} are in one process", a, b);
+  return {};
+}
+
+// What all ranks find in the way, alike; "" when nothing is.
+std::string trouble_in(const std::vector<Offer>& offers) {
+  const std::string shared = shared_process(offers);
+  auto waits_in_functions = [](const Offer& offer) { return offer.host_functions; };
+  if (shared.empty() || std::none_of(offers.begin(), offers.end(), waits_in_functions)) return {};
+  return Error::sentence(shared,
+                         "their GPU has no stream memory operations, without which one may keep the other "
+                         "waiting for ever",
+                         "use a process per rank");
+}
+
+// Why no call can be captured into a graph, alike on all ranks; "" when they can.
+std::string trouble_with_graphs(const std::vector<Offer>& offers) {
+  if (std::string shared = shared_process(offers); !shared.empty())
+    return shared + ", where one would keep the other from replaying it";
+  if (std::any_of(offers.begin(), offers.end(), [](const Offer& offer) { return !offer.captures; }))
+    return "a GPU has no stream memory operations, or its driver is older than CUDA 12.3";
+  return {};
+}
+
+StagedBuffers buffers_of(const StreamCall& call, Rank me, Rank ranks) {
+  Task task{call.kind, call.root};
+  auto most = static_cast<Rank>(call.kind == Kind::all_reduce || is_between_two(call.kind) ||
+                                        call.kind == Kind::reduce || call.kind == Kind::broadcast
+                                    ? 1
+                                    : ranks);
+  if (is_copy(call, me)) return {call.in, call.out, call.count * size_of(call.type)};
+  return {call.in,
+          call.out,
+          call.count * size_of(call.type),
+          static_cast<std::uint32_t>(blocks_in(task, me, ranks)),
+          static_cast<std::uint32_t>(blocks_out(task, me, ranks)),
+          static_cast<std::uint32_t>(most)};
+}
+
+}  // namespace
+
+StreamCommunicator::StreamCommunicator(std::shared_ptr<Rendezvous> rendezvous,
+                                       const RendezvousId::Token& group, cuda::Context context, Env env,
+                                       std::string who)
+    : context_(context),
+      who_(std::move(who)),
+      session_(start_at(rendezvous), options(std::move(env))),
+      watch_(rendezvous),
+      host_(session_.rank(), session_.size(), [this](const Call& call) { return run(*world_, call); }),
+      graph_host_(session_.rank(), session_.size(),
+                  [this](const Call& call) { return run(*graphs_, call); }) {
+  owner_.group = group;
+  join();
+  find_device_path();
+}
+
+SessionOptions StreamCommunicator::options(Env env) {
+  SessionOptions options;
+  options.env = for_one_communicator(std::move(env));
+  options.speaks_for_process = who_.empty();
+  options.progress = [this] {
+    if (std::string gone = watch_.overdue(); !gone.empty()) session_.engine().fail(gone);
+  };
+  options.also_needs = [this] { pin(); };
+  return options;
+}
+
+void StreamCommunicator::join() {
+  const Conclusion& conclusion = session_.join();
+  std::string who = conclusion.of_rank < 0 ? "" : fmt::format("rank {}: ", conclusion.of_rank);
+  if (!conclusion.joined) throw Error(who + conclusion.reason, kNeedsAll);
+  agree_on_identities();
+}
+
+void StreamCommunicator::agree_on_identities() {
+  Offer mine;
+  mine.world = session_.fresh_id();
+  mine.graphs = session_.fresh_id();
+  mine.host = session_.census().host_of_rank[static_cast<std::size_t>(session_.rank())];
+  mine.process = ::getpid();
+  mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
+  mine.captures = !mine.host_functions && gpu::driver()->capture_info;
+  std::vector<Offer> offers = watch_.all_of(mine);
+  if (std::string wrong = trouble_in(offers); !wrong.empty()) throw Error(wrong, kNeedsAll);
+  std::vector<Rank> members(offers.size());
+  std::iota(members.begin(), members.end(), 0);
+  std::shared_ptr<PlanStore> plans = session_.plans_of(members, session_.rank());
+  world_ = &session_.engine().create(offers[0].world, plans);
+  why_no_graphs_ = trouble_with_graphs(offers);
+  if (!why_no_graphs_.empty()) return;
+  graphs_ = &session_.engine().create(offers[0].graphs, plans);
+  captured_ = std::make_unique<CapturedCalls>(*gpu::driver(), context_);
+}
+
+void StreamCommunicator::pin() {
+  StagedOptions options;
+  options.most_blocks = static_cast<std::uint32_t>(session_.size());
+  options.meanwhile = [this] { return look_after_device(); };
+  if (!cuda::has_stream_memory_operations(*gpu::driver(), gpu::device_of(context_)))
+    ordering_ = options.ordering = FlagOrdering::kHostFunctions;
+  staged_ = std::make_unique<StagedCalls>(*gpu::driver(), context_, options);
+}
+
+StreamCommunicator::~StreamCommunicator() {
+  captured_.reset();
+  staged_.reset();
+  if (device_ && state().trouble != Trouble::none) device_->let_go();
+  stream_owners::forget(owner_);
+  for (Communicator* one : {world_, graphs_})
+    if (one) session_.engine().destroy(*one);
+}
+
+// ---- the program's side ----
+
+StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
+  if (State failed = state(); failed.trouble != Trouble::none) return failed;
+  if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
+  StagedBuffers buffers = buffers_of(call, session_.rank(), session_.size());
+  if (buffers.block_bytes == 0) return {};
+  if (!stream_owners::claim(context_, call.stream, owner_))
+    return fail(
+        Trouble::bad_usage,
+        Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", call.name),
+                        "on it each would wait for the other", "give every rank a stream of its own"));
+  if (device_ && device_->serves(call)) return submit_on_device(call);
+  ++owner_.under_way;
+  Recycler<UnderWay>::Entry* one = &under_way_.take();
+  one->call = call;
+  one->block_bytes = buffers.block_bytes;
+  Submitted how = staged_->submit(buffers, call.stream, [this, one](const StagedChunk& chunk) {
+    std::string problem = work(one->call, chunk, host_);
+    if (chunk.offset + chunk.bytes != one->block_bytes) return problem;
+    --owner_.under_way;
+    one->release();
+    return problem;
+  });
+  if (how == Submitted::kCapturing || how == Submitted::kUnusable) {
+    --owner_.under_way;
+    one->release();
+  }
+  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
+}
+
+// With all ranks in an engine's communicator of its own: nobody knows when graphs are launched, before or
+// after which other calls.
+StreamCommunicator::State StreamCommunicator::capture(const StreamCall& call, const StagedBuffers& buffers) {
+  if (!captured_)
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
+                            why_no_graphs_, "capture no collectives of this communicator")};
+  auto work_on = [this, call](const StagedChunk& chunk) { return work(call, chunk, graph_host_); };
+  if (captured_->capture(buffers, call.stream, work_on) == Submitted::kEnqueued) return {};
+  return {Trouble::cuda, fmt::format("{}: {}", call.name, captured_->failure())};
+}
+
+StreamCommunicator::State StreamCommunicator::answer(Submitted how, const StreamCall& call,
+                                                     const std::string& failure) {
+  if (how == Submitted::kEnqueued) return {};
+  if (how == Submitted::kUnusable)
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is on a stream that takes nothing", call.name),
+                            "its capture went wrong, or another stream that waits for it is captured", "")};
+  if (State failed = state(); failed.trouble != Trouble::none) return failed;
+  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, failure));
+}
+
+StreamCommunicator::State StreamCommunicator::refuse(const StreamCall& call) const {
+  if (call.root < 0 || call.root >= session_.size())
+    return {Trouble::bad_argument,
+            Error::sentence(fmt::format("{} names rank {}", call.name, call.root),
+                            fmt::format("the ranks are 0 to {}", session_.size() - 1), "")};
+  if (is_between_two(call.kind) && call.root == session_.rank() && !is_copy(call, session_.rank()))
+    return {Trouble::bad_usage,
+            Error::sentence(fmt::format("{} is between a rank and itself", call.name),
+                            "nothing would meet it", "put the send and an equal receive into one group")};
+  Task task{call.kind, call.root};
+  bool reads = blocks_in(task, session_.rank(), session_.size()) > 0;
+  bool writes = blocks_out(task, session_.rank(), session_.size()) > 0;
+  if (call.count > 0 && ((reads && !call.in) || (writes && !call.out)))
+    return {Trouble::bad_argument, fmt::format("{} has a null pointer for a buffer", call.name)};
+  return {};
+}
+
+// Two rounds: who is of my color, and where they meet, which the first of them says.
+std::unique_ptr<StreamCommunicator> StreamCommunicator::split(std::optional<int> color, int key) {
+  const Part mine{color.has_value(), color.value_or(0), key, session_.rank()};
+  std::vector<Part> members;
+  for (const Part& part : watch_.all_of(mine))
+    if (part.has_color && part.color == mine.color) members.push_back(part);
+  std::sort(members.begin(), members.end(),
+            [](const Part& a, const Part& b) { return a.order() < b.order(); });
+  auto me =
+      std::find_if(members.begin(), members.end(), [&](const Part& one) { return one.rank == mine.rank; });
+  RendezvousId id;
+  if (color && me == members.begin()) id = make_unique_id(session_.env());
+  std::vector<RendezvousId> ids = watch_.all_of(id);
+  if (!color) return nullptr;
+  id = ids[static_cast<std::size_t>(members.front().rank)];
+  auto rendezvous = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
+                                                 static_cast<Rank>(members.size()), session_.env().timeout_s);
+  Env env = session_.env();
+  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, session_.census());
+  return std::make_unique<StreamCommunicator>(std::move(rendezvous), id.token, context_, std::move(env));
+}
+
+StreamCommunicator::State StreamCommunicator::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void StreamCommunicator::abort() { stop({Trouble::peer, "the communicator was aborted"}); }
+
+StreamCommunicator::State StreamCommunicator::fail(Trouble trouble, const std::string& why) {
+  if (stop({trouble, why}))
+    log_error(fmt::format(
+        "{}: {}", who_.empty() ? fmt::format("rank {} of {}", session_.rank(), session_.size()) : who_, why));
+  return state();
+}
+
+// True for the first cause, which is the one that counts.
+bool StreamCommunicator::stop(const State& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (state_.trouble != Trouble::none) return false;
+    state_ = why;
+  }
+  owner_.under_way = 0;
+  staged_->abort(why.text);
+  session_.engine().fail(why.text);
+  watch_.vanish();
+  return true;
+}
+
+// ---- the worker's side ----
+
+std::string StreamCommunicator::work(const StreamCall& call, const StagedChunk& chunk, HostWork& host) {
+  std::string problem;
+  try {
+    problem = host(call, chunk);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return {};
+  return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+}
+
+// ---- calls that the device does ----
+
+void StreamCommunicator::find_device_path() {
+  const std::vector<HostIndex>& hosts = session_.census().host_of_rank;
+  bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
+  DevicePath::Agreed agreed = DevicePath::agree_on(
+      watch_, context_, {session_.rank(), session_.size(), one_host, session_.env().gpu_staging_bytes});
+  device_ = std::move(agreed.path);
+  if (session_.rank() != 0 || session_.size() == 1 || session_.env().verbose == 0 || !who_.empty()) return;
+  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", session_.size(),
+                       device_ ? "GPU" : "host, because " + agreed.why));
+}
+
+// The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
+// call, which it begins with before.
+StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call) {
+  Submitted how = device_->submit(call, [this, &call] {
+    ++owner_.under_way;
+    Recycler<UnderWay>::Entry* one = &under_way_.take();
+    one->call = call;
+    staged_->post([this, one] {
+      std::string problem = agree(one->call);
+      one->release();
+      return problem;
+    });
+  });
+  if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
+  State state = answer(how, call, device_->failure());
+  if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
+  return state;
+}
+
+// One element travels for all: what counts is that the ranks meet in the same call.
+std::string StreamCommunicator::agree(const StreamCall& call) {
+  const std::array<std::byte, 8> in{};
+  std::array<std::byte, 8> out{};
+  Call one{in.data(), out.data(), 1, call.type, call.op, call.name, now(), call.kind, 0, call.count};
+  one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
+  std::string problem;
+  try {
+    problem = run(*world_, one);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (!problem.empty()) return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+  device_->agree();
+  return {};
+}
+
+// By the worker, as long as this returns true.
+bool StreamCommunicator::look_after_device() {
+  if (!device_) return false;
+  owner_.under_way -= device_->newly_passed();
+  const char* name = device_->under_way();
+  if (!name) return false;
+  if (std::string gone = watch_.overdue(); !gone.empty())
+    fail(Trouble::peer, fmt::format("{} failed: {}", name, gone));
+  if (state().trouble != Trouble::none) device_->let_go();
+  return true;
+}
+
+std::string StreamCommunicator::run(Communicator& among, const Call& call) {
+  watch_.begin();
+  session_.engine().run(among, call);
+  return session_.engine().failure();
+}
+
+}  // namespace ddl

@@ -1,0 +1,100 @@
+// StreamCommunicator: one rank's end of a communicator of our own, whose calls are ordered on CUDA streams: a
+// job over a rendezvous with one communicator of all its ranks, and the staging that brings device memory to
+// it and back; or, where that is possible, the device itself.
+//
+// The rules a user can break: all ranks construct it together and make the same calls in the same order; the
+// ranks of one process use different streams. After the first failure nothing is done any more: streams go on
+// with undefined results, and all calls say why. Thread safety: all but construction and destruction.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/base/env.hpp"
+#include "core/base/recycler.hpp"
+#include "core/bootstrap/peer_watch.hpp"
+#include "core/device/captured_call.hpp"
+#include "core/device/staged_call.hpp"
+#include "core/session/session.hpp"
+#include "core/stream/device_path.hpp"
+#include "core/stream/host_work.hpp"
+#include "core/stream/stream_call.hpp"
+#include "core/stream/stream_owners.hpp"
+
+namespace ddl {
+
+class StreamCommunicator {
+ public:
+  enum class Trouble { none, cuda, bad_argument, bad_usage, peer };
+  struct State {
+    Trouble trouble = Trouble::none;
+    std::string text;
+  };
+
+  /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part. `who`: whom its lines name,
+  /// where the program knows this rank by another number.
+  StreamCommunicator(std::shared_ptr<Rendezvous> rendezvous, const RendezvousId::Token& group,
+                     cuda::Context context, Env env, std::string who = {});
+  /// Waits for the calls under way.
+  ~StreamCommunicator();
+  StreamCommunicator(const StreamCommunicator&) = delete;
+  StreamCommunicator& operator=(const StreamCommunicator&) = delete;
+
+  /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
+  State submit(const StreamCall& call);
+  /// Those who give the same color make a communicator, in the order of their keys; null for who gives none.
+  /// All ranks call it, and wait for each other. Throws Error.
+  std::unique_ptr<StreamCommunicator> split(std::optional<int> color, int key);
+  Rank rank() const { return session_.rank(); }
+  Rank size() const { return session_.size(); }
+  /// The first failure, which has been said.
+  State state() const;
+  /// Lets streams go on without results; the other ranks hear that this one is gone.
+  void abort();
+
+ private:
+  // What the worker has of a call.
+  struct UnderWay {
+    StreamCall call;
+    Bytes block_bytes = 0;
+  };
+
+  SessionOptions options(Env env);
+  void join();
+  void pin();
+  void agree_on_identities();
+  State refuse(const StreamCall& call) const;
+  State capture(const StreamCall& call, const StagedBuffers& buffers);
+  std::string work(const StreamCall& call, const StagedChunk& chunk, HostWork& host);
+  std::string run(Communicator& among, const Call& call);
+  State fail(Trouble trouble, const std::string& why);
+  bool stop(const State& why);
+  void find_device_path();
+  State submit_on_device(const StreamCall& call);
+  std::string agree(const StreamCall& call);
+  bool look_after_device();
+  State answer(Submitted how, const StreamCall& call, const std::string& failure);
+
+  cuda::Context context_;
+  const std::string who_;
+  Session session_;
+  PeerWatch watch_;
+  stream_owners::Owner owner_;
+  FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
+  Communicator* world_ = nullptr;
+  Recycler<UnderWay> under_way_;
+  std::unique_ptr<StagedCalls> staged_;
+  std::unique_ptr<DevicePath> device_;       // null: all calls are staged
+  HostWork host_;                            // the worker's
+  HostWork graph_host_;                      // of who replays what is captured
+  Communicator* graphs_ = nullptr;           // of what is captured
+  std::unique_ptr<CapturedCalls> captured_;  // null: nothing can be,
+  std::string why_no_graphs_;                // because of this
+  mutable std::mutex mutex_;
+  State state_;
+};
+
+}  // namespace ddl

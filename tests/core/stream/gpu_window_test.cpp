@@ -1,0 +1,75 @@
+#include "core/stream/gpu_window.hpp"
+
+#include "core/base/error.hpp"
+#include "tests/core/device/fake_device.hpp"
+
+namespace ddl {
+namespace {
+
+class GpuWindow : public test::FakeDevice {
+ protected:
+  static constexpr Bytes kBytes = 100'000;
+};
+
+TEST_F(GpuWindow, IsUsedAgainAfterItWasGivenBack) {
+  gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
+  cuda::DevicePointer memory = own.window.memory;
+  std::uint64_t nonce = own.card.nonce;
+  gpu_window::Own other = gpu_window::take(cuda_, context_, kBytes);
+  EXPECT_NE(other.window.memory, memory);
+  EXPECT_NE(other.card.nonce, nonce);
+  gpu_window::give_back(std::move(own));
+  own = gpu_window::take(cuda_, context_, kBytes);
+  EXPECT_EQ(own.window.memory, memory);
+  EXPECT_EQ(own.card.nonce, nonce);
+  EXPECT_EQ(own.card.flags_file, own.flags->fd());
+  gpu_window::give_back(std::move(own));
+  gpu_window::give_back(std::move(other));
+}
+
+TEST_F(GpuWindow, ItsFlagsAreSharedMemoryThatStreamsReach) {
+  gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
+  std::optional<Region> elsewhere = Region::attach(own.card.process, own.card.flags_file, own.card.nonce);
+  ASSERT_TRUE(elsewhere);
+  cuda::Stream on = stream();
+  ok(cuda_.stream_write_value(on, own.window.flags_on_device + kFlagStride, 42, cuda::kWriteValueDefault));
+  ok(cuda_.stream_synchronize(on));
+  EXPECT_EQ(elsewhere->at(own.flags->offset_of(own.window.flags))[kFlagStride], std::byte{42});
+  gpu_window::give_back(std::move(own));
+}
+
+TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheGpuIs) {
+  gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
+  DeviceWindow seen = gpu_window::open(cuda_, context_, own.card);
+  EXPECT_EQ(seen.memory, own.window.memory);
+  EXPECT_EQ(seen.flags, own.window.flags);
+  cuda::Context other = nullptr;
+  ok(cuda_.primary_retain(&other, 1));
+  EXPECT_THROW(gpu_window::open(cuda_, other, own.card), Error);
+  gpu_window::give_back(std::move(own));
+}
+
+TEST_F(GpuWindow, OfARankThatIsGoneIsAnError) {
+  gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
+  gpu_window::Card card = own.card;
+  card.of_process += 1;  // as if it were another one's
+  card.nonce += 1;
+  EXPECT_THROW(gpu_window::open(cuda_, context_, card), Error);
+  gpu_window::abandon(std::move(own));
+  own = gpu_window::take(cuda_, context_, kBytes);
+  EXPECT_NE(own.card.nonce + 1, card.nonce);
+  gpu_window::give_back(std::move(own));
+}
+
+TEST_F(GpuWindow, WhatCannotBeShownIsNotAllocatedAgain) {
+  cuda::Context other = nullptr;
+  ok(cuda_.primary_retain(&other, 1));
+  fail("cuIpcGetMemHandle", 1, cuda::kNotSupported);
+  EXPECT_THROW(gpu_window::take(cuda_, other, kBytes), Error);
+  unsigned long allocated = calls_of("cuMemAlloc");
+  EXPECT_THROW(gpu_window::take(cuda_, other, kBytes), Error);
+  EXPECT_EQ(calls_of("cuMemAlloc"), allocated);
+}
+
+}  // namespace
+}  // namespace ddl
