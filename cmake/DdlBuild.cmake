@@ -37,3 +37,8 @@ function(ddl_guest_library target symbols_file)
   endif()
   set_target_properties(${target} PROPERTIES LINK_DEPENDS "${symbols_file}")
 endfunction()
+
+# Files that read command lines or write JSON once per process: templates by the thousand, not worth optimising.
+function(ddl_compile_quickly)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0")
+endfunction()
