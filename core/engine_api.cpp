@@ -70,7 +70,7 @@ int join(ddl_job* job) {
   });
 }
 
-int nonblocking(ddl_job* job) { return job->session->census().nonblocking; }
+int nonblocking(ddl_job* job) { return job->session->job_map().nonblocking; }
 
 uint64_t identity(uint64_t parent, uint64_t number, uint64_t which) {
   return ddl::identity_of(parent, number, which);

@@ -51,7 +51,7 @@ typedef enum ddl_outcome {
 
 typedef struct ddl_engine_api {
   uint32_t version;
-  /* Publishes this process's card; NULL outside any job, and where this rank cannot take part, which all
+  /* Publishes this process's endpoint; NULL outside any job, and where this rank cannot take part, which all
    * others see alike. */
   ddl_job* (*announce)(const ddl_host_library* host);
   /* Waits for all ranks. 1: all of them use the engine; 0: none does, one has said why. */

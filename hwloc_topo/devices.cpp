@@ -132,7 +132,7 @@ NodeNic described_nic(const Handle& handle, const NodeTopology& node, hwloc_obj_
   return placed;
 }
 
-// A fabric device (mlx5_0) repeats a network device (ib0) of the same card where there is one.
+// A fabric device (mlx5_0) repeats a network device (ib0) of the same endpoint info where there is one.
 bool has_network_device(hwloc_obj_t fabric_device) {
   hwloc_obj_t pci = pci_device_of(fabric_device);
   for (hwloc_obj_t child = pci ? pci->io_first_child : nullptr; child; child = child->next_sibling)

@@ -8,16 +8,17 @@
 namespace ddl {
 namespace {
 
-using Question = bool (*)(std::string_view name, const Words& values);
+using Question = bool (*)(std::string_view name, const Strings& values);
 
 // Is the answer yes for one of mpirun's options, be it for a program or in --mpiarg?
 bool any_option(const Options& options, Question question) {
   for (const PassedOption& option : options.apps.front().options)
     if (question(option.name, option.values)) return true;
-  const Words& words = options.mpi_args;
+  const Strings& words = options.mpi_args;
   for (auto word = words.begin(); word != words.end(); ++word)
     if (word->size() > 1 && word->front() == '-' &&
-        question(std::string_view(*word).substr(word->find_first_not_of('-')), Words(word + 1, words.end())))
+        question(std::string_view(*word).substr(word->find_first_not_of('-')),
+                 Strings(word + 1, words.end())))
       return true;
   return false;
 }
@@ -38,7 +39,7 @@ void give_slots(AppContext& app, std::uint64_t slots) {
 
 }  // namespace
 
-Options with_rank_per_accelerator(Options options, const Surroundings& world) {
+Options with_rank_per_accelerator(Options options, const System& world) {
   if (!options.accelerators || options.apps.size() != 1 || any_option(options, counts_ranks)) return options;
   Allocation allocation = resolve_allocation(options, world);
   const HostList& hosts = allocation.hosts;

@@ -8,13 +8,13 @@
 namespace ddl {
 namespace {
 
-std::string read(const std::string& file, const Surroundings& world, const std::string& what) {
+std::string read(const std::string& file, const System& world, const std::string& what) {
   if (auto text = world.file(absolute_path(file, world.directory))) return *text;
   throw UsageError(fmt::format("the {} {} cannot be read", what, file), "it names the hosts of the job",
                    "check its name and permissions");
 }
 
-Allocation from_hostfiles(const Words& files, const Surroundings& world) {
+Allocation from_hostfiles(const Strings& files, const System& world) {
   Allocation allocation{AllocationSource::hostfile, {}};
   for (const std::string& file : files)
     for (const HostSlots& entry : parse_host_file(read(file, world, "hostfile"), file))
@@ -33,10 +33,10 @@ Allocation from_slurm(const std::string& nodes, const std::string& tasks_text) {
   return allocation;
 }
 
-Allocation choose(const Options& options, const Surroundings& world) {
-  if (Words lists = options.values_of(is_host_list); !lists.empty())
+Allocation choose(const Options& options, const System& world) {
+  if (Strings lists = options.values_of(is_host_list); !lists.empty())
     return {AllocationSource::host_option, parse_host_list(join(lists, ","))};
-  if (Words files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
+  if (Strings files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
   std::string slurm = world.variable("SLURM_JOB_NODELIST");
   if (slurm.empty()) slurm = world.variable("SLURM_NODELIST");
   if (!slurm.empty()) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
@@ -60,7 +60,7 @@ void check_shape(const Options& options, std::size_t hosts) {
 
 }  // namespace
 
-Allocation resolve_allocation(const Options& options, const Surroundings& world) {
+Allocation resolve_allocation(const Options& options, const System& world) {
   Allocation allocation = choose(options, world);
   check_shape(options, allocation.hosts.size());
   return allocation;

@@ -5,7 +5,7 @@
 
 #include "launcher/hostlist.hpp"
 #include "launcher/options.hpp"
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 
@@ -20,7 +20,7 @@ struct Allocation {
   }
 };
 
-Allocation resolve_allocation(const Options& options, const Surroundings& world);
+Allocation resolve_allocation(const Options& options, const System& world);
 std::string name_of(AllocationSource source);
 
 }  // namespace ddl

@@ -19,14 +19,14 @@ std::optional<int> number(const std::string& text) {
   return std::nullopt;
 }
 
-std::optional<int> first_number(const Surroundings& world, std::initializer_list<const char*> names) {
+std::optional<int> first_number(const System& world, std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (auto value = number(world.variable(name))) return value;
   return std::nullopt;
 }
 
 // Slurm gives all nodes' counts and our place among them.
-std::optional<int> slurm_local_size(const Surroundings& world) {
+std::optional<int> slurm_local_size(const System& world) {
   auto node = number(world.variable("SLURM_NODEID"));
   std::string tasks = world.variable("SLURM_STEP_TASKS_PER_NODE");
   if (!node || tasks.empty()) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<int> slurm_local_size(const Surroundings& world) {
 }
 
 // 127.0.0.1 where the whole job is on this host: a machine's own name need not resolve.
-std::string master_address(const RankFacts& facts, const std::string& master, const Surroundings& world) {
+std::string master_address(const RankFacts& facts, const std::string& master, const System& world) {
   if (facts.size && facts.size == facts.local_size) return "127.0.0.1";
   if (!master.empty()) return master;
   std::string nodes = world.variable("SLURM_STEP_NODELIST");
@@ -54,7 +54,7 @@ std::string master_address(const RankFacts& facts, const std::string& master, co
 
 }  // namespace
 
-RankFacts read_rank_facts(const Surroundings& world) {
+RankFacts read_rank_facts(const System& world) {
   RankFacts facts;
   facts.rank = first_number(world, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"});
   facts.size = first_number(world, {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
@@ -64,7 +64,7 @@ RankFacts read_rank_facts(const Surroundings& world) {
   return facts;
 }
 
-Assignments rank_variables(const RankFacts& facts, const std::string& master, const Surroundings& world) {
+Assignments rank_variables(const RankFacts& facts, const std::string& master, const System& world) {
   Assignments set;
   auto offer = [&](const char* name, const std::string& value) {
     if (!value.empty() && world.variable(name).empty()) set.emplace_back(name, value);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 
@@ -18,10 +18,10 @@ using Assignments = std::vector<std::pair<std::string, std::string>>;
 struct RankFacts {
   std::optional<int> rank, size, local_rank, local_size;
 };
-RankFacts read_rank_facts(const Surroundings& world);
+RankFacts read_rank_facts(const System& world);
 
 /// The variables to set; those the user has set stay as they are. `master` is the host of rank 0, "" unknown.
-Assignments rank_variables(const RankFacts& facts, const std::string& master, const Surroundings& world);
+Assignments rank_variables(const RankFacts& facts, const std::string& master, const System& world);
 
 /// `shim` in front of what is preloaded already.
 std::string preload_list(const std::string& shim, const std::string& existing);

@@ -17,7 +17,7 @@
 #include "launcher/gpu_sharing.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/program.hpp"
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 #include "launcher/topology_view.hpp"
 
 namespace ddl {
@@ -28,10 +28,10 @@ constexpr std::chrono::seconds kPatience{10};  // the job waits for it
 struct ExecOptions {
   std::string master, path;
   bool bind_cores = false, tell_gpus = false;
-  Words command;
+  Strings command;
 };
 
-ExecOptions parse(const Words& args) {
+ExecOptions parse(const Strings& args) {
   ExecOptions options;
   std::size_t at = 0;
   auto value = [&] {
@@ -62,7 +62,7 @@ void warn(const RankFacts& facts, const std::string& text) {
   if (facts.local_rank.value_or(0) == 0) print_warning(text);
 }
 
-void preload_shim(const RankFacts& facts, const Surroundings& world) {
+void preload_shim(const RankFacts& facts, const System& world) {
   std::string shim = this_installation().shim();
   if (access(shim.c_str(), R_OK) != 0)
     return warn(
@@ -95,7 +95,7 @@ void warn_if_out_of_reach(const RankFacts& facts, const std::string& file) {
 // none. So only where GPUs are known to matter, by the program's own symbols or by --accelerators, or where
 // the user wants to hear more (-v). A python program shows nothing in its symbols: then the front, at run
 // time and with DDL_VERBOSE=1, is the one to say it.
-void tell_of_shared_gpus(const ExecOptions& options, const RankFacts& facts, const Surroundings& world,
+void tell_of_shared_gpus(const ExecOptions& options, const RankFacts& facts, const System& world,
                          const std::string& file) {
   if (facts.local_rank.value_or(0) != 0 || facts.local_size.value_or(1) < 2) return;
   GpuUse use = gpu_use(file);
@@ -117,9 +117,9 @@ int become(const ExecOptions& options, const std::string& file) {
   return reason == ENOENT ? 127 : 126;
 }
 
-int run(const Words& args) {
+int run(const Strings& args) {
   ExecOptions options = parse(args);
-  Surroundings world = real_surroundings();
+  System world = real_surroundings();
   RankFacts facts = read_rank_facts(world);
   std::string file =
       find_program(options.command[0], {options.path, world.variable("PATH"), world.directory});
@@ -145,7 +145,7 @@ int run(const Words& args) {
 int main(int argc, char** argv) {
   ddl::set_speaker("ddl-exec");
   try {
-    return ddl::run(ddl::Words(argv + 1, argv + argc));
+    return ddl::run(ddl::Strings(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     ddl::print_error(error.what());
     return ddl::kExitUsage;

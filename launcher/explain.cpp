@@ -67,8 +67,8 @@ bool mapped_by_node(const Options& options) {
 }
 
 // The variables as the ranks will see them.
-Env variables_of_ranks(const Options& options, const Surroundings& world) {
-  Words entries = world.entries;
+Env variables_of_ranks(const Options& options, const System& world) {
+  Strings entries = world.entries;
   for (const std::string& entry : options.values_of([](std::string_view name) { return name == "x"; }))
     entries.push_back(entry);
   return parse_env(entries);
@@ -83,8 +83,8 @@ std::vector<HostIndex> fake_hosts(const std::vector<int>& sizes, std::size_t ran
 }
 
 // DDL_OPTIONS as the ranks will see it. UsageError when its dimensions do not fit them.
-DdlOptions ddl_options_of_ranks(const Options& options, const Allocation& allocation,
-                                const Surroundings& world, const std::vector<HostIndex>& hosts) {
+DdlOptions ddl_options_of_ranks(const Options& options, const Allocation& allocation, const System& world,
+                                const std::vector<HostIndex>& hosts) {
   std::string given = variables_of_ranks(options, world).options;
   std::string text = ddl_options_value(options, allocation, given);
   DdlOptions asked = parse_ddl_options(text.empty() ? given : text, static_cast<Rank>(hosts.size()));
@@ -171,7 +171,7 @@ std::string assumptions(const Grid& grid, const PlanLimits& limits, const std::v
 }  // namespace
 
 std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& allocation,
-                                      const Surroundings& world, std::uint64_t cores) {
+                                      const System& world, std::uint64_t cores) {
   bool here = allocation.source == AllocationSource::this_machine;
   std::vector<std::uint64_t> slots;
   for (const HostSlots& host : allocation.hosts)
@@ -193,7 +193,7 @@ std::vector<HostIndex> expected_hosts(const Options& options, const Allocation& 
   return here && !fake.empty() ? fake_hosts(fake, hosts.size()) : hosts;
 }
 
-Options with_ranks_of_hosts(Options options, const Allocation& allocation, const Surroundings& world,
+Options with_ranks_of_hosts(Options options, const Allocation& allocation, const System& world,
                             std::uint64_t cores) {
   if ((!options.racks && !options.aisles) || options.accelerators || options.mode.size() > 1) return options;
   std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
@@ -209,12 +209,12 @@ Options with_ranks_of_hosts(Options options, const Allocation& allocation, const
   return options;
 }
 
-void check_ddl_options(const Options& options, const Allocation& allocation, const Surroundings& world,
+void check_ddl_options(const Options& options, const Allocation& allocation, const System& world,
                        std::uint64_t cores) {
   ddl_options_of_ranks(options, allocation, world, expected_hosts(options, allocation, world, cores));
 }
 
-std::string explain(const Options& options, const Allocation& allocation, const Surroundings& world,
+std::string explain(const Options& options, const Allocation& allocation, const System& world,
                     std::uint64_t cores, const std::vector<Nic>& nics) {
   std::vector<HostIndex> hosts = expected_hosts(options, allocation, world, cores);
   DdlOptions asked = ddl_options_of_ranks(options, allocation, world, hosts);

@@ -35,7 +35,7 @@ std::size_t cuda_gpus(const NodeTopology& node, const std::optional<std::string>
   return listed;
 }
 
-std::string sharing_line(std::size_t ranks, const NodeTopology& node, const Surroundings& world) {
+std::string sharing_line(std::size_t ranks, const NodeTopology& node, const System& world) {
   std::size_t gpus = cuda_gpus(node, world.visible_gpus);
   if (gpus == 0 || ranks <= gpus) return {};
   std::string line =

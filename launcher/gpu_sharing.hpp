@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/topology/node_topology.hpp"
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 
@@ -14,6 +14,6 @@ std::size_t cuda_gpus(const NodeTopology& node, const std::optional<std::string>
 
 /// The line about so many ranks on this host, which looks like `node`; "" when each can have a GPU of its
 /// own or there is none at all.
-std::string sharing_line(std::size_t ranks, const NodeTopology& node, const Surroundings& world);
+std::string sharing_line(std::size_t ranks, const NodeTopology& node, const System& world);
 
 }  // namespace ddl

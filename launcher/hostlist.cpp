@@ -59,7 +59,7 @@ void parse_host_file_word(HostSlots& entry, const std::string& word) {
   std::size_t equals = word.find('=');
   if (equals == std::string::npos) throw UsageError(fmt::format("'{}' is not understood", word));
   std::string key = word.substr(0, equals);
-  static const Words known = {
+  static const Strings known = {
       "slots",   "count",     "cpus",      "cpu",  "max_slots", "max-slots",         "cpu_max",
       "cpu-max", "slots_max", "slots-max", "user", "username",  "user_name",         "user-name",
       "port",    "sockets",   "cores",     "rank", "boards",    "sockets-per-board", "cores-per-socket"};
@@ -95,25 +95,25 @@ std::size_t slurm_item_length(std::string_view text) {
 }
 
 // `001-003` -> 001 002 003: the width of the first number is kept.
-Words expand_range(std::string_view range) {
+Strings expand_range(std::string_view range) {
   std::size_t dash = range.find('-');
   std::string first(range.substr(0, dash)),
       last(dash == std::string_view::npos ? first : std::string(range.substr(dash + 1)));
   std::uint64_t from = parse_number(first), to = parse_number(last);
   if (to < from || to - from > kMostHosts) throw UsageError(fmt::format("'{}' is no range", range));
-  Words numbers;
+  Strings numbers;
   for (std::uint64_t n = from; n <= to; ++n) numbers.push_back(fmt::format("{:0{}}", n, first.size()));
   return numbers;
 }
 
 // Expands the first bracket and recurses for what follows it.
-Words expand_item(std::string_view item) {
+Strings expand_item(std::string_view item) {
   std::size_t open = item.find('['), close = item.find(']');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
     if (!is_host_name(item)) throw UsageError(fmt::format("'{}' is no host name", item));
     return {std::string(item)};
   }
-  Words names;
+  Strings names;
   for (const std::string& range : split(item.substr(open + 1, close - open - 1), ','))
     for (const std::string& number : expand_range(range))
       for (const std::string& name :
@@ -158,8 +158,8 @@ HostList parse_slot_file(std::string_view text, const std::string& name) {
   return hosts;
 }
 
-Words expand_slurm_nodes(std::string_view text) {
-  Words names;
+Strings expand_slurm_nodes(std::string_view text) {
+  Strings names;
   try {
     for (std::string_view rest = text;;) {
       std::size_t length = slurm_item_length(rest);
@@ -190,7 +190,7 @@ std::vector<std::uint64_t> expand_slurm_tasks(std::string_view text) {
 }
 
 std::string host_list_text(const HostList& hosts) {
-  Words words;
+  Strings words;
   for (const HostSlots& entry : hosts)
     words.push_back(entry.slots ? fmt::format("{}:{}", entry.host, entry.slots) : entry.host);
   return join(words, ",");

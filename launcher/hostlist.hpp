@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 namespace ddl {
 
@@ -24,7 +24,7 @@ HostList parse_host_file(std::string_view text, const std::string& name);
 /// A file with one line per slot (PBS_NODEFILE, LSB_DJOB_HOSTFILE).
 HostList parse_slot_file(std::string_view text, const std::string& name);
 /// Slurm's `n[001-003,7],gpu1`.
-Words expand_slurm_nodes(std::string_view text);
+Strings expand_slurm_nodes(std::string_view text);
 /// Slurm's `2(x3),1` -> 2 2 2 1.
 std::vector<std::uint64_t> expand_slurm_tasks(std::string_view text);
 

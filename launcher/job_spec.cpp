@@ -17,25 +17,25 @@ namespace {
 constexpr const char* kHwlocName = "HWLOC_COMPONENTS";
 constexpr const char* kHwlocValue = "-gl,-opencl";
 
-void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
+void append(Strings& words, const Strings& more) { words.insert(words.end(), more.begin(), more.end()); }
 
-Words whitespace_words(const std::string& text) {
+Strings whitespace_words(const std::string& text) {
   std::istringstream stream(text);
-  Words words;
+  Strings words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
 }
 
 // One of the user's options in the form this mpirun takes: 5 has no --rankfile of its own, and wants two
 // dashes.
-Words adapted(const PassedOption& option, const MpirunInfo& mpirun) {
+Strings adapted(const PassedOption& option, const MpirunInfo& mpirun) {
   const MpirunOption& row = *find_mpirun_option(option.name);
   KnownTo here = mpirun.major >= 5 ? KnownTo::open_mpi_5 : KnownTo::open_mpi_4;
   if (row.known_to != KnownTo::both && row.known_to != here)
     throw UsageError(
         fmt::format("{} is an option of Open MPI {} only", option.word, mpirun.major >= 5 ? 4 : 5),
         fmt::format("the mpirun here is {}", mpirun.version), "leave it out");
-  Words words;
+  Strings words;
   if (mpirun.major >= 5 && (option.name == "rankfile" || option.name == "rf"))
     return {"--map-by", "rankfile:file=" + option.values[0]};
   words.push_back(mpirun.major >= 5 ? with_dashes(option.name) : option.word);
@@ -44,8 +44,8 @@ Words adapted(const PassedOption& option, const MpirunInfo& mpirun) {
 }
 
 // The words for all programs together, in front of the first one's own.
-Words common_words(const JobInputs& in) {
-  Words words = in.options.mpi_args;
+Strings common_words(const JobInputs& in) {
+  Strings words = in.options.mpi_args;
   if (in.options.tcp) {
     append(words, {"--mca", "pml", "ob1", "--mca", "btl"});
     words.push_back(in.mpirun.major >= 5 ? "self,sm,tcp" : "self,vader,tcp");
@@ -53,8 +53,8 @@ Words common_words(const JobInputs& in) {
   return words;
 }
 
-Words app_options(const JobInputs& in, const AppContext& app) {
-  Words words;
+Strings app_options(const JobInputs& in, const AppContext& app) {
+  Strings words;
   if (in.allocation.mpirun_needs_hosts()) append(words, {"-H", host_list_text(in.allocation.hosts)});
   for (const PassedOption& option : app.options) append(words, adapted(option, in.mpirun));
   return words;
@@ -110,8 +110,8 @@ std::string rank_zero_host(const JobInputs& in) {
 }
 
 // `ddl-exec [flags] --`
-Words exec_words(const JobInputs& in, const AppContext& app) {
-  Words words = {in.installation.ddl_exec()};
+Strings exec_words(const JobInputs& in, const AppContext& app) {
+  Strings words = {in.installation.ddl_exec()};
   if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
@@ -175,7 +175,7 @@ JobSpec plain_job(const JobInputs& in) {
   return job;
 }
 
-JobSpec helper_job(const JobInputs& in, const std::string& host, const Words& program) {
+JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& program) {
   JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
   append(job.command, in.options.mpi_args);
   for (const AppContext& app : in.options.apps)
@@ -187,14 +187,14 @@ JobSpec helper_job(const JobInputs& in, const std::string& host, const Words& pr
   return job;
 }
 
-bool user_chose_binding(const Options& options, const Surroundings& world) {
+bool user_chose_binding(const Options& options, const System& world) {
   for (const AppContext& app : options.apps)
     for (const PassedOption& option : app.options)
       if (chooses_binding(option.name, option.values)) return true;
   for (std::size_t i = 0; i < options.mpi_args.size(); ++i) {
     const std::string& word = options.mpi_args[i];
     std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-    Words rest(options.mpi_args.begin() + static_cast<std::ptrdiff_t>(i) + 1, options.mpi_args.end());
+    Strings rest(options.mpi_args.begin() + static_cast<std::ptrdiff_t>(i) + 1, options.mpi_args.end());
     if (word[0] == '-' && chooses_binding(name, rest)) return true;
   }
   return !world.variable("OMPI_MCA_hwloc_base_binding_policy").empty() ||
@@ -205,7 +205,7 @@ std::string ddl_options_value(const Options& options, const Allocation& allocati
                               const std::string& existing) {
   bool has_levels = options.racks || options.aisles;
   if (options.no_ddl_options || (options.mode.empty() && options.ddl_args.empty() && !has_levels)) return {};
-  Words words = whitespace_words(existing);
+  Strings words = whitespace_words(existing);
   if (!options.mode.empty() || has_levels) {
     if (auto old = std::find(words.begin(), words.end(), "-mode"); old != words.end())
       words.erase(old, old + std::min<std::ptrdiff_t>(2, words.end() - old));
@@ -223,7 +223,7 @@ std::string ddl_options_value(const Options& options, const Allocation& allocati
   return join(words, " ");
 }
 
-std::string program_directory(const AppContext& app, const Surroundings& world) {
+std::string program_directory(const AppContext& app, const System& world) {
   std::string chosen = last_value(app, {"wd", "wdir"});
   return chosen.empty() ? world.directory : absolute_path(chosen, world.directory);
 }

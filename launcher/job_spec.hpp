@@ -7,12 +7,12 @@
 #include "launcher/exec_env.hpp"
 #include "launcher/mpirun_info.hpp"
 #include "launcher/options.hpp"
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 
 struct JobSpec {
-  Words command;            // mpirun and its words; no shell reads them
+  Strings command;          // mpirun and its words; no shell reads them
   Assignments environment;  // set for mpirun
 };
 
@@ -21,7 +21,7 @@ struct JobInputs {
   const Allocation& allocation;
   const MpirunInfo& mpirun;
   const Installation& installation;
-  const Surroundings& world;
+  const System& world;
 };
 
 /// The job under the engine: every program wrapped by ddl-exec.
@@ -29,15 +29,15 @@ JobSpec engine_job(const JobInputs& in);
 /// The same job as the user would start it with mpirun itself, for --compare.
 JobSpec plain_job(const JobInputs& in);
 /// One process of `program` on `host`, reached as the job would reach it.
-JobSpec helper_job(const JobInputs& in, const std::string& host, const Words& program);
+JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& program);
 
 /// Did the user say how ranks are bound: by an option, a parameter or a variable?
-bool user_chose_binding(const Options& options, const Surroundings& world);
+bool user_chose_binding(const Options& options, const System& world);
 /// The value for DDL_OPTIONS, "" when nothing is to be set.
 std::string ddl_options_value(const Options& options, const Allocation& allocation,
                               const std::string& existing);
 /// The user's -wdir, else the working directory.
-std::string program_directory(const AppContext& app, const Surroundings& world);
+std::string program_directory(const AppContext& app, const System& world);
 /// The user's --path.
 std::string program_path(const AppContext& app);
 

@@ -43,14 +43,14 @@ void show(Action action) {
 }
 
 // Unknown names warn, garbage values throw: in the environment and in -x alike.
-void check_variables(const Options& options, const Surroundings& world) {
-  Words entries = world.entries;
+void check_variables(const Options& options, const System& world) {
+  Strings entries = world.entries;
   for (const std::string& entry : options.values_of([](std::string_view name) { return name == "x"; }))
     entries.push_back(entry);
   for (const std::string& warning : parse_env(entries).warnings) print_warning(warning);
 }
 
-std::string program_file(const AppContext& app, const Surroundings& world) {
+std::string program_file(const AppContext& app, const System& world) {
   return find_program(app.program,
                       {program_path(app), world.variable("PATH"), program_directory(app, world)});
 }
@@ -118,11 +118,11 @@ int dry_run(const JobInputs& in) {
   return 0;
 }
 
-int run(const Words& args) {
+int run(const Strings& args) {
   Options options = parse_options(args);
   show(options.action);
   if (options.action != Action::run) return 0;
-  Surroundings world = real_surroundings();
+  System world = real_surroundings();
   check_variables(options, world);
   options = with_rank_per_accelerator(std::move(options), world);
   Allocation allocation = resolve_allocation(options, world);
@@ -153,7 +153,7 @@ int run(const Words& args) {
 
 int main(int argc, char** argv) {
   try {
-    return ddl::run(ddl::Words(argv + 1, argv + argc));
+    return ddl::run(ddl::Strings(argv + 1, argv + argc));
   } catch (const ddl::UsageError& error) {
     ddl::print_error(error.what());
     return ddl::kExitUsage;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 

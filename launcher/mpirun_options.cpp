@@ -182,13 +182,13 @@ std::string with_dashes(std::string_view name) {
   return std::string(name.size() == 1 ? "-" : "--") + std::string(name);
 }
 
-Words mpirun_option_names() {
-  Words names;
+Strings mpirun_option_names() {
+  Strings names;
   for (const MpirunOption& option : kOptions) names.push_back(with_dashes(option.name));
   return names;
 }
 
-bool chooses_binding(std::string_view name, const Words& values) {
+bool chooses_binding(std::string_view name, const Strings& values) {
   if (std::find(std::begin(kBinding), std::end(kBinding), name) != std::end(kBinding)) return true;
   if (is_one_of(name, {"mca", "gmca", "prtemca"})) return !values.empty() && is_binding_parameter(values[0]);
   if (name != "map-by" || values.empty()) return false;
@@ -197,11 +197,11 @@ bool chooses_binding(std::string_view name, const Words& values) {
          policy.rfind("rankfile", 0) == 0;
 }
 
-bool chooses_mapping(std::string_view name, const Words&) {
+bool chooses_mapping(std::string_view name, const Strings&) {
   return is_one_of(name, {"map-by", "bynode", "byslot", "bycore", "nolocal"});
 }
 
-bool counts_ranks(std::string_view name, const Words& values) {
+bool counts_ranks(std::string_view name, const Strings& values) {
   if (is_rank_count(name) ||
       is_one_of(name, {"N", "npernode", "npersocket", "pernode", "ppr", "rf", "rankfile"}))
     return true;

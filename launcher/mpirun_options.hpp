@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 namespace ddl {
 
@@ -24,16 +24,16 @@ struct MpirunOption {
 /// The row of an option, or nullptr.
 const MpirunOption* find_mpirun_option(std::string_view name);
 /// All names, written as a user would: -N, --np.
-Words mpirun_option_names();
+Strings mpirun_option_names();
 /// "-N" or "--np".
 std::string with_dashes(std::string_view name);
 
 /// Does the option, with these values, say how ranks are bound to cores?
-bool chooses_binding(std::string_view name, const Words& values);
+bool chooses_binding(std::string_view name, const Strings& values);
 /// Does it say how ranks are spread over hosts and cores?
-bool chooses_mapping(std::string_view name, const Words& values);
+bool chooses_mapping(std::string_view name, const Strings& values);
 /// Does it say how many ranks there are, in all or on each host?
-bool counts_ranks(std::string_view name, const Words& values);
+bool counts_ranks(std::string_view name, const Strings& values);
 /// The name says how many ranks there are (np, n, c).
 bool is_rank_count(std::string_view name);
 bool is_host_list(std::string_view name);

@@ -18,7 +18,7 @@ namespace {
 enum class Takes { nothing, a_value, perhaps };  // perhaps: only as --name=value
 
 struct OwnOption {
-  Words names;
+  Strings names;
   Takes takes;
   std::function<void(Options&, const std::string&)> apply;
 };
@@ -92,7 +92,7 @@ const std::vector<OwnOption>& own_options() {
       {{"mpiarg", "mpiargs"},
        Takes::a_value,
        [](O o, V v) {
-         Words words = split_shell_words(v);
+         Strings words = split_shell_words(v);
          o.mpi_args.insert(o.mpi_args.end(), words.begin(), words.end());
        }},
   };
@@ -108,7 +108,7 @@ const OwnOption* find_own_option(const std::string& name) {
 }
 
 UsageError unknown_option(const std::string& word, const std::string& name) {
-  Words names = mpirun_option_names();
+  Strings names = mpirun_option_names();
   for (const OwnOption& option : own_options())
     for (const std::string& own : option.names) names.push_back(with_dashes(own));
   return UsageError(fmt::format("unknown option {}", word), "neither ddlrun nor mpirun has it",
@@ -127,7 +127,7 @@ void check_passed(const PassedOption& option) {
 // Reads the words once, left to right.
 class Parser {
  public:
-  explicit Parser(const Words& words) : words_(words) {}
+  explicit Parser(const Strings& words) : words_(words) {}
 
   Options parse() {
     while (options_.action == Action::run && read_context()) {
@@ -215,21 +215,21 @@ class Parser {
     return words_[at_++];
   }
 
-  const Words& words_;
+  const Strings& words_;
   std::size_t at_ = 0;
   Options options_;
 };
 
 }  // namespace
 
-Words Options::values_of(bool (*wanted)(std::string_view)) const {
-  Words values;
+Strings Options::values_of(bool (*wanted)(std::string_view)) const {
+  Strings values;
   for (const AppContext& app : apps)
     for (const PassedOption& option : app.options)
       if (wanted(option.name)) values.insert(values.end(), option.values.begin(), option.values.end());
   return values;
 }
 
-Options parse_options(const Words& args) { return Parser(args).parse(); }
+Options parse_options(const Strings& args) { return Parser(args).parse(); }
 
 }  // namespace ddl

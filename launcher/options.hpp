@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 namespace ddl {
 
@@ -19,14 +19,14 @@ namespace ddl {
 struct PassedOption {
   std::string word;  // as written: "-wdir"
   std::string name;  // without dashes: "wdir"
-  Words values;
+  Strings values;
 };
 
 /// One program of the job with its own options.
 struct AppContext {
   std::vector<PassedOption> options;
   std::string program;  // "" when none was given (allowed with --topology and --explain)
-  Words args;
+  Strings args;
 };
 
 enum class Action { run, show_help, show_env_help, show_env_markdown, show_version };
@@ -34,9 +34,9 @@ enum class Action { run, show_help, show_env_help, show_env_markdown, show_versi
 struct Options {
   Action action = Action::run;
   std::vector<AppContext> apps;  // at least one after parsing, except for the show_* actions
-  Words mpi_args;                // from --mpiarg, split into words
+  Strings mpi_args;              // from --mpiarg, split into words
   std::string mode;              // IBM's mode letter, perhaps with dimensions; "" none
-  Words ddl_args;                // added to DDL_OPTIONS
+  Strings ddl_args;              // added to DDL_OPTIONS
   bool no_ddl_options = false;
   std::optional<std::uint64_t> aisles, racks, nodes, accelerators;
   std::uint64_t ranks_per_host = 0;     // from --accelerators, where nothing else counts the ranks
@@ -48,9 +48,9 @@ struct Options {
 
   bool has_program() const { return !apps.empty() && !apps.front().program.empty(); }
   /// Every value given to the options that `wanted` selects by name, over all programs.
-  Words values_of(bool (*wanted)(std::string_view)) const;
+  Strings values_of(bool (*wanted)(std::string_view)) const;
 };
 
-Options parse_options(const Words& args);
+Options parse_options(const Strings& args);
 
 }  // namespace ddl

@@ -5,7 +5,7 @@
 
 #include "launcher/elf_file.hpp"
 #include "launcher/mpirun_info.hpp"
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 namespace {

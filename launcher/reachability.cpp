@@ -27,19 +27,19 @@ bool is_agent_parameter(const std::string& name) {
 }
 
 // "ssh : rsh" -> the first that is on PATH, else the first.
-Words choose_agent(const std::string& text, const Surroundings& world) {
-  std::vector<Words> candidates;
+Strings choose_agent(const std::string& text, const System& world) {
+  std::vector<Strings> candidates;
   for (const std::string& item : split(text, ':'))
-    if (Words words = split_shell_words(item); !words.empty()) candidates.push_back(words);
-  for (const Words& words : candidates) {
+    if (Strings words = split_shell_words(item); !words.empty()) candidates.push_back(words);
+  for (const Strings& words : candidates) {
     bool is_path = words[0].find('/') != std::string::npos;
     if (is_path || !find_on_path(words[0], world.variable("PATH"), world.directory).empty()) return words;
   }
-  return candidates.empty() ? Words{"ssh"} : candidates.front();
+  return candidates.empty() ? Strings{"ssh"} : candidates.front();
 }
 
 // Without these ssh would ask for a password or a host key, on a terminal that mpirun's daemons do not have.
-Words with_batch_mode(Words agent) {
+Strings with_batch_mode(Strings agent) {
   std::string base = agent[0].substr(agent[0].rfind('/') + 1);
   if (base == "ssh") agent.insert(agent.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=8"});
   return agent;
@@ -72,9 +72,9 @@ bool names_this_machine(const std::string& host) {
 }
 
 // "" when the host answers, else why not.
-std::string try_host(const Words& agent, const std::string& host) {
+std::string try_host(const Strings& agent, const std::string& host) {
   if (names_this_machine(host)) return {};
-  Words command = agent;
+  Strings command = agent;
   command.insert(command.end(), {host, "true"});
   CommandResult result = run_command(command, kLimit);
   if (result.timed_out) return fmt::format("no answer in {} s", kLimit.count());
@@ -83,7 +83,7 @@ std::string try_host(const Words& agent, const std::string& host) {
   return said.empty() ? fmt::format("{} ended with {}", agent[0], result.exit_code) : said;
 }
 
-std::vector<std::string> try_hosts(const Words& agent, const Words& hosts) {
+std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts) {
   std::vector<std::string> reasons(hosts.size());
   std::atomic<std::size_t> next{0};
   auto work = [&] {
@@ -97,7 +97,7 @@ std::vector<std::string> try_hosts(const Words& agent, const Words& hosts) {
 
 }  // namespace
 
-Words remote_shell(const Options& options, const Surroundings& world) {
+Strings remote_shell(const Options& options, const System& world) {
   std::string agent;
   for (const char* name : {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_orte_rsh_agent", "OMPI_MCA_plm_rsh_agent"})
     if (std::string value = world.variable(name); !value.empty()) agent = value;
@@ -110,8 +110,8 @@ Words remote_shell(const Options& options, const Surroundings& world) {
   return with_batch_mode(choose_agent(agent.empty() ? "ssh : rsh" : agent, world));
 }
 
-Words remote_hosts(const Allocation& allocation, const std::string& this_host) {
-  Words remote;
+Strings remote_hosts(const Allocation& allocation, const std::string& this_host) {
+  Strings remote;
   std::string short_name = this_host.substr(0, this_host.find('.'));
   for (const HostSlots& entry : allocation.hosts) {
     const std::string& host = entry.host;
@@ -131,11 +131,11 @@ std::string last_line(const std::string& text) {
 
 void check_hosts(const JobInputs& in) {
   if (in.options.skip_checks || in.allocation.source == AllocationSource::slurm) return;
-  Words hosts = remote_hosts(in.allocation, in.world.host);
-  Words agent = remote_shell(in.options, in.world);
+  Strings hosts = remote_hosts(in.allocation, in.world.host);
+  Strings agent = remote_shell(in.options, in.world);
   if (hosts.empty() || agent.empty()) return;
   std::vector<std::string> reasons = try_hosts(agent, hosts);
-  Words failed;
+  Strings failed;
   std::string why;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (reasons[i].empty()) continue;

@@ -8,10 +8,10 @@ namespace ddl {
 
 /// The remote shell mpirun will use, as words: the user's plm_rsh_agent (option or variable), else ssh. Pure.
 /// Empty: mpirun will not use one.
-Words remote_shell(const Options& options, const Surroundings& world);
+Strings remote_shell(const Options& options, const System& world);
 
 /// The hosts of the allocation that are not this machine, by name alone. Pure.
-Words remote_hosts(const Allocation& allocation, const std::string& this_host);
+Strings remote_hosts(const Allocation& allocation, const std::string& this_host);
 
 /// What a remote shell's complaint means for the user, in a few words. Pure.
 std::string last_line(const std::string& text);

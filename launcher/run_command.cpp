@@ -68,7 +68,7 @@ bool collect(int& out, int& err, CommandResult& result, Clock::time_point deadli
 
 }  // namespace
 
-CommandResult run_command(const Words& command, std::chrono::milliseconds limit) {
+CommandResult run_command(const Strings& command, std::chrono::milliseconds limit) {
   CommandResult result;
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 namespace ddl {
 
@@ -16,6 +16,6 @@ struct CommandResult {
   std::string errors;  // standard error
 };
 
-CommandResult run_command(const Words& command, std::chrono::milliseconds limit);
+CommandResult run_command(const Strings& command, std::chrono::milliseconds limit);
 
 }  // namespace ddl

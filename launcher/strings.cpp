@@ -1,4 +1,4 @@
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 #include <fmt/format.h>
 
@@ -40,18 +40,18 @@ std::string shell_quote(const std::string& word) {
   return quoted + "'";
 }
 
-std::string join(const Words& words, std::string_view separator) {
+std::string join(const Strings& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
 }
 
-std::string shell_line(const Words& words) {
-  Words quoted;
+std::string shell_line(const Strings& words) {
+  Strings quoted;
   for (const std::string& word : words) quoted.push_back(shell_quote(word));
   return join(quoted, " ");
 }
 
-Words split_shell_words(std::string_view text) {
-  Words words;
+Strings split_shell_words(std::string_view text) {
+  Strings words;
   for (std::size_t at = 0;;) {
     at = text.find_first_not_of(" \t\n", at);
     if (at == std::string_view::npos) return words;

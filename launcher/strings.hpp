@@ -1,4 +1,4 @@
-// Words of a command line: quoting for display, splitting of `--mpiarg "…"`. Commands are started from a
+// Strings of a command line: quoting for display, splitting of `--mpiarg "…"`. Commands are started from a
 // vector of words; no shell ever parses them.
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace ddl {
 
-using Words = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 
 /// The word as a POSIX shell would have to read it; unchanged when it needs no quotes.
 std::string shell_quote(const std::string& word);
 /// All words, quoted, with single blanks between them.
-std::string shell_line(const Words& words);
+std::string shell_line(const Strings& words);
 /// The words of `text` with a shell's rules for blanks, quotes and backslashes, but no expansion. Throws
 /// UsageError when a quote is not closed.
-Words split_shell_words(std::string_view text);
-std::string join(const Words& words, std::string_view separator);
+Strings split_shell_words(std::string_view text);
+std::string join(const Strings& words, std::string_view separator);
 
 }  // namespace ddl

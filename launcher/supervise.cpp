@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-std::vector<char*> argv_of(const Words& command) {
+std::vector<char*> argv_of(const Strings& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

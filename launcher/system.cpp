@@ -1,4 +1,4 @@
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 #include <unistd.h>
 
@@ -32,8 +32,8 @@ std::string host_name() {
 
 }  // namespace
 
-Surroundings real_surroundings() {
-  Surroundings world;
+System real_surroundings() {
+  System world;
   world.variable = [](const std::string& name) { return foreign_env(name.c_str()); };
   world.file = read_file;
   world.host = host_name();

@@ -6,21 +6,21 @@
 #include <optional>
 #include <string>
 
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 namespace ddl {
 
-struct Surroundings {
+struct System {
   std::function<std::string(const std::string&)> variable;             // "" when unset
   std::function<std::optional<std::string>(const std::string&)> file;  // its text, if readable
   std::string host;                                                    // this machine's name
   std::string directory;                                               // the working directory
   std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES: an empty list hides all, unset none
-  Words entries;                            // the DDL_* entries, NAME=VALUE
+  Strings entries;                          // the DDL_* entries, NAME=VALUE
   bool root = false;
 };
 
-Surroundings real_surroundings();
+System real_surroundings();
 
 /// Where the programs and libraries of this installation are: bin/ and lib/ below one prefix.
 struct Installation {

@@ -27,7 +27,7 @@ void require_probe(const Installation& installation) {
                       "install ddlrun again");
 }
 
-NodeTopology probe(const Words& command, const std::string& host) {
+NodeTopology probe(const Strings& command, const std::string& host) {
   CommandResult result = run_command(command, kProbeLimit);
   if (auto node = find_node_topology(result.output)) return *node;
   std::string why = result.timed_out ? "no answer in time" : last_line(result.errors);
@@ -94,7 +94,7 @@ Topology probe_hosts(const JobInputs& in) {
   return topology;
 }
 
-std::string drawing(const Topology& topology, const Surroundings& world, Picture picture) {
+std::string drawing(const Topology& topology, const System& world, Picture picture) {
   std::vector<std::string> rails;
   if (std::string wanted = world.variable("DDL_RAILS"); !wanted.empty()) rails = split(wanted, ',');
   std::vector<RingDrawing> rings = possible_rings(topology, rails);

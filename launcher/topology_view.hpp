@@ -24,7 +24,7 @@ Topology probe_hosts(const JobInputs& in);
 
 enum class Picture { text, svg };
 /// The hosts with the rings their networks allow (DDL_RAILS restricts the rails).
-std::string drawing(const Topology& topology, const Surroundings& world, Picture picture);
+std::string drawing(const Topology& topology, const System& world, Picture picture);
 
 /// --topology: text on standard output, or the file.
 void show_topology(const JobInputs& in);

@@ -1,5 +1,6 @@
-// Card: what one rank tells all others about itself before MPI_Init; Census: what all ranks conclude from all
-// cards. The census is a pure function of the cards, so every rank concludes the same.
+// EndpointInfo: what one rank tells all others about itself before MPI_Init; JobMap: what all ranks conclude
+// from all endpoint infos. The job map is a pure function of the endpoint infos, so every rank concludes the
+// same.
 #pragma once
 
 #include <optional>
@@ -11,15 +12,15 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 10;  // of cards, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 10;  // of endpoint infos, headers and plans together: ranks must agree
 
-struct RailCard {
+struct RailInfo {
   std::string interface, subnet;
   std::vector<std::byte> address;  // of its end of the wire
   std::string ip = {};             // the interface's address as text
-  std::uint16_t door = 0;          // its port, see core/transport/rail_check.hpp
+  std::uint16_t probe_port = 0;    // its port, see core/transport/rail_check.hpp
   double gbit = 0;                 // what the link is rated at, Gbit/s; 0: unknown, or no hardware
-  friend bool operator==(const RailCard&, const RailCard&) = default;
+  friend bool operator==(const RailInfo&, const RailInfo&) = default;
 };
 
 /// An interface that could be a rail and is none.
@@ -29,7 +30,7 @@ struct IdleRail {
   friend bool operator==(const IdleRail&, const IdleRail&) = default;
 };
 
-struct Card : HostIdentity {
+struct EndpointInfo : HostIdentity {
   int version = kWireVersion;
   std::string trouble;              // why this rank cannot take part; "" when it can
   int pid = 0, fd = -1, bell = -1;  // of its region
@@ -37,7 +38,7 @@ struct Card : HostIdentity {
   std::vector<int> cpus;  // it may run on
   int numa_node = -1;     // of all those CPUs; -1: of several, or unknown
   std::string wire;       // what carries bytes between hosts, "tcp" or "ucx"; "" where it has no rails
-  std::vector<RailCard> rails;
+  std::vector<RailInfo> rails;
   std::vector<IdleRail> idle_rails;
   std::vector<int> fake_hosts;  // DDL_FAKE_HOSTS
   bool progress_hook = false;  // the MPI library can call us from its own waits: needed for nonblocking calls
@@ -46,14 +47,15 @@ struct Card : HostIdentity {
   std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
   std::string cpu_model;           // rank 0's counts, others leave it out
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
-  friend bool operator==(const Card&, const Card&) = default;
+  friend bool operator==(const EndpointInfo&, const EndpointInfo&) = default;
 };
 
-std::vector<std::byte> pack(const Card& card);
-/// Nothing for bytes that are no card of this version; where one is damaged its trouble names the field.
-std::optional<Card> unpack(const std::vector<std::byte>& bytes);
+std::vector<std::byte> pack(const EndpointInfo& endpoint);
+/// Nothing for bytes that are no endpoint info of this version; where one is damaged its trouble names the
+/// field.
+std::optional<EndpointInfo> unpack(const std::vector<std::byte>& bytes);
 
-struct Census {
+struct JobMap {
   std::string trouble;  // why the job runs without the engine; "" when it runs with it
   std::vector<HostIndex> host_of_rank;
   std::vector<int> numa_of_rank;        // -1: unknown
@@ -77,10 +79,10 @@ struct Census {
   void keep_lanes(const std::vector<bool>& keep);
 };
 
-/// cards[r] is rank r's card, nothing where it published none.
-Census take_census(const std::vector<std::optional<Card>>& cards);
+/// endpoints[r] is rank r's endpoint info, nothing where it published none.
+JobMap map_job(const std::vector<std::optional<EndpointInfo>>& endpoints);
 
 /// Whether the ranks of that host outnumber the cores they may run on.
-bool is_crowded(const std::vector<Card>& cards_of_host);
+bool is_crowded(const std::vector<EndpointInfo>& endpoints_of_host);
 
 }  // namespace ddl

@@ -13,50 +13,50 @@ namespace {
 
 constexpr std::size_t kMostLanes = 32;
 
-std::size_t rail_in(const Card& card, const std::string& subnet) {
-  auto at = std::find_if(card.rails.begin(), card.rails.end(),
-                         [&](const RailCard& rail) { return rail.subnet == subnet; });
-  return static_cast<std::size_t>(at - card.rails.begin());
+std::size_t rail_in(const EndpointInfo& endpoint, const std::string& subnet) {
+  auto at = std::find_if(endpoint.rails.begin(), endpoint.rails.end(),
+                         [&](const RailInfo& rail) { return rail.subnet == subnet; });
+  return static_cast<std::size_t>(at - endpoint.rails.begin());
 }
 
-std::string reasons_of(const Card& card) {
+std::string reasons_of(const EndpointInfo& endpoint) {
   std::string text;
-  for (const IdleRail& rail : card.idle_rails)
+  for (const IdleRail& rail : endpoint.idle_rails)
     text += fmt::format("{}{}: {}", text.empty() ? " (" : ", ", rail.interface, rail.reason);
   return text.empty() ? text : text + ")";
 }
 
-std::string trouble_with_rails(const std::vector<Card>& cards) {
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].rails.empty())
-      return fmt::format("rank {} on {} has no usable network interface between hosts{}", r, cards[r].host,
-                         reasons_of(cards[r]));
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].wire != cards[0].wire)
+std::string trouble_with_rails(const std::vector<EndpointInfo>& endpoints) {
+  for (std::size_t r = 0; r < endpoints.size(); ++r)
+    if (endpoints[r].rails.empty())
+      return fmt::format("rank {} on {} has no usable network interface between hosts{}", r,
+                         endpoints[r].host, reasons_of(endpoints[r]));
+  for (std::size_t r = 0; r < endpoints.size(); ++r)
+    if (endpoints[r].wire != endpoints[0].wire)
       return fmt::format("rank {} on {} speaks {} between hosts and rank 0 {}; set DDL_WIRE alike everywhere",
-                         r, cards[r].host, cards[r].wire, cards[0].wire);
+                         r, endpoints[r].host, endpoints[r].wire, endpoints[0].wire);
   return {};
 }
 
-double slowest_in(const std::vector<Card>& cards, const Census& census, std::size_t lane) {
+double slowest_in(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map, std::size_t lane) {
   double slowest = std::numeric_limits<double>::infinity();
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    slowest = std::min(slowest, cards[r].rails[census.rail_of_lane[r][lane]].gbit);
+  for (std::size_t r = 0; r < endpoints.size(); ++r)
+    slowest = std::min(slowest, endpoints[r].rails[job_map.rail_of_lane[r][lane]].gbit);
   return slowest;
 }
 
 // Two hosts with one address, as private networks of virtual machines have: "" when there are none.
-std::string same_address(const std::vector<Card>& cards, const std::vector<Rank>& leaders,
+std::string same_address(const std::vector<EndpointInfo>& endpoints, const std::vector<Rank>& leaders,
                          const std::string& subnet) {
   std::map<std::string, std::string> host_at;
   for (Rank leader : leaders) {
-    const Card& card = cards[static_cast<std::size_t>(leader)];
-    const std::string& ip = card.rails[rail_in(card, subnet)].ip;
+    const EndpointInfo& endpoint = endpoints[static_cast<std::size_t>(leader)];
+    const std::string& ip = endpoint.rails[rail_in(endpoint, subnet)].ip;
     if (ip.empty()) continue;
-    auto [known, is_new] = host_at.try_emplace(ip, card.host);
+    auto [known, is_new] = host_at.try_emplace(ip, endpoint.host);
     if (!is_new)
       return fmt::format("network {} is not used ({} and {} both are {} in it)", subnet, known->second,
-                         card.host, known->first);
+                         endpoint.host, known->first);
   }
   return {};
 }
@@ -65,9 +65,9 @@ std::string same_address(const std::vector<Card>& cards, const std::vector<Rank>
 struct RailsInUse {
   std::set<std::string> interfaces, subnets;
 
-  RailsInUse(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
+  RailsInUse(const std::vector<EndpointInfo>& endpoints, const std::vector<Rank>& leaders) {
     for (Rank leader : leaders)
-      for (const RailCard& rail : cards[static_cast<std::size_t>(leader)].rails) {
+      for (const RailInfo& rail : endpoints[static_cast<std::size_t>(leader)].rails) {
         interfaces.insert(rail.interface);
         subnets.insert(rail.subnet);
       }
@@ -88,13 +88,14 @@ std::string list_of(const std::vector<std::string>& hosts) {
 }
 
 // "rail r1 of h1, h3 and 7 more is not used (down)": one line per interface and reason.
-std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
-  const RailsInUse in_use(cards, leaders);
+std::vector<std::string> notes_on_missed(const std::vector<EndpointInfo>& endpoints,
+                                         const std::vector<Rank>& leaders) {
+  const RailsInUse in_use(endpoints, leaders);
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_with;
   for (Rank leader : leaders)
-    for (const IdleRail& idle : cards[static_cast<std::size_t>(leader)].idle_rails)
+    for (const IdleRail& idle : endpoints[static_cast<std::size_t>(leader)].idle_rails)
       if (is_missed(idle, in_use))
-        hosts_with[{idle.interface, idle.reason}].push_back(cards[static_cast<std::size_t>(leader)].host);
+        hosts_with[{idle.interface, idle.reason}].push_back(endpoints[static_cast<std::size_t>(leader)].host);
   std::vector<std::string> notes;
   for (const auto& [rail, hosts] : hosts_with)
     notes.push_back(fmt::format("rail {} of {} is not used ({})", rail.first, list_of(hosts), rail.second));
@@ -102,38 +103,39 @@ std::vector<std::string> notes_on_missed(const std::vector<Card>& cards, const s
 }
 
 // Why a host lacks it has been said.
-bool is_idle_in(const Card& card, const RailCard& rail) {
-  return std::any_of(card.idle_rails.begin(), card.idle_rails.end(), [&](const IdleRail& idle) {
+bool is_idle_in(const EndpointInfo& endpoint, const RailInfo& rail) {
+  return std::any_of(endpoint.idle_rails.begin(), endpoint.idle_rails.end(), [&](const IdleRail& idle) {
     return idle.subnet == rail.subnet || idle.interface == rail.interface;
   });
 }
 
-bool has_interface(const Card& card, const std::string& name) {
-  return std::any_of(card.rails.begin(), card.rails.end(),
-                     [&](const RailCard& rail) { return rail.interface == name; });
+bool has_interface(const EndpointInfo& endpoint, const std::string& name) {
+  return std::any_of(endpoint.rails.begin(), endpoint.rails.end(),
+                     [&](const RailInfo& rail) { return rail.interface == name; });
 }
 
 // Networks of two hosts and more that others are not in; and of rank 0's own where others have such an
 // interface. A network of one host alone is usually meant to be that.
-std::vector<std::string> notes_on_missing(const std::vector<Card>& cards, const std::vector<Rank>& leaders) {
-  std::map<std::string, const RailCard*> rails;  // by subnet, the first host's
+std::vector<std::string> notes_on_missing(const std::vector<EndpointInfo>& endpoints,
+                                          const std::vector<Rank>& leaders) {
+  std::map<std::string, const RailInfo*> rails;  // by subnet, the first host's
   std::map<std::string, std::set<Rank>> hosts_in;
   for (Rank leader : leaders)
-    for (const RailCard& rail : cards[static_cast<std::size_t>(leader)].rails) {
+    for (const RailInfo& rail : endpoints[static_cast<std::size_t>(leader)].rails) {
       rails.try_emplace(rail.subnet, &rail);
       hosts_in[rail.subnet].insert(leader);
     }
   std::vector<std::string> notes;
   for (const auto& [subnet, rail] : rails) {
     bool is_expected = hosts_in[subnet].size() > 1,
-         is_of_rank_0 = rail_in(cards[0], subnet) < cards[0].rails.size();
+         is_of_rank_0 = rail_in(endpoints[0], subnet) < endpoints[0].rails.size();
     if (!is_expected && !is_of_rank_0) continue;  // private to one host: there may be as many as hosts
     std::vector<std::string> missing;
     for (Rank leader : leaders) {
-      const Card& card = cards[static_cast<std::size_t>(leader)];
-      if (rail_in(card, subnet) < card.rails.size() || is_idle_in(card, *rail)) continue;
-      is_expected |= is_of_rank_0 && has_interface(card, rail->interface);
-      missing.push_back(card.host);
+      const EndpointInfo& endpoint = endpoints[static_cast<std::size_t>(leader)];
+      if (rail_in(endpoint, subnet) < endpoint.rails.size() || is_idle_in(endpoint, *rail)) continue;
+      is_expected |= is_of_rank_0 && has_interface(endpoint, rail->interface);
+      missing.push_back(endpoint.host);
     }
     if (is_expected && !missing.empty())
       notes.push_back(
@@ -146,34 +148,34 @@ std::vector<std::string> notes_on_missing(const std::vector<Card>& cards, const 
 
 // One lane per subnet that all ranks are in. Hosts without a common subnet may still reach each other through
 // a router: then one lane over everybody's first rail is tried.
-std::string find_lanes(const std::vector<Card>& cards, Census& census) {
-  if (census.hosts() == 1) return {};
-  if (std::string trouble = trouble_with_rails(cards); !trouble.empty()) return trouble;
-  std::vector<Rank> leaders = census.leaders();
-  census.notes = notes_on_missed(cards, leaders);
-  if (cards[0].fake_hosts.empty())
-    for (std::string& note : notes_on_missing(cards, leaders)) census.notes.push_back(std::move(note));
-  for (const RailCard& rail : cards[0].rails) {
-    bool common = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
-      return rail_in(card, rail.subnet) < card.rails.size();
+std::string find_lanes(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+  if (job_map.hosts() == 1) return {};
+  if (std::string trouble = trouble_with_rails(endpoints); !trouble.empty()) return trouble;
+  std::vector<Rank> leaders = job_map.leaders();
+  job_map.notes = notes_on_missed(endpoints, leaders);
+  if (endpoints[0].fake_hosts.empty())
+    for (std::string& note : notes_on_missing(endpoints, leaders)) job_map.notes.push_back(std::move(note));
+  for (const RailInfo& rail : endpoints[0].rails) {
+    bool common = std::all_of(endpoints.begin(), endpoints.end(), [&](const EndpointInfo& endpoint) {
+      return rail_in(endpoint, rail.subnet) < endpoint.rails.size();
     });
-    bool known = std::find(census.lanes.begin(), census.lanes.end(), rail.subnet) != census.lanes.end();
-    if (!common || known || census.lanes.size() == kMostLanes) continue;
-    std::string twice = cards[0].fake_hosts.empty() ? same_address(cards, leaders, rail.subnet) : "";
+    bool known = std::find(job_map.lanes.begin(), job_map.lanes.end(), rail.subnet) != job_map.lanes.end();
+    if (!common || known || job_map.lanes.size() == kMostLanes) continue;
+    std::string twice = endpoints[0].fake_hosts.empty() ? same_address(endpoints, leaders, rail.subnet) : "";
     if (twice.empty())
-      census.lanes.push_back(rail.subnet);
+      job_map.lanes.push_back(rail.subnet);
     else
-      census.notes.push_back(twice);
+      job_map.notes.push_back(twice);
   }
-  bool routed = census.lanes.empty();
-  if (routed) census.lanes.push_back("routed");
-  for (const Card& card : cards) {
-    census.rail_of_lane.emplace_back();
-    for (const std::string& lane : census.lanes)
-      census.rail_of_lane.back().push_back(routed ? 0 : rail_in(card, lane));
+  bool routed = job_map.lanes.empty();
+  if (routed) job_map.lanes.push_back("routed");
+  for (const EndpointInfo& endpoint : endpoints) {
+    job_map.rail_of_lane.emplace_back();
+    for (const std::string& lane : job_map.lanes)
+      job_map.rail_of_lane.back().push_back(routed ? 0 : rail_in(endpoint, lane));
   }
-  for (std::size_t lane = 0; lane < census.lanes.size(); ++lane)
-    census.lane_gbit.push_back(slowest_in(cards, census, lane));
+  for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
+    job_map.lane_gbit.push_back(slowest_in(endpoints, job_map, lane));
   return {};
 }
 

@@ -33,7 +33,7 @@ class PeerWatch {
   void vanish();
 
  private:
-  std::mutex mutex_;  // of the seat
+  std::mutex mutex_;  // of the rendezvous
   std::shared_ptr<Rendezvous> seat_;
   std::string news_;
   Nanoseconds looked_ = 0;

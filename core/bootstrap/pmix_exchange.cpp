@@ -14,7 +14,7 @@
 namespace ddl {
 namespace {
 
-constexpr const char* kCardKey = "ddl.1.card";
+constexpr const char* kEndpointKey = "ddl.1.card";
 
 class PmixExchange : public Exchange {
  public:
@@ -34,7 +34,7 @@ class PmixExchange : public Exchange {
 
   void start(std::span<const std::byte> mine) override {
     if (round_++ == 0)
-      pmix_publish(kCardKey, mine);
+      pmix_publish(kEndpointKey, mine);
     else
       mine_.assign(mine.begin(), mine.end());
   }
@@ -42,15 +42,15 @@ class PmixExchange : public Exchange {
   std::optional<Answers> test() override {
     Answers answers;
     if (round_ > 1) return gather();
-    for (Rank rank = 0; rank < size_; ++rank) answers.push_back(card_of(rank));
+    for (Rank rank = 0; rank < size_; ++rank) answers.push_back(endpoint_of(rank));
     return answers;
   }
 
  private:
   // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
-  std::optional<std::vector<std::byte>> card_of(Rank rank) {
-    auto card = get(rank, PMIX_OPTIONAL);
-    return card ? card : get(rank, PMIX_IMMEDIATE);
+  std::optional<std::vector<std::byte>> endpoint_of(Rank rank) {
+    auto endpoint = get(rank, PMIX_OPTIONAL);
+    return endpoint ? endpoint : get(rank, PMIX_IMMEDIATE);
   }
 
   Answers gather() {
@@ -69,7 +69,7 @@ class PmixExchange : public Exchange {
   std::optional<std::vector<std::byte>> get(Rank rank, const char* how) {
     pmix_proc_t peer;
     PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
-    auto [status, value] = pmix_get(peer, kCardKey, how, timeout_s_);
+    auto [status, value] = pmix_get(peer, kEndpointKey, how, timeout_s_);
     // A late or failed answer is not "there is none": others may have got it, and would then decide
     // otherwise.
     if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)

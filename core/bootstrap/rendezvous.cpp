@@ -35,7 +35,7 @@ Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double time
   Timeout timeout(timeout_s);
   for (double limit_s = std::min(kFirstTry_s, timeout_s); !try_all(places, limit_s, timeout); limit_s *= 2) {
     // Where parts of a group meet was a server before: it will not come again.
-    if (timeout.is_over() || (is_gone_ && id_.circle != 0)) fail_unreachable(timeout_s);
+    if (timeout.is_over() || (is_gone_ && id_.subgroup != 0)) fail_unreachable(timeout_s);
     std::this_thread::sleep_for(kBetweenTries);
   }
   join(timeout_s);
@@ -66,7 +66,7 @@ bool Rendezvous::try_all(const std::vector<IpAddress>& places, double limit_s, T
 // A stranger at that address says something else, or nothing.
 bool Rendezvous::say_hello(double limit_s) {
   reader_ = FrameReader(longest_answer(size_));
-  if (!send(pack_value(Kind::hello, Hello{id_.token, id_.circle, rank_, size_}), limit_s)) return false;
+  if (!send(pack_value(Kind::hello, Hello{id_.token, id_.subgroup, rank_, size_}), limit_s)) return false;
   if (hear(limit_s) != FrameReader::State::complete) return false;
   Frame answer = reader_.take();
   if (answer.kind == Kind::refused) throw Error(answer.text());
@@ -149,12 +149,13 @@ FrameReader::State Rendezvous::hear(double limit_s) {
 }
 
 void Rendezvous::fail_unreachable(double timeout_s) const {
-  throw Error(fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
-                          id_.circle != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
-                          fmt::join(refusals_, ", ")),
-              kWhy,
-              "see that the process that keeps it lives, and that no firewall is between; DDL_RAILS "
-              "chooses the interfaces");
+  throw Error(
+      fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
+                  id_.subgroup != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
+                  fmt::join(refusals_, ", ")),
+      kWhy,
+      "see that the process that keeps it lives, and that no firewall is between; DDL_RAILS "
+      "chooses the interfaces");
 }
 
 void Rendezvous::fail_silent(FrameReader::State state) {

@@ -1,8 +1,9 @@
-// Rendezvous: one rank's seat in a group that meets at a RendezvousServer and exchanges blobs in rounds.
+// Rendezvous: one rank's rendezvous in a group that meets at a RendezvousServer and exchanges blobs in
+// rounds.
 //
 // The rules a user can break: all ranks make the same sequence of rounds; after an exception only the
-// destructor is called. Ranks may be threads of one process, each with its own seat. Thread safety: one call
-// at a time. In a forked child the destructor closes without a word.
+// destructor is called. Ranks may be threads of one process, each with its own rendezvous. Thread safety: one
+// call at a time. In a forked child the destructor closes without a word.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // What travels between the ranks of a rendezvous and its server, in frames (core/net/frame.hpp).
 //
-//   rank   -> server: hello {token, circle, rank, size}; join; blob; leave
+//   rank   -> server: hello {token, subgroup, rank, size}; join; blob; leave
 //   server -> rank:   welcome {limit f64, seconds}; joined; all {length u64 per rank, blobs}; refused, failed
 //                     {text}
 //
@@ -28,7 +28,7 @@ struct Kind {
 
 struct Hello {
   RendezvousId::Token token;
-  std::uint64_t circle;
+  std::uint64_t subgroup;
   Rank rank, size;
 };
 

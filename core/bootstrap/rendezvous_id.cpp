@@ -77,7 +77,7 @@ std::span<const std::byte, RendezvousId::kBytes> RendezvousId::bytes() const {
 
 RendezvousId RendezvousId::part(std::uint64_t number, std::int64_t color) const {
   RendezvousId id = *this;
-  id.circle = hash_of(fmt::format("{} {} {}", circle, number, color)) | 1;
+  id.subgroup = hash_of(fmt::format("{} {} {}", subgroup, number, color)) | 1;
   return id;
 }
 

@@ -1,9 +1,9 @@
 // RendezvousId: 128 bytes that tell the ranks of a group where they meet. They travel through whatever
 // channel the program has, in the place of an ncclUniqueId. Parts of the group can meet at the same place, in
-// circles of their own, as long as somebody of the group is there.
+// subgroups of their own, as long as somebody of the group is there.
 //
 //   magic[8]  token[16]  host u64  port u16  addresses u8  spare u8  address[4] = {family u8, bytes[16]}
-//   circle u64  zeros
+//   subgroup u64  zeros
 //
 // The rule a user can break: who holds the id may join, so it is as secret as the program's own channel.
 // Thread safety: a value. All numbers in the order of the machine: the ranks of a group are of one kind.
@@ -33,7 +33,7 @@ struct RendezvousId {
   std::uint8_t addresses = 0;
   std::uint8_t spare = 0;
   std::array<IpAddress, kMaxAddresses> address{};
-  std::uint64_t circle = 0;  // 0: the whole group's
+  std::uint64_t subgroup = 0;  // 0: the whole group's
   std::array<std::uint8_t, 16> zeros{};
 
   /// An id with a fresh token. At most kMaxAddresses addresses are kept.
@@ -43,7 +43,7 @@ struct RendezvousId {
   static std::optional<RendezvousId> from(std::span<const std::byte, kBytes> bytes);
   std::span<const std::byte, kBytes> bytes() const;
 
-  /// Of a part of this circle: equal for equal numbers and colors, which nobody else has to be told.
+  /// Of a part of this subgroup: equal for equal numbers and colors, which nobody else has to be told.
   RendezvousId part(std::uint64_t number, std::int64_t color) const;
 
   /// Where to try in turn: a rank that shares the server's loopback tries that first.

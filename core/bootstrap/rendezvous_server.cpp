@@ -62,7 +62,7 @@ bool same(const RendezvousId::Token& a, const RendezvousId::Token& b) {
 }
 
 // A group that meets here.
-struct Circle {
+struct Subgroup {
   RendezvousGroup group{};
   Timeout timeout;  // with it
   std::uint64_t phase = 0;
@@ -74,7 +74,7 @@ struct Circle {
   PackedFrame news();
 };
 
-void Circle::look_at_the_clock(double limit_s) {
+void Subgroup::look_at_the_clock(double limit_s) {
   if (!group.waits()) {
     phase = ~std::uint64_t{0};
   } else if (phase != group.phase()) {
@@ -87,23 +87,23 @@ void Circle::look_at_the_clock(double limit_s) {
   if (group.all_left() || (told_failure && timeout.is_over())) is_over = true;
 }
 
-PackedFrame Circle::news() {
+PackedFrame Subgroup::news() {
   if (group.failure().empty()) return group.is_complete() ? pack_all(group.take_round()) : nullptr;
   if (std::exchange(told_failure, true)) return nullptr;
   return pack_text(Kind::failed, group.failure());
 }
 
-struct Guest {
+struct Client {
   enum class Stage { stranger, welcome, member, going };  // going: hears the rest, says nothing any more
   Socket socket{};
   Stage stage = Stage::stranger;
-  std::uint64_t circle = 0;
+  std::uint64_t subgroup = 0;
   Rank rank = -1, size = 0;
   FrameReader reader{sizeof(Hello)};
   FrameWriter writer{};
   Timeout silence{kSilence_s};
   bool ready = false, gone = false;
-  ~Guest() { socket.hang_up(); }
+  ~Client() { socket.hang_up(); }
   bool has_joined() const { return stage == Stage::member; }
 };
 
@@ -121,17 +121,17 @@ class RendezvousServer::Service {
   void serve() noexcept;
   bool goes_on();
   void forget_parts();
-  std::string refusal(const Guest& guest) const;
-  RendezvousGroup& group_of(const Guest& guest) { return circles_.at(guest.circle).group; }
+  std::string refusal(const Client& client) const;
+  RendezvousGroup& group_of(const Client& client) { return subgroups_.at(client.subgroup).group; }
   void wait();
   int nap() const;
   void accept_all();
   void make_room();
-  void listen_to(Guest& guest);
-  void hear(Guest& guest, Frame frame);
-  void hear_hello(Guest& guest, const Frame& frame);
-  void hear_join(Guest& guest);
-  void part(Guest& guest);
+  void listen_to(Client& client);
+  void hear(Client& client, Frame frame);
+  void hear_hello(Client& client, const Frame& frame);
+  void hear_join(Client& client);
+  void part(Client& client);
   void look_at_the_clock();
   void tell_news();
   void write_all();
@@ -145,8 +145,8 @@ class RendezvousServer::Service {
   std::atomic<bool> over_{false};
 
   // From here on the thread's alone.
-  std::map<std::uint64_t, Circle> circles_;  // those who joined one find it here until all have left it
-  std::list<Guest> guests_;
+  std::map<std::uint64_t, Subgroup> subgroups_;  // those who joined one find it here until all have left it
+  std::list<Client> clients_;
   bool has_begun_ = false, has_parts_ = false, is_full_ = false, ending_ = false;
   std::optional<Timeout> emptied_;  // parts may still be on their way when the last member has left
   Timeout farewell_{kFarewell_s};
@@ -178,9 +178,9 @@ void RendezvousServer::Service::serve() noexcept {
   try {
     while (goes_on()) {
       wait();
-      for (Guest& guest : guests_)
-        if (guest.ready) listen_to(guest);
-      guests_.remove_if([](const Guest& guest) { return guest.gone; });
+      for (Client& client : clients_)
+        if (client.ready) listen_to(client);
+      clients_.remove_if([](const Client& client) { return client.gone; });
       forget_parts();
       if (!ending_) accept_all();
       look_at_the_clock();
@@ -189,17 +189,17 @@ void RendezvousServer::Service::serve() noexcept {
     }
   } catch (const std::exception&) {  // out of memory: those who wait see their connection end
   }
-  guests_.clear();
+  clients_.clear();
   listener_.hang_up();
   over_.store(true, std::memory_order_release);
 }
 
 bool RendezvousServer::Service::goes_on() {
-  bool answers =
-      std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.writer.empty(); });
+  bool answers = std::any_of(clients_.begin(), clients_.end(),
+                             [](const Client& client) { return !client.writer.empty(); });
   if (ending_) return answers && !farewell_.is_over();
   if (!has_begun_) return now() - created_ < static_cast<Nanoseconds>(limits_.first_s * 1e9);
-  bool goes_on = answers || std::any_of(circles_.begin(), circles_.end(),
+  bool goes_on = answers || std::any_of(subgroups_.begin(), subgroups_.end(),
                                         [](const auto& one) { return !one.second.is_over; });
   if (goes_on || !has_parts_) return emptied_.reset(), goes_on;
   if (!emptied_) emptied_.emplace(limits_.others_s);
@@ -208,21 +208,21 @@ bool RendezvousServer::Service::goes_on() {
 
 // Nobody can be in them any more; latecomers begin anew.
 void RendezvousServer::Service::forget_parts() {
-  std::erase_if(circles_, [this](const auto& one) {
-    auto is_here = [&](const Guest& guest) { return guest.has_joined() && guest.circle == one.first; };
-    return one.first != 0 && one.second.is_over && std::none_of(guests_.begin(), guests_.end(), is_here);
+  std::erase_if(subgroups_, [this](const auto& one) {
+    auto is_here = [&](const Client& client) { return client.has_joined() && client.subgroup == one.first; };
+    return one.first != 0 && one.second.is_over && std::none_of(clients_.begin(), clients_.end(), is_here);
   });
 }
 
 int RendezvousServer::Service::nap() const {
   if (is_full_) return kRest_ms;
-  bool strangers =
-      std::any_of(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.has_joined(); });
+  bool strangers = std::any_of(clients_.begin(), clients_.end(),
+                               [](const Client& client) { return !client.has_joined(); });
   if (ending_) return farewell_.nap();
   int shortest = strangers ? kLook_ms : -1;
-  for (const auto& [name, circle] : circles_)
-    if (circle.needs_the_clock())
-      shortest = shortest < 0 ? circle.timeout.nap() : std::min(shortest, circle.timeout.nap());
+  for (const auto& [name, subgroup] : subgroups_)
+    if (subgroup.needs_the_clock())
+      shortest = shortest < 0 ? subgroup.timeout.nap() : std::min(shortest, subgroup.timeout.nap());
   if (emptied_) return emptied_->nap();
   if (has_begun_ || shortest >= 0) return shortest;
   double left_s = limits_.first_s - static_cast<double>(now() - created_) / 1e9;
@@ -233,15 +233,15 @@ void RendezvousServer::Service::wait() {
   PollSet set;
   set.add(end_, ending_ ? Ready::broken : Ready::read);
   set.add(listener_, is_full_ || ending_ ? Ready::broken : Ready::read);
-  for (const Guest& guest : guests_)
-    set.add(guest.socket, guest.writer.empty() ? Ready::read : Ready::either);
+  for (const Client& client : clients_)
+    set.add(client.socket, client.writer.empty() ? Ready::read : Ready::either);
   is_full_ = false;
   set.wait(nap());
   std::size_t next = 2;
-  for (Guest& guest : guests_) guest.ready = set.is_ready(next++);
+  for (Client& client : clients_) client.ready = set.is_ready(next++);
   if (ending_ || !set.is_ready(0)) return;
   ending_ = true;
-  for (auto& [name, circle] : circles_) circle.group.close();
+  for (auto& [name, subgroup] : subgroups_) subgroup.group.close();
   farewell_ = Timeout(kFarewell_s);
 }
 
@@ -254,100 +254,102 @@ void RendezvousServer::Service::accept_all() {
       return;
     }
     keep_descriptors_free(socket.fd());
-    guests_.emplace_back().socket = std::move(socket);
-    listen_to(guests_.back());  // most have said hello already
+    clients_.emplace_back().socket = std::move(socket);
+    listen_to(clients_.back());  // most have said hello already
   }
 }
 
 // The oldest stranger goes: one of us tries again, and a crowd of others cannot keep us out.
 void RendezvousServer::Service::make_room() {
-  auto is_stranger = [](const Guest& guest) { return guest.stage == Guest::Stage::stranger; };
-  if (std::count_if(guests_.begin(), guests_.end(), is_stranger) <
+  auto is_stranger = [](const Client& client) { return client.stage == Client::Stage::stranger; };
+  if (std::count_if(clients_.begin(), clients_.end(), is_stranger) <
       static_cast<std::ptrdiff_t>(kMostStrangers))
     return;
-  guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_stranger));
+  clients_.erase(std::find_if(clients_.begin(), clients_.end(), is_stranger));
 }
 
-void RendezvousServer::Service::listen_to(Guest& guest) {
-  while (!guest.gone) {
-    FrameReader::State state = guest.reader.read(guest.socket);
+void RendezvousServer::Service::listen_to(Client& client) {
+  while (!client.gone) {
+    FrameReader::State state = client.reader.read(client.socket);
     if (state == FrameReader::State::waiting) break;
     if (state == FrameReader::State::complete)
-      hear(guest, guest.reader.take());
+      hear(client, client.reader.take());
     else
-      part(guest);
+      part(client);
   }
 }
 
-void RendezvousServer::Service::hear(Guest& guest, Frame frame) {
-  if (guest.stage == Guest::Stage::stranger && frame.kind == Kind::hello) return hear_hello(guest, frame);
-  if (guest.stage == Guest::Stage::welcome && frame.kind == Kind::join) return hear_join(guest);
-  if (guest.stage == Guest::Stage::member && frame.kind == Kind::blob)
-    return group_of(guest).bring(guest.rank, std::move(frame.payload));
-  if (guest.stage == Guest::Stage::member && frame.kind == Kind::leave) {
-    group_of(guest).leave(guest.rank);
-    guest.stage = Guest::Stage::going;
+void RendezvousServer::Service::hear(Client& client, Frame frame) {
+  if (client.stage == Client::Stage::stranger && frame.kind == Kind::hello) return hear_hello(client, frame);
+  if (client.stage == Client::Stage::welcome && frame.kind == Kind::join) return hear_join(client);
+  if (client.stage == Client::Stage::member && frame.kind == Kind::blob)
+    return group_of(client).bring(client.rank, std::move(frame.payload));
+  if (client.stage == Client::Stage::member && frame.kind == Kind::leave) {
+    group_of(client).leave(client.rank);
+    client.stage = Client::Stage::going;
   }
-  part(guest);
+  part(client);
 }
 
-std::string RendezvousServer::Service::refusal(const Guest& guest) const {
-  auto circle = circles_.find(guest.circle);
-  if (circle == circles_.end()) return RendezvousGroup().refusal(guest.rank, guest.size);
-  return circle->second.group.refusal(guest.rank, guest.size);
+std::string RendezvousServer::Service::refusal(const Client& client) const {
+  auto subgroup = subgroups_.find(client.subgroup);
+  if (subgroup == subgroups_.end()) return RendezvousGroup().refusal(client.rank, client.size);
+  return subgroup->second.group.refusal(client.rank, client.size);
 }
 
-void RendezvousServer::Service::hear_hello(Guest& guest, const Frame& frame) {
+void RendezvousServer::Service::hear_hello(Client& client, const Frame& frame) {
   std::optional<Hello> hello = frame.as<Hello>();
-  if (!hello || !same(hello->token, id_.token)) return part(guest);
-  guest.circle = hello->circle;
-  guest.rank = hello->rank;
-  guest.size = hello->size;
-  std::string why = refusal(guest);
-  guest.stage = why.empty() ? Guest::Stage::welcome : Guest::Stage::going;
-  guest.writer.add(why.empty() ? pack_value(Kind::welcome, limits_.others_s) : pack_text(Kind::refused, why));
+  if (!hello || !same(hello->token, id_.token)) return part(client);
+  client.subgroup = hello->subgroup;
+  client.rank = hello->rank;
+  client.size = hello->size;
+  std::string why = refusal(client);
+  client.stage = why.empty() ? Client::Stage::welcome : Client::Stage::going;
+  client.writer.add(why.empty() ? pack_value(Kind::welcome, limits_.others_s)
+                                : pack_text(Kind::refused, why));
 }
 
 // Two may have been welcomed as the same rank: the second to join is refused.
-void RendezvousServer::Service::hear_join(Guest& guest) {
-  std::string why = refusal(guest);
-  guest.stage = why.empty() ? Guest::Stage::member : Guest::Stage::going;
-  guest.writer.add(why.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, why));
+void RendezvousServer::Service::hear_join(Client& client) {
+  std::string why = refusal(client);
+  client.stage = why.empty() ? Client::Stage::member : Client::Stage::going;
+  client.writer.add(why.empty() ? pack_frame(Kind::joined) : pack_text(Kind::refused, why));
   if (!why.empty()) return;
-  guest.reader.allow(kMaxBlob);
-  auto [circle, is_new] = circles_.try_emplace(guest.circle, Circle{.timeout = Timeout(limits_.others_s)});
-  circle->second.group.join(guest.rank, guest.size);
+  client.reader.allow(kMaxBlob);
+  auto [subgroup, is_new] =
+      subgroups_.try_emplace(client.subgroup, Subgroup{.timeout = Timeout(limits_.others_s)});
+  subgroup->second.group.join(client.rank, client.size);
   has_begun_ = true;
-  has_parts_ |= guest.circle != 0;
+  has_parts_ |= client.subgroup != 0;
 }
 
-void RendezvousServer::Service::part(Guest& guest) {
-  if (guest.has_joined()) group_of(guest).lose(guest.rank);
-  guest.gone = true;
+void RendezvousServer::Service::part(Client& client) {
+  if (client.has_joined()) group_of(client).lose(client.rank);
+  client.gone = true;
 }
 
 void RendezvousServer::Service::look_at_the_clock() {
-  for (Guest& guest : guests_)
-    if (!guest.has_joined() && guest.silence.is_over()) guest.gone = true;
+  for (Client& client : clients_)
+    if (!client.has_joined() && client.silence.is_over()) client.gone = true;
   if (ending_) return;
-  for (auto& [name, circle] : circles_) circle.look_at_the_clock(limits_.others_s);
+  for (auto& [name, subgroup] : subgroups_) subgroup.look_at_the_clock(limits_.others_s);
 }
 
 void RendezvousServer::Service::tell_news() {
-  for (auto& [name, circle] : circles_) {
-    PackedFrame news = circle.news();
+  for (auto& [name, subgroup] : subgroups_) {
+    PackedFrame news = subgroup.news();
     if (!news) continue;
-    if (circle.told_failure) circle.timeout = Timeout(limits_.others_s);
-    for (Guest& guest : guests_)
-      if (guest.has_joined() && guest.circle == name) guest.writer.add(news);
+    if (subgroup.told_failure) subgroup.timeout = Timeout(limits_.others_s);
+    for (Client& client : clients_)
+      if (client.has_joined() && client.subgroup == name) client.writer.add(news);
   }
 }
 
 void RendezvousServer::Service::write_all() {
-  for (Guest& guest : guests_)
-    if (!guest.gone && !guest.writer.empty() && !guest.writer.write(guest.socket))
-      guest.socket.shut_down();  // what it said before is heard, then its end
-  guests_.remove_if([](const Guest& guest) { return guest.gone; });
+  for (Client& client : clients_)
+    if (!client.gone && !client.writer.empty() && !client.writer.write(client.socket))
+      client.socket.shut_down();  // what it said before is heard, then its end
+  clients_.remove_if([](const Client& client) { return client.gone; });
 }
 
 RendezvousServer::RendezvousServer(const RendezvousLimits& limits, const std::vector<std::string>& rails,

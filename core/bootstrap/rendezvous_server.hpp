@@ -1,9 +1,9 @@
-// RendezvousServer: the meeting place of one group of ranks, and of circles of its members (see
-// RendezvousId), a thread in the process that made the id. What befalls one circle does not concern the
+// RendezvousServer: the meeting place of one group of ranks, and of subgroups of its members (see
+// RendezvousId), a thread in the process that made the id. What befalls one subgroup does not concern the
 // others.
 //
 // It listens on one port of every address of this host (a port per address would not fit into the id); the
-// token keeps strangers out, who get no answer and little memory. It ends when all have left every circle
+// token keeps strangers out, who get no answer and little memory. It ends when all have left every subgroup
 // (where there were parts, a while later, because others may be on their way) or a limit is reached. The rule
 // a user can break: keep it alive until the ranks are through; who destroys it earlier fails those who still
 // wait. Thread safety: its functions may be called from any thread. A forked child inherits no server: there

@@ -47,7 +47,7 @@ struct Shared {
   std::atomic<int> going_on = 0;         // operations under way that nobody waits for
 };
 
-class Communicator : public Outlet {
+class Communicator : public Sender {
  public:
   static constexpr std::size_t kMostOpen = 64;
   static constexpr Bytes kMostUnderWay = 16 << 20;     // enough for any wire,
@@ -74,7 +74,7 @@ class Communicator : public Outlet {
 
   /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
   std::string take(const Header& header, const View& view);
-  /// See Inbox.
+  /// See MessageHandler.
   std::byte* place_for(const Header& header) const;
   /// The oldest operation under way, and whom it waits for, as ranks in the job.
   const Operation* oldest() const;

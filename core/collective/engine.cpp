@@ -19,7 +19,7 @@ namespace {
 // looks at what makes no message in this host. Where ranks share cores each round of a waiting rank delays
 // one that has work: 4 hosts x 2 on two cores up to 16 KiB, 7 % (guest and sockets in every round: 117 us,
 // now 109).
-constexpr int kGuestEvery = 64;
+constexpr int kHostProgressEvery = 64;
 constexpr int kLookEvery = 16;
 constexpr int kPollRounds =
     4;  // of poll() where other hosts are heard, before the library has its turn again
@@ -30,7 +30,7 @@ constexpr Bytes kBrief = 1 << 20;
 // Where ranks outnumber cores, whom this one waits for is likely to want its core, and a yield costs less
 // than a sleep (4 ranks on two cores, up to 256 KiB: 4 to 7 % less than without).
 constexpr int kCrowdedYields = 4;
-constexpr Nanoseconds kLongestDeafSleep = 200'000;  // nothing on the wire ends it
+constexpr Nanoseconds kLongestSleepWithoutWakeFd = 200'000;  // nothing on the wire ends it
 // Messages to one peer travel together from that many bytes on, where several calls are under way.
 constexpr Bytes kTogether = 16 << 10;
 
@@ -141,7 +141,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   // Threads that count at once count one call less, which nobody minds.
   const std::uint32_t calls = calls_.load(std::memory_order_relaxed);
   calls_.store(calls + 1, std::memory_order_relaxed);
-  if (calls % kGuestEvery == 0) waiting_.guest();
+  if (calls % kHostProgressEvery == 0) waiting_.host_progress();
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   std::lock_guard lock(mutex_);
   if (active_.empty() && !is_between_two(call.kind))
@@ -191,12 +191,16 @@ bool Engine::look(const Completion& completion, bool& moved) {
 // us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, const Completion& completion) {
   bool wire = communicator.members().grid.spans_hosts();
-  bool deaf = wire && fabrics_.wire->wake_fd() < 0;
+  bool has_no_wake_fd = wire && fabrics_.wire->wake_fd() < 0;
   bool hears_wire = wire && completion.hears_wire_;
   int brief_yields = completion.bytes_ <= kBrief ? waiting_.wire_yields : 0;
   const bool crowded = !wire && waiting_.spins == 0;
-  int rounds = crowded ? kCrowdedYields : !wire ? waiting_.spins : deaf ? waiting_.deaf_yields : brief_yields;
-  Nanoseconds longest = deaf ? std::min(waiting_.longest_sleep, kLongestDeafSleep) : waiting_.longest_sleep;
+  int rounds = crowded          ? kCrowdedYields
+               : !wire          ? waiting_.spins
+               : has_no_wake_fd ? waiting_.yields_without_wake_fd
+                                : brief_yields;
+  Nanoseconds longest =
+      has_no_wake_fd ? std::min(waiting_.longest_sleep, kLongestSleepWithoutWakeFd) : waiting_.longest_sleep;
   Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
   for (int idle = 0;;) {
     bool moved = false;
@@ -208,10 +212,10 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     if (idle < rounds) {
       next_sleep = kFirstSleep;
       wire || crowded ? static_cast<void>(::sched_yield()) : pause_a_moment();
-      if (idle % kGuestEvery == kGuestEvery - 1) waiting_.guest();
+      if (idle % kHostProgressEvery == kHostProgressEvery - 1) waiting_.host_progress();
       continue;
     }
-    waiting_.guest();
+    waiting_.host_progress();
     if (began == 0) began = now();
     bool done = false;
     sleep_unless([&] { return (done = look(completion, moved)) || moved; }, next_sleep);

@@ -29,16 +29,16 @@ struct Waiting {
   // (4 hosts x 2, up to 16 KiB: a hundred are 7 to 10 % slower). Sleeping at once instead takes half the
   // processor time of 16 MiB over 1 Gbit/s (4 hosts x 2: 112 of 208 ms).
   int wire_yields = 1000;
-  int deaf_yields = 5000;                      // likewise, over a wire that wakes nobody
-  Nanoseconds longest_sleep = 1'000'000;       // so that the original library is still moved
-  Nanoseconds stall_warning = 60'000'000'000;  // a wait that is longer is reported; 0: never
-  std::function<void()> guest = [] {};         // moves the original library; called by waiting threads only
+  int yields_without_wake_fd = 5000;            // likewise, over a wire that wakes nobody
+  Nanoseconds longest_sleep = 1'000'000;        // so that the original library is still moved
+  Nanoseconds stall_warning = 60'000'000'000;   // a wait that is longer is reported; 0: never
+  std::function<void()> host_progress = [] {};  // moves the original library; called by waiting threads only
 };
 
 /// What came of a start.
 enum class Started : std::uint8_t { done, under_way };
 
-class Engine : private Inbox {
+class Engine : private MessageHandler {
  public:
   Engine(Fabrics fabrics, Waiting waiting);
   ~Engine() override;

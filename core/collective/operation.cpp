@@ -85,12 +85,12 @@ bool Operation::is_oldest(const Run& run) const {
 }
 
 // Stays stirred as long as it moves, and when it is held up by what makes no message.
-bool Operation::advance(Outlet& outlet) {
+bool Operation::advance(Sender& sender) {
   bool moved = false;
   is_stirred_ = false;
   for (Run& run : runs_) {
     if (!run.open) continue;
-    moved |= advance(run, outlet);
+    moved |= advance(run, sender);
     if (run.flows_left > 0) continue;
     if (run.reading > 0) {
       is_stirred_ = true;
@@ -102,14 +102,14 @@ bool Operation::advance(Outlet& outlet) {
     if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
   if (segments_finished_ == segments_ && sent_on_wire_) {
-    outlet.flush(unfinished_);
+    sender.flush(unfinished_);
     sent_on_wire_ = false;
   }
   is_stirred_ |= moved || (segments_finished_ == segments_ && unfinished_ > 0);
   return moved;
 }
 
-bool Operation::advance(Run& run, Outlet& outlet) {
+bool Operation::advance(Run& run, Sender& sender) {
   const Plan& plan = prepared_->plan;
   bool moved = false;
   for (std::size_t f = 0; f < plan.flows.size(); ++f) {
@@ -117,7 +117,7 @@ bool Operation::advance(Run& run, Outlet& outlet) {
     std::uint32_t& counter = run.counter[f];
     if (counter == flow.count) continue;
     while (std::uint32_t done =
-               run_steps(run, &plan.steps[flow.first + counter], flow.count - counter, outlet)) {
+               run_steps(run, &plan.steps[flow.first + counter], flow.count - counter, sender)) {
       if (!dimension_times_.empty()) note_dimension_time(run.since[f], plan.steps[flow.first + counter]);
       counter += done;
       moved = true;
@@ -144,10 +144,10 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 
 // Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An
 // empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
-std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet) {
+std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender) {
   if (range_of(run, *step).count == 0 && !step->is_token) return 1;
   if (step->verb == Verb::send) {
-    bool sent = send_step(run, *step, outlet);
+    bool sent = send_step(run, *step, sender);
     is_stirred_ |= !sent;
     return sent;
   }
@@ -158,49 +158,49 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   }
   const Step* next = left > 1 ? step + 1 : nullptr;
   Outgoing message{};
-  std::byte* forward = claim_forward(run, *step, next, outlet, message);
-  if (!step->is_token) land_step(run, *step, forward, outlet);
+  std::byte* forward = claim_forward(run, *step, next, sender, message);
+  if (!step->is_token) land_step(run, *step, forward, sender);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (!forward) return 1;
-  outlet.post(message);
+  sender.post(message);
   return 2;
 }
 
-bool Operation::send_step(Run& run, const Step& step, Outlet& outlet) {
+bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   Range range = range_of(run, step);
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   bool is_large =
-      payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Outlet::kLongWork);
-  if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, outlet);
+      payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
+  if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, sender);
   sent_on_wire_ |= step.fabric == Fabric::wire;
-  return outlet.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
+  return sender.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
 }
 
 bool Operation::send_staged(const Run& run, const Step& step, std::span<const std::byte> payload,
-                            Outlet& outlet) {
+                            Sender& sender) {
   Outgoing message{};
-  std::byte* block = outlet.claim(sending_of(run, step), payload.size(), message);
+  std::byte* block = sender.claim(sending_of(run, step), payload.size(), message);
   if (!block) return false;
   struct Copy {
     Store store;
     std::byte* to;
     std::span<const std::byte> from;
   } copy{store_, block, payload};
-  outlet.work(payload.size(), [&copy] {
+  sender.work(payload.size(), [&copy] {
     if (copy.store == Store::streamed)
       stage(copy.to, copy.from.data(), copy.from.size());
     else
       std::memcpy(copy.to, copy.from.data(), copy.from.size());
   });
-  outlet.post(message);
+  sender.post(message);
   return true;
 }
 
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
 // otherwise be written to the output and copied from there.
 // If it goes back to the one rank of this host that it came from, that is the block it came in.
-std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet,
+std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Sender& sender,
                                     Outgoing& message) {
   if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice ||
       next->own != landed.into || next->own_block != landed.into_block)
@@ -211,15 +211,15 @@ std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* ne
   const Plan& plan = prepared_->plan;
   if (landed.peers == 1 && next->peers == 1 && plan.peers[landed.peer] == plan.peers[next->peer]) {
     View& asked = run.views[landed.expected];
-    if (std::byte* answer = outlet.claim_answer(sending, asked, message)) {
+    if (std::byte* answer = sender.claim_answer(sending, asked, message)) {
       asked.give_up();
       return answer;
     }
   }
-  return outlet.claim(sending, bytes, message);
+  return sender.claim(sending, bytes, message);
 }
 
-void Operation::land_step(const Run& run, const Step& step, std::byte* forward, Outlet& outlet) {
+void Operation::land_step(const Run& run, const Step& step, std::byte* forward, Sender& sender) {
   constexpr std::size_t kFew = 64;  // more sources than that pay an allocation
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
@@ -232,8 +232,8 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
     sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
-  Landing landing{call_.type, call_.op, sources, out, forward, range.count, store_};
-  outlet.work(range.count * element_, [&landing] { land(landing); });
+  ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_};
+  sender.work(range.count * element_, [&reduce_copy] { apply(reduce_copy); });
 }
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {

@@ -23,7 +23,7 @@
 
 #include "core/collective/call.hpp"
 #include "core/collective/completion.hpp"
-#include "core/collective/landing.hpp"
+#include "core/collective/reduce_copy.hpp"
 #include "core/plan/plan_store.hpp"
 #include "core/transport/transport.hpp"
 
@@ -43,9 +43,9 @@ struct Sending {
 };
 
 /// How an operation sends: implemented by its communicator.
-class Outlet {
+class Sender {
  public:
-  virtual ~Outlet() = default;
+  virtual ~Sender() = default;
   /// Sends the payload as message `step` of a segment. False: no room now.
   virtual bool send(const Sending& sending, std::span<const std::byte> payload,
                     std::uint32_t& unfinished) = 0;
@@ -80,7 +80,7 @@ class Operation {
   /// After open(): the first step of the only flow has been done by somebody else.
   void skip_first_step() { runs_[0].counter[0] = 1; }
 
-  bool advance(Outlet& outlet);
+  bool advance(Sender& sender);
   /// Whether advance() may find anything to do: a message came, or it was held up by what makes none.
   bool is_stirred() const { return is_stirred_; }
   bool done() const {
@@ -105,7 +105,7 @@ class Operation {
   /// Notes that a message said that its sender had nothing older under way; see Communicator::kept_block().
   void note_sender_was_alone() { ++alone_senders_; }
   bool all_senders_were_alone() const { return alone_senders_ == prepared_->plan.expected.size(); }
-  /// See Inbox. From then on nothing else is taken in the place of that message.
+  /// See MessageHandler. From then on nothing else is taken in the place of that message.
   std::byte* place_for(const Header& header);
   /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
   /// used: what the report compares with the rail.
@@ -133,12 +133,12 @@ class Operation {
 
   void open(Run& run, std::uint32_t segment);
   bool is_oldest(const Run& run) const;
-  bool advance(Run& run, Outlet& outlet);
-  std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Outlet& outlet);
-  bool send_step(Run& run, const Step& step, Outlet& outlet);
-  void land_step(const Run& run, const Step& step, std::byte* forward, Outlet& outlet);
-  bool send_staged(const Run& run, const Step& step, std::span<const std::byte> payload, Outlet& outlet);
-  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Outlet& outlet, Outgoing& message);
+  bool advance(Run& run, Sender& sender);
+  std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender);
+  bool send_step(Run& run, const Step& step, Sender& sender);
+  void land_step(const Run& run, const Step& step, std::byte* forward, Sender& sender);
+  bool send_staged(const Run& run, const Step& step, std::span<const std::byte> payload, Sender& sender);
+  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Sender& sender, Outgoing& message);
   Sending sending_of(const Run& run, const Step& step) const;
   std::uint32_t place_of(const Run& run) const { return static_cast<std::uint32_t>(&run - runs_.data()); }
   Range range_of(const Run& run, const Step& step) const;

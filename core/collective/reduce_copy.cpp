@@ -1,4 +1,4 @@
-#include "core/collective/landing.hpp"
+#include "core/collective/reduce_copy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,11 +29,11 @@ Bytes to_line_end(const std::byte* out) {
   return kStreamedPiece - reinterpret_cast<std::uintptr_t>(out) % kLine;
 }
 
-void step_on(const Landing& l, Bytes bytes) {
+void step_on(const ReduceCopy& l, Bytes bytes) {
   for (const void*& source : l.sources) source = static_cast<const std::byte*>(source) + bytes;
 }
 
-void fold_cached(const Landing& l) {
+void fold_cached(const ReduceCopy& l) {
   Bytes element = size_of(l.type), done = 0;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
     n = std::min<Elements>(left, kPiece / element);
@@ -47,7 +47,7 @@ void fold_cached(const Landing& l) {
   }
 }
 
-void fold_streamed(const Landing& l) {
+void fold_streamed(const ReduceCopy& l) {
   alignas(kLine) std::array<std::byte, kStreamedPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   Bytes size = to_line_end(l.out) / element * element;
@@ -77,7 +77,7 @@ void stream_ahead(std::byte* to, const std::byte* from, Bytes bytes) {
   }
 }
 
-void copy_on(const Landing& l) {
+void copy_on(const ReduceCopy& l) {
   auto* from = static_cast<const std::byte*>(l.sources[0]);
   Bytes bytes = l.count * size_of(l.type);
   if (from == l.out) {  // it arrived at its place
@@ -106,7 +106,7 @@ void stage(std::byte* block, const std::byte* from, Bytes bytes) {
   }
 }
 
-void land(const Landing& l) {
+void apply(const ReduceCopy& l) {
   if (l.sources.size() == 1) {
     copy_on(l);
   } else if (l.store == Store::streamed) {

@@ -1,5 +1,5 @@
-// Landing: what has arrived becomes part of the result, in one pass over the memory. And its counterpart, the
-// staging of what others will read.
+// ReduceCopy: what has arrived becomes part of the result, in one pass over the memory. And its counterpart,
+// the staging of what others will read.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@ namespace ddl {
 
 enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
 
-struct Landing {
+struct ReduceCopy {
   DType type;
   Op op;
-  std::span<const void*> sources;  // folded in this order; one: copied. Used up by land().
+  std::span<const void*> sources;  // folded in this order; one: copied. Used up by apply().
   std::byte* out;                  // may be one of the sources
   std::byte*
       forward;  // a second place for the result, or null: a block that peers read, or one of the sources
@@ -24,7 +24,7 @@ struct Landing {
 
 /// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is
 /// written), streamed 1, forward 1 more, which comes from the first-level cache.
-void land(const Landing& landing);
+void apply(const ReduceCopy& reduce_copy);
 
 /// Copies from memory to a block that a peer is about to read.
 void stage(std::byte* block, const std::byte* from, Bytes bytes);

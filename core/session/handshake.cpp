@@ -71,8 +71,8 @@ void Handshake::advance(Listen listen) {
 
 void Handshake::hear(const Exchange::Answers& answers) {
   switch (round_) {
-    case Round::cards:
-      return hear_cards(answers);
+    case Round::endpoints:
+      return hear_endpoints(answers);
     case Round::reach:
       return hear_reach(answers);
     case Round::connected:
@@ -84,10 +84,11 @@ void Handshake::hear(const Exchange::Answers& answers) {
   }
 }
 
-// Without all cards this rank knows nothing, but the others may be well: they hear of it in the next round.
+// Without all endpoint infos this rank knows nothing, but the others may be well: they hear of it in the next
+// round.
 void Handshake::exchange_failed(const std::exception& error) {
   if (trouble_.empty()) trouble_ = error.what();
-  if (round_ == Round::cards) {
+  if (round_ == Round::endpoints) {
     try {
       return say_reach();
     } catch (const std::exception&) {  // of the same cause: nothing can be said any more
@@ -96,22 +97,22 @@ void Handshake::exchange_failed(const std::exception& error) {
   give_up(trouble_, static_cast<std::size_t>(exchange_.rank()), exchange_.rank());
 }
 
-void Handshake::hear_cards(const Exchange::Answers& answers) {
-  attempt([&] { take_cards(answers); });
+void Handshake::hear_endpoints(const Exchange::Answers& answers) {
+  attempt([&] { take_endpoints(answers); });
   // Rank 0 says it; its front does where it has no engine, with the cause that only it knows.
-  if (!census_.trouble.empty()) return give_up(census_.trouble, 0, -1);
-  if (trouble_.empty()) attempt([&] { reach_ = steps_.reach(census_, cards_); });
+  if (!job_map_.trouble.empty()) return give_up(job_map_.trouble, 0, -1);
+  if (trouble_.empty()) attempt([&] { reach_ = steps_.reach(job_map_, endpoints_); });
   say_reach();
 }
 
-void Handshake::take_cards(const Exchange::Answers& answers) {
-  std::vector<std::optional<Card>> maybe;
+void Handshake::take_endpoints(const Exchange::Answers& answers) {
+  std::vector<std::optional<EndpointInfo>> maybe;
   maybe.reserve(answers.size());
   for (const auto& bytes : answers) maybe.push_back(bytes ? unpack(*bytes) : std::nullopt);
-  census_ = take_census(maybe);
-  if (!census_.trouble.empty()) return;
-  cards_.reserve(maybe.size());
-  for (auto& card : maybe) cards_.push_back(std::move(*card));
+  job_map_ = map_job(maybe);
+  if (!job_map_.trouble.empty()) return;
+  endpoints_.reserve(maybe.size());
+  for (auto& endpoint : maybe) endpoints_.push_back(std::move(*endpoint));
 }
 
 void Handshake::say_reach() {
@@ -124,11 +125,11 @@ void Handshake::hear_reach(const Exchange::Answers& answers) {
   const auto reach_of_rank = values_of<std::uint64_t>(answers);
   if (std::size_t rank = first_with(reach_of_rank, kTrouble); rank < reach_of_rank.size())
     return ask_reason(rank);
-  if (census_.hosts() > 1) {
+  if (job_map_.hosts() > 1) {
     const std::size_t finder = choose_lanes(reach_of_rank);
-    if (census_.lanes.empty()) return ask_reason(finder);
+    if (job_map_.lanes.empty()) return ask_reason(finder);
   }
-  attempt([&] { steps_.connect(census_, cards_); });
+  attempt([&] { steps_.connect(job_map_, endpoints_); });
   say_connected();
 }
 
@@ -138,18 +139,18 @@ std::size_t Handshake::choose_lanes(const std::vector<std::uint64_t>& reach_of_r
   std::vector<bool> keep;
   std::string kept, lost;
   std::size_t finder = reach_of_rank.size();
-  for (std::size_t lane = 0; lane < census_.lanes.size(); ++lane) {
+  for (std::size_t lane = 0; lane < job_map_.lanes.size(); ++lane) {
     auto cannot = [&](std::uint64_t reach) { return (reach >> lane & 1) == 0; };
     auto at = std::find_if(reach_of_rank.begin(), reach_of_rank.end(), cannot);
     const auto first = static_cast<std::size_t>(at - reach_of_rank.begin());
     keep.push_back(at == reach_of_rank.end());
     finder = std::min(finder, first);
     if (keep[lane])
-      append(kept, ", ", census_.lanes[lane]);
+      append(kept, ", ", job_map_.lanes[lane]);
     else if (is_me(first))
       append(lost, "; ", reach_.lane_trouble[lane]);
   }
-  census_.keep_lanes(keep);
+  job_map_.keep_lanes(keep);
   if (kept.empty())
     trouble_ = lost;
   else if (!lost.empty())
@@ -183,15 +184,15 @@ void Handshake::hear_reason(const Exchange::Answers& answers) {
 }
 
 void Handshake::give_up(const std::string& reason, std::size_t sayer, Rank of_rank) {
-  const std::string copy = reason;  // it may be the census's own
-  census_.trouble = copy;
+  const std::string copy = reason;  // it may be the job map's own
+  job_map_.trouble = copy;
   conclude({.reason = copy, .says = is_me(sayer), .of_rank = of_rank});
 }
 
 void Handshake::conclude(Conclusion conclusion) {
   round_ = Round::over;
   conclusion_ = std::move(conclusion);
-  cards_ = {};
+  endpoints_ = {};
 }
 
 }  // namespace ddl

@@ -1,6 +1,6 @@
 // Handshake: how the ranks of a job agree that all of them use the engine, or that none does and why.
 //
-//   round 1   every rank's card        all conclude the same from all cards (take_census)
+//   round 1   every rank's endpoint info        all conclude the same from all endpoint infos (map_job)
 //             (locally) attach the neighbours' memory, try the rails
 //   round 2   what this rank reaches   0: trouble here. All choose the same lanes
 //             (locally) connect over these
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "core/bootstrap/card.hpp"
 #include "core/bootstrap/exchange.hpp"
+#include "core/bootstrap/job_map.hpp"
 
 namespace ddl {
 
@@ -34,17 +34,17 @@ class JoinSteps {
  public:
   virtual ~JoinSteps() = default;
   /// What this rank tells all others; what is wrong here stands in it.
-  virtual Card describe() = 0;
-  /// The cards are in order: attaches the memory of the neighbours and tries the rails.
-  virtual Reach reach(const Census& census, const std::vector<Card>& cards) = 0;
-  /// Over the lanes that are left in the census.
-  virtual void connect(const Census& census, const std::vector<Card>& cards) = 0;
+  virtual EndpointInfo describe() = 0;
+  /// The endpoint infos are in order: attaches the memory of the neighbours and tries the rails.
+  virtual Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) = 0;
+  /// Over the lanes that are left in the job map.
+  virtual void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) = 0;
   /// Lanes were lost on the way, which this rank is to say; the job goes on over others.
   virtual void lanes_lost(const std::string& lost, const std::string& kept) = 0;
 };
 
-/// What came of it, alike on all ranks. One of them says the reason; where rank 0 has no card nobody here
-/// does, as whoever loads the engine there has said why.
+/// What came of it, alike on all ranks. One of them says the reason; where rank 0 has no endpoint info nobody
+/// here does, as whoever loads the engine there has said why.
 struct Conclusion {
   bool joined = false;
   std::string reason;  // why the collectives use the original library, "" when joined
@@ -57,8 +57,8 @@ class Handshake {
   /// All must outlive it.
   Handshake(Exchange& exchange, JoinSteps& steps) : exchange_(exchange), steps_(steps) {}
 
-  /// Publishes the card: for those that PMIx started this goes before MPI_Init. Throws Error: this rank has
-  /// no card then, which all others see alike.
+  /// Publishes the endpoint info: for those that PMIx started this goes before MPI_Init. Throws Error: this
+  /// rank has no endpoint info then, which all others see alike.
   void start();
   /// Does what can be done without waiting for others; true when it is concluded.
   bool step();
@@ -67,19 +67,19 @@ class Handshake {
 
   const Conclusion& conclusion() const { return conclusion_; }
   /// Valid from the first round on; with the lanes that are used, and with why there is no engine.
-  const Census& census() const { return census_; }
+  const JobMap& job_map() const { return job_map_; }
 
  private:
-  enum class Round : std::uint8_t { cards, reach, connected, reason, over };
+  enum class Round : std::uint8_t { endpoints, reach, connected, reason, over };
 
   template <class Listen>
   void advance(Listen listen);
   void hear(const Exchange::Answers& answers);
-  void hear_cards(const Exchange::Answers& answers);
+  void hear_endpoints(const Exchange::Answers& answers);
   void hear_reach(const Exchange::Answers& answers);
   void hear_connected(const Exchange::Answers& answers);
   void hear_reason(const Exchange::Answers& answers);
-  void take_cards(const Exchange::Answers& answers);
+  void take_endpoints(const Exchange::Answers& answers);
   std::size_t choose_lanes(const std::vector<std::uint64_t>& reach_of_rank);
   template <class Step>
   void attempt(Step step);
@@ -93,9 +93,9 @@ class Handshake {
 
   Exchange& exchange_;
   JoinSteps& steps_;
-  Round round_ = Round::cards;
-  Census census_;
-  std::vector<Card> cards_;
+  Round round_ = Round::endpoints;
+  JobMap job_map_;
+  std::vector<EndpointInfo> endpoints_;
   Reach reach_;
   std::string trouble_;       // of this rank
   std::size_t troubled_ = 0;  // the first rank in trouble

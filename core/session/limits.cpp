@@ -6,11 +6,11 @@
 
 namespace ddl {
 
-PlanLimits limits_of(const Census& census) {
-  Machine machine = machine_over(census.lane_gbit);
-  machine.shared_cores = census.shared_cores;
-  return {static_cast<LaneId>(std::max<std::size_t>(1, census.lanes.size())),
-          staging_of_a_call(census.staging), census.segment, machine};
+PlanLimits limits_of(const JobMap& job_map) {
+  Machine machine = machine_over(job_map.lane_gbit);
+  machine.shared_cores = job_map.shared_cores;
+  return {static_cast<LaneId>(std::max<std::size_t>(1, job_map.lanes.size())),
+          staging_of_a_call(job_map.staging), job_map.segment, machine};
 }
 
 }  // namespace ddl

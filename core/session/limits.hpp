@@ -1,11 +1,11 @@
 #pragma once
 
-#include "core/bootstrap/card.hpp"
+#include "core/bootstrap/job_map.hpp"
 #include "core/plan/choice.hpp"
 
 namespace ddl {
 
-/// Within which the plans of a job with that census are made.
-PlanLimits limits_of(const Census& census);
+/// Within which the plans of a job with that job map are made.
+PlanLimits limits_of(const JobMap& job_map);
 
 }  // namespace ddl

@@ -20,7 +20,7 @@ std::unique_ptr<Session> announce(HostLibrary library) {
   if (!start.exchange) return nullptr;
   if (start.exchange->rank() == 0)
     for (const std::string& warning : options.env.warnings) log_warning(warning);
-  // Last: who has published a card is waited for.
+  // Last: who has published an endpoint info is waited for.
   return std::make_unique<Session>(std::move(start), std::move(options));
 }
 

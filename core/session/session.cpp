@@ -44,7 +44,7 @@ Session::~Session() {
 const Conclusion& Session::join() {
   const Conclusion& conclusion = handshake_.finish();
   if (!conclusion.joined) {
-    endpoint_.shut_doors();
+    endpoint_.stop_listening();
     engine_.reset();
   }
   return conclusion;
@@ -56,62 +56,62 @@ void Session::say_conclusion() const {
     log_warning("collectives use the original library: " + conclusion.reason);
   if (!conclusion.joined || rank() != 0 || env().verbose == 0) return;
   std::string lanes;
-  for (const std::string& lane : census().lanes) lanes += (lanes.empty() ? "" : ", ") + lane;
+  for (const std::string& lane : job_map().lanes) lanes += (lanes.empty() ? "" : ", ") + lane;
   log_info(fmt::format("engine on {} of {} ranks, {} host{}{}; kernels {}; nonblocking {}", size(), size(),
-                       census().hosts(), census().hosts() == 1 ? "" : "s",
+                       job_map().hosts(), job_map().hosts() == 1 ? "" : "s",
                        lanes.empty() ? "" : ", rails " + lanes, reduce_kernel_name(),
-                       census().nonblocking ? "yes" : "no"));
+                       job_map().nonblocking ? "yes" : "no"));
 }
 
 // ---- the steps of joining ----
 
-Card Session::describe() {
-  Card card;
-  static_cast<HostIdentity&>(card) = host_identity();
-  card.cpus = allowed_cpus();
-  card.numa_node = numa_node_of(card.cpus);
-  card.fake_hosts = env().fake_hosts;
-  card.progress_hook = options_.progress_hook;
-  card.staging = env().staging_bytes;
-  card.segment = env().segment_bytes;
-  card.report = !env().report.empty();
-  tuning_.describe(card);
-  card.trouble = env().enable ? options_.trouble : "DDL_ENABLE=0";
-  if (!card.trouble.empty()) return card;
+EndpointInfo Session::describe() {
+  EndpointInfo endpoint;
+  static_cast<HostIdentity&>(endpoint) = host_identity();
+  endpoint.cpus = allowed_cpus();
+  endpoint.numa_node = numa_node_of(endpoint.cpus);
+  endpoint.fake_hosts = env().fake_hosts;
+  endpoint.progress_hook = options_.progress_hook;
+  endpoint.staging = env().staging_bytes;
+  endpoint.segment = env().segment_bytes;
+  endpoint.report = !env().report.empty();
+  tuning_.describe(endpoint);
+  endpoint.trouble = env().enable ? options_.trouble : "DDL_ENABLE=0";
+  if (!endpoint.trouble.empty()) return endpoint;
   try {
-    endpoint_.describe(card);
+    endpoint_.describe(endpoint);
   } catch (const std::exception& error) {
-    card.trouble = error.what();
+    endpoint.trouble = error.what();
   }
-  return card;
+  return endpoint;
 }
 
-Reach Session::reach(const Census& census, const std::vector<Card>& cards) {
+Reach Session::reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
   if (options_.speaks_for_process)
-    set_log_speaker(fmt::format("rank {} on {}", rank(), cards[static_cast<std::size_t>(rank())].host));
+    set_log_speaker(fmt::format("rank {} on {}", rank(), endpoints[static_cast<std::size_t>(rank())].host));
   if (rank() == 0)
-    for (const std::string& note : census.notes) log_warning(note);
-  return endpoint_.reach(census, cards);
+    for (const std::string& note : job_map.notes) log_warning(note);
+  return endpoint_.reach(job_map, endpoints);
 }
 
 void Session::lanes_lost(const std::string& lost, const std::string& kept) {
   log_warning(fmt::format("{}; collectives go over {}", lost, kept));
 }
 
-void Session::connect(const Census& census, const std::vector<Card>& cards) {
-  endpoint_.connect(census, cards);
-  tuning_.set_up(census, cards);
-  WireTransport* wire = census.hosts() > 1 ? endpoint_.wire() : nullptr;
-  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire}, waiting(census, cards));
+void Session::connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  endpoint_.connect(job_map, endpoints);
+  tuning_.set_up(job_map, endpoints);
+  WireTransport* wire = job_map.hosts() > 1 ? endpoint_.wire() : nullptr;
+  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire}, waiting(job_map, endpoints));
   options_.also_needs();
 }
 
-Waiting Session::waiting(const Census& census, const std::vector<Card>& cards) const {
+Waiting Session::waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const {
   Waiting waiting;
-  waiting.guest = options_.progress;
+  waiting.host_progress = options_.progress;
   waiting.stall_warning = static_cast<Nanoseconds>(env().stall_warn_s * 1e9);
-  std::vector<Card> here;
-  for (Rank peer : census.ranks_with(rank())) here.push_back(cards[static_cast<std::size_t>(peer)]);
+  std::vector<EndpointInfo> here;
+  for (Rank peer : job_map.ranks_with(rank())) here.push_back(endpoints[static_cast<std::size_t>(peer)]);
   if (is_crowded(here)) waiting.spins = 0;
   return waiting;
 }
@@ -129,11 +129,11 @@ std::shared_ptr<PlanStore> Session::plans_of(const std::vector<Rank>& ranks, Ran
   Members members{ranks, me, {}, {}};
   std::vector<int> numa_nodes;
   for (Rank rank : ranks) {
-    members.hosts.push_back(census().host_of_rank[static_cast<std::size_t>(rank)]);
-    numa_nodes.push_back(census().numa_of_rank[static_cast<std::size_t>(rank)]);
+    members.hosts.push_back(job_map().host_of_rank[static_cast<std::size_t>(rank)]);
+    numa_nodes.push_back(job_map().numa_of_rank[static_cast<std::size_t>(rank)]);
   }
   members.grid = tuning_.grid(members.hosts, numa_nodes);
-  stores_.push_front(std::make_shared<PlanStore>(std::move(members), limits_of(census())));
+  stores_.push_front(std::make_shared<PlanStore>(std::move(members), limits_of(job_map())));
   if (stores_.size() > kKept) stores_.pop_back();
   return stores_.front();
 }

@@ -1,11 +1,11 @@
-// Session: this process's part in a job, from its card to its last collective: the one room that knows all
-// others. A process may be in several jobs (MPI's, and those of communicators of our own), each with a
-// session and a failure of its own.
+// Session: this process's part in a job, from its endpoint info to its last collective: the one room that
+// knows all others. A process may be in several jobs (MPI's, and those of communicators of our own), each
+// with a session and a failure of its own.
 //
-// Life: the constructor publishes the card (where PMIx started the job: before MPI_Init) → join() (after it)
-// → communicators and calls (session_communicator.hpp) → report → destruction. When join() concludes that the
-// job runs without the engine, only the report is left.
-// Thread safety: after join() all members but the report's.
+// Life: the constructor publishes the endpoint info (where PMIx started the job: before MPI_Init) → join()
+// (after it) → communicators and calls (session_communicator.hpp) → report → destruction. When join()
+// concludes that the job runs without the engine, only the report is left. Thread safety: after join() all
+// members but the report's.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "core/base/env.hpp"
-#include "core/bootstrap/card.hpp"
 #include "core/bootstrap/exchange.hpp"
+#include "core/bootstrap/job_map.hpp"
 #include "core/collective/engine.hpp"
 #include "core/session/handshake.hpp"
 #include "core/session/outstanding.hpp"
@@ -49,7 +49,7 @@ class Session final : private JoinSteps {
     bool is_right;  // its result is; nothing is after a failure
   };
 
-  /// Publishes this rank's card. Throws Error: it is in the job without one.
+  /// Publishes this rank's endpoint info. Throws Error: it is in the job without one.
   Session(JobStart start, SessionOptions options);
   ~Session() override;
   Session(const Session&) = delete;
@@ -62,7 +62,7 @@ class Session final : private JoinSteps {
 
   Rank rank() const { return exchange_->rank(); }
   Rank size() const { return exchange_->size(); }
-  const Census& census() const { return handshake_.census(); }
+  const JobMap& job_map() const { return handshake_.job_map(); }
   Engine& engine() { return *engine_; }
   Counters& counters() { return counters_; }
   const Env& env() const { return options_.env; }
@@ -92,11 +92,11 @@ class Session final : private JoinSteps {
   void write_report(const std::vector<std::string>& parts) const;
 
  private:
-  Card describe() override;
-  Reach reach(const Census& census, const std::vector<Card>& cards) override;
-  void connect(const Census& census, const std::vector<Card>& cards) override;
+  EndpointInfo describe() override;
+  Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
+  void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
   void lanes_lost(const std::string& lost, const std::string& kept) override;
-  Waiting waiting(const Census& census, const std::vector<Card>& cards) const;
+  Waiting waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const;
 
   const SessionOptions options_;
   const std::unique_ptr<Exchange> exchange_;

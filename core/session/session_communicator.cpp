@@ -12,8 +12,9 @@ constexpr std::uint64_t kKeyed = ~std::uint64_t{0};  // of what no front makes o
 
 CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
 
-Outcome leave(const Way& way) {
-  return {way.how == Way::Original::as_called ? What::original : What::original_in_two_steps, way.original};
+Outcome leave(const Route& route) {
+  return {route.how == Route::Original::as_called ? What::original : What::original_in_two_steps,
+          route.original};
 }
 
 }  // namespace
@@ -48,21 +49,21 @@ Outcome SessionCommunicator::run(const Call& asked) {
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
   const CallShape shape = shape_of(call);
-  Way way = selection_->blocking(shape);
+  Route route = selection_->blocking(shape);
   if (has_failed()) return {};  // while the ranks met
-  if (way.began_anew) call.began = now();
-  if (!way.plan) return leave(way);
+  if (route.began_anew) call.began = now();
+  if (!route.plan) return leave(route);
   Observed observed;
   std::vector<std::byte> staged;
   fetch(call, staged);
-  session_.engine().run(*communicator_, call, way.plan, way.is_watched ? &observed : nullptr);
+  session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
   if (has_failed()) return {};
   bring_back(asked, staged);
-  if (way.is_watched) selection_->finished(shape, way, now() - call.began, &observed);
+  if (route.is_watched) selection_->finished(shape, route, now() - call.began, &observed);
   return {has_failed() ? What::failed : What::done};
 }
 
-Way SessionCommunicator::way_of(const CallShape& shape) {
+Route SessionCommunicator::route_of(const CallShape& shape) {
   std::lock_guard lock(mutex_);
   make_usable();
   return selection_->nonblocking(shape);
@@ -71,8 +72,8 @@ Way SessionCommunicator::way_of(const CallShape& shape) {
 // Each key has a communicator of its own, for as long as the call takes.
 Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   if (has_failed()) return {};
-  const Way way = way_of(shape_of(asked));
-  if (!way.plan) return leave(way);
+  const Route route = route_of(shape_of(asked));
+  if (!route.plan) return leave(route);
   Engine& engine = session_.engine();
   const CommId id = identity_of(identity_of(id_, 0, kKeyed), key, 0);
   auto destroy = [&engine](Communicator* communicator) { engine.destroy(*communicator); };
@@ -80,7 +81,7 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   Call call = asked;
   std::vector<std::byte> staged;
   fetch(call, staged);
-  engine.run(*communicator, call, way.plan);
+  engine.run(*communicator, call, route.plan);
   if (has_failed()) return {};
   bring_back(asked, staged);
   return {What::done};
@@ -93,12 +94,12 @@ void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
 Outcome SessionCommunicator::start(const Call& asked, void* owner) {
   if (has_failed()) return {};
   make_usable();
-  Way way = selection_->nonblocking(shape_of(asked));
-  if (!way.plan) return leave(way);
+  Route route = selection_->nonblocking(shape_of(asked));
+  if (!route.plan) return leave(route);
   OutstandingCalls& outstanding = session_.outstanding();
   SessionCall& call = outstanding.take(owner);
   try {
-    if (begin(call, asked, *way.plan) == Started::under_way) return {What::under_way};
+    if (begin(call, asked, *route.plan) == Started::under_way) return {What::under_way};
   } catch (...) {
     outstanding.give_back(call);  // nobody is told of its end
     throw;
@@ -118,9 +119,9 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
     if (call.done()) return {has_failed() ? What::failed : What::done};
     return {What::under_way};
   }
-  Way way = selection_->nonblocking(shape_of(asked));
-  if (!way.plan) return leave(way);
-  if (begin(call, asked, *way.plan) == Started::under_way) return {What::under_way};
+  Route route = selection_->nonblocking(shape_of(asked));
+  if (!route.plan) return leave(route);
+  if (begin(call, asked, *route.plan) == Started::under_way) return {What::under_way};
   return {has_failed() ? What::failed : What::done};
 }
 

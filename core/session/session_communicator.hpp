@@ -59,7 +59,7 @@ class SessionCommunicator {
 
  private:
   void make_usable();
-  Way way_of(const CallShape& shape);
+  Route route_of(const CallShape& shape);
   Outcome end(SessionCall& call);
   Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
   bool has_failed() const { return session_.engine().failed(); }

@@ -11,53 +11,54 @@
 
 namespace ddl {
 
-void SessionEndpoint::describe(Card& card) {
-  card.pid = ::getpid();
-  card.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+void SessionEndpoint::describe(EndpointInfo& endpoint) {
+  endpoint.pid = ::getpid();
+  endpoint.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
   region_ = std::make_shared<Region>(
-      Region::create(counts_.local_size, StagingPool::region_bytes(env_.staging_bytes), card.nonce));
-  card.fd = region_->fd();
-  if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(card);
+      Region::create(counts_.local_size, StagingPool::region_bytes(env_.staging_bytes), endpoint.nonce));
+  endpoint.fd = region_->fd();
+  if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(endpoint);
 }
 
-Reach SessionEndpoint::reach(const Census& census, const std::vector<Card>& cards) {
-  attach_local(census, cards);
-  return try_rails(census, cards);
+Reach SessionEndpoint::reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  attach_local(job_map, endpoints);
+  return try_rails(job_map, endpoints);
 }
 
-void SessionEndpoint::attach_local(const Census& census, const std::vector<Card>& cards) {
-  std::vector<Rank> here = census.ranks_with(me_);
+void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  std::vector<Rank> here = job_map.ranks_with(me_);
   std::vector<LocalPeer> peers;
   int my_place = 0;
   if (here.size() > static_cast<std::size_t>(counts_.local_size))
     throw Error(
         fmt::format("PMIx counts {} ranks on this host, there are {}", counts_.local_size, here.size()));
   for (Rank peer : here) {
-    const Card& card = cards[static_cast<std::size_t>(peer)];
+    const EndpointInfo& endpoint = endpoints[static_cast<std::size_t>(peer)];
     if (peer == me_) {
       my_place = static_cast<int>(peers.size());
       peers.push_back({peer, region_});
       continue;
     }
-    std::optional<Region> region = Region::attach(card.pid, card.fd, card.nonce, card.bell);
+    std::optional<Region> region = Region::attach(endpoint.pid, endpoint.fd, endpoint.nonce, endpoint.bell);
     if (!region)
       throw Error(fmt::format(
           "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
           me_, peer));
     peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
   }
-  local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), my_place, census.staging);
+  local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), my_place, job_map.staging);
 }
 
-void SessionEndpoint::connect(const Census& census, const std::vector<Card>& cards) {
-  shut_doors();
-  if (census.hosts() == 1) return;
+void SessionEndpoint::connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  stop_listening();
+  if (job_map.hosts() == 1) return;
   std::vector<std::vector<WireAddress>> addresses;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
+  for (std::size_t r = 0; r < endpoints.size(); ++r) {
     addresses.emplace_back();
-    for (std::size_t rail : census.rail_of_lane[r]) addresses.back().push_back(cards[r].rails[rail].address);
+    for (std::size_t rail : job_map.rail_of_lane[r])
+      addresses.back().push_back(endpoints[r].rails[rail].address);
   }
-  wire_->set_lanes(census.rail_of_lane[static_cast<std::size_t>(me_)], std::move(addresses));
+  wire_->set_lanes(job_map.rail_of_lane[static_cast<std::size_t>(me_)], std::move(addresses));
 }
 
 }  // namespace ddl

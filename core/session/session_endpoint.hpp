@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/env.hpp"
-#include "core/bootstrap/card.hpp"
 #include "core/bootstrap/exchange.hpp"
+#include "core/bootstrap/job_map.hpp"
 #include "core/session/handshake.hpp"
 #include "core/transport/rail_check.hpp"
 #include "core/transport/region.hpp"
@@ -25,27 +25,27 @@ class SessionEndpoint {
   /// `env` must outlive it.
   SessionEndpoint(Rank me, HostCounts counts, const Env& env) : me_(me), counts_(counts), env_(env) {}
 
-  /// Makes the memory and opens the rails, and says in the card how to reach them.
-  void describe(Card& card);
-  Reach reach(const Census& census, const std::vector<Card>& cards);
-  void connect(const Census& census, const std::vector<Card>& cards);
+  /// Makes the memory and opens the rails, and says in the endpoint info how to reach them.
+  void describe(EndpointInfo& endpoint);
+  Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
+  void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
 
   /// Nobody tries a rail any more.
-  void shut_doors() { doors_.reset(); }
+  void stop_listening() { listeners_.reset(); }
 
   SharedMemoryTransport* local() const { return local_.get(); }
   WireTransport* wire() const { return wire_.get(); }
 
  private:
-  void open_rails(Card& card);
-  void attach_local(const Census& census, const std::vector<Card>& cards);
-  Reach try_rails(const Census& census, const std::vector<Card>& cards);
+  void open_rails(EndpointInfo& endpoint);
+  void attach_local(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
+  Reach try_rails(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
 
   const Rank me_;
   const HostCounts counts_;
   const Env& env_;
   std::shared_ptr<Region> region_;
-  std::unique_ptr<RailDoors> doors_;  // until all have knocked
+  std::unique_ptr<RailListeners> listeners_;  // until all have knocked
   std::unique_ptr<WireTransport> wire_;
   std::unique_ptr<SharedMemoryTransport> local_;
 };

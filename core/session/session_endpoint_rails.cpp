@@ -16,10 +16,10 @@ namespace {
 // A lost first packet is sent again after 1, 3 and 7 seconds.
 constexpr double kRailTimeout_s = 8;
 
-// Decided from variables that the launcher gives to all ranks alike, never from what one host has: the census
-// refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets, on
-// a shared machine of two cores with 4 hosts x 2 ranks and unshaped links, all ranks together take 145 ms of
-// processor time for 16 MiB with UCX and 119 ms with TCP. Wall time from 256 KiB on is 1.0 to 1.9 times
+// Decided from variables that the launcher gives to all ranks alike, never from what one host has: the job
+// map refuses a job whose ranks differ. UCX earns its place where it may use more than sockets. Over sockets,
+// on a shared machine of two cores with 4 hosts x 2 ranks and unshaped links, all ranks together take 145 ms
+// of processor time for 16 MiB with UCX and 119 ms with TCP. Wall time from 256 KiB on is 1.0 to 1.9 times
 // better in four runs, 0.7 to 1.5 times in two under foreign load. At 1 Gbit/s, and below 4 KiB, the noise is
 // larger than the difference.
 Wire choose_wire(const Env& env) {
@@ -54,52 +54,52 @@ std::vector<IdleRail> idle_rails(const std::vector<Nic>& nics, const RailChoice&
 
 }  // namespace
 
-void SessionEndpoint::open_rails(Card& card) {
+void SessionEndpoint::open_rails(EndpointInfo& endpoint) {
   std::vector<std::string> wanted = wanted_rails(env_);
   if (wanted.empty() && !env_.fake_hosts.empty()) wanted = {"lo"};
   std::vector<Nic> nics = list_nics();
   RailChoice choice = choose_rails(nics, wanted);
-  card.idle_rails = idle_rails(nics, choice, wanted);
+  endpoint.idle_rails = idle_rails(nics, choice, wanted);
   if (choice.rails.empty()) return;
   std::vector<TcpRail> rails;
   for (const Nic& nic : choice.rails) rails.push_back({nic.name, nic.address});
   Wire wire = choose_wire(env_);
-  card.wire = wire == Wire::tcp ? "tcp" : "ucx";
+  endpoint.wire = wire == Wire::tcp ? "tcp" : "ucx";
   wire_ = open_wire(wire, rails, env_, me_);
   if (wire_->wake_fd() >= 0) {
     region_->open_bell();
-    card.bell = region_->bell();
+    endpoint.bell = region_->bell();
   }
-  doors_ = std::make_unique<RailDoors>(rails);
+  listeners_ = std::make_unique<RailListeners>(rails);
   for (std::size_t i = 0; i < rails.size(); ++i)
-    card.rails.push_back({rails[i].interface, subnet_of(choice.rails[i]), wire_->address(i), rails[i].address,
-                          doors_->port(i), rated_gbit(choice.rails[i])});
+    endpoint.rails.push_back({rails[i].interface, subnet_of(choice.rails[i]), wire_->address(i),
+                              rails[i].address, listeners_->port(i), rated_gbit(choice.rails[i])});
 }
 
 // One rank of each host tries; the others believe it.
-Reach SessionEndpoint::try_rails(const Census& census, const std::vector<Card>& cards) {
-  Reach reach{std::vector<std::string>(census.lanes.size())};
-  std::vector<Rank> leaders = census.leaders();
-  HostIndex here = census.host_of_rank[static_cast<std::size_t>(me_)];
-  if (census.hosts() == 1 || leaders[static_cast<std::size_t>(here)] != me_) return reach;
-  auto rail_of = [&](Rank rank, std::size_t lane) -> const RailCard& {
+Reach SessionEndpoint::try_rails(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  Reach reach{std::vector<std::string>(job_map.lanes.size())};
+  std::vector<Rank> leaders = job_map.leaders();
+  HostIndex here = job_map.host_of_rank[static_cast<std::size_t>(me_)];
+  if (job_map.hosts() == 1 || leaders[static_cast<std::size_t>(here)] != me_) return reach;
+  auto rail_of = [&](Rank rank, std::size_t lane) -> const RailInfo& {
     const auto r = static_cast<std::size_t>(rank);
-    return cards[r].rails[census.rail_of_lane[r][lane]];
+    return endpoints[r].rails[job_map.rail_of_lane[r][lane]];
   };
-  std::vector<HostIndex> others = hosts_to_try(here, census.hosts());
-  std::vector<Knock> knocks;
-  for (std::size_t lane = 0; lane < census.lanes.size(); ++lane)
+  std::vector<HostIndex> others = hosts_to_try(here, job_map.hosts());
+  std::vector<RailProbe> probes;
+  for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
     for (HostIndex other : others) {
-      const RailCard& door = rail_of(leaders[static_cast<std::size_t>(other)], lane);
-      knocks.push_back({rail_of(me_, lane).ip, door.ip, door.door});
+      const RailInfo& probe_port = rail_of(leaders[static_cast<std::size_t>(other)], lane);
+      probes.push_back({rail_of(me_, lane).ip, probe_port.ip, probe_port.probe_port});
     }
-  std::vector<std::string> reasons = knock(knocks, std::min(env_.timeout_s, kRailTimeout_s));
+  std::vector<std::string> reasons = probe_rails(probes, std::min(env_.timeout_s, kRailTimeout_s));
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     std::size_t lane = i / others.size();
     if (reasons[i].empty() || !reach.lane_trouble[lane].empty()) continue;
     reach.lane_trouble[lane] =
-        fmt::format("rail {} ({}) does not reach {} ({})", rail_of(me_, lane).interface, census.lanes[lane],
-                    census.host_names[static_cast<std::size_t>(others[i % others.size()])], reasons[i]);
+        fmt::format("rail {} ({}) does not reach {} ({})", rail_of(me_, lane).interface, job_map.lanes[lane],
+                    job_map.host_names[static_cast<std::size_t>(others[i % others.size()])], reasons[i]);
   }
   return reach;
 }

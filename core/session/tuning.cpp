@@ -22,44 +22,44 @@ std::string cpu_model() {
 }
 
 // "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
-std::vector<std::string> rails_in_words(const Census& census) {
-  std::vector<std::string> words = census.lanes;
+std::vector<std::string> rails_in_words(const JobMap& job_map) {
+  std::vector<std::string> words = job_map.lanes;
   for (std::size_t lane = 0; lane < words.size(); ++lane)
-    if (census.lane_gbit[lane] > 0) words[lane] += fmt::format(" at {:g} Gbit/s", census.lane_gbit[lane]);
+    if (job_map.lane_gbit[lane] > 0) words[lane] += fmt::format(" at {:g} Gbit/s", job_map.lane_gbit[lane]);
   return words;
 }
 
 }  // namespace
 
-void SessionTuning::describe(Card& card) {
-  card.options = env_.options;
-  card.deterministic = env_.deterministic;
+void SessionTuning::describe(EndpointInfo& endpoint) {
+  endpoint.options = env_.options;
+  endpoint.deterministic = env_.deterministic;
   if (me_ != 0) return;
   CacheText cache = read_cache_file(env_.tune_cache);
-  card.tuning = std::move(cache.text);
+  endpoint.tuning = std::move(cache.text);
   cache_trouble_ = std::move(cache.trouble);
-  card.cpu_model = cpu_model();
+  endpoint.cpu_model = cpu_model();
 }
 
 // What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.
-void SessionTuning::set_up(const Census& census, const std::vector<Card>& cards) {
+void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
   auto warn = [&](const std::string& text) {
     if (me_ == 0) log_warning(text);
   };
-  settings_.deterministic = census.deterministic;
+  settings_.deterministic = job_map.deterministic;
   try {
-    settings_.options = parse_ddl_options(census.options, static_cast<Rank>(cards.size()));
-    if (!settings_.options.dims.empty()) Grid::from_dims(census.host_of_rank, settings_.options.dims);
+    settings_.options = parse_ddl_options(job_map.options, static_cast<Rank>(endpoints.size()));
+    if (!settings_.options.dims.empty()) Grid::from_dims(job_map.host_of_rank, settings_.options.dims);
   } catch (const UsageError& error) {
     warn(fmt::format("{}; the plan is chosen from the machine", error.what()));
     settings_.options = {};
   }
   for (const std::string& word : settings_.options.ignored) warn(fmt::format("{} has no effect here", word));
-  memory_ =
-      std::make_unique<TuneMemory>(machine_name({cards[0].cpus.size(), cards[0].cpu_model},
-                                                census.host_of_rank, cards[0].wire, rails_in_words(census)));
+  memory_ = std::make_unique<TuningCache>(machine_name({endpoints[0].cpus.size(), endpoints[0].cpu_model},
+                                                       job_map.host_of_rank, endpoints[0].wire,
+                                                       rails_in_words(job_map)));
   std::string trouble = cache_trouble_;
-  if (trouble.empty() && !census.tuning.empty()) trouble = memory_->read(census.tuning);
+  if (trouble.empty() && !job_map.tuning.empty()) trouble = memory_->read(job_map.tuning);
   if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
 }
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/base/env.hpp"
-#include "core/bootstrap/card.hpp"
+#include "core/bootstrap/job_map.hpp"
 #include "core/plan/grid.hpp"
-#include "core/tune/memory.hpp"
 #include "core/tune/selection.hpp"
+#include "core/tune/tuning_cache.hpp"
 
 namespace ddl {
 
@@ -24,13 +24,13 @@ class SessionTuning {
   }
 
   /// Rank 0's part of what all ranks must know.
-  void describe(Card& card);
-  void set_up(const Census& census, const std::vector<Card>& cards);
+  void describe(EndpointInfo& endpoint);
+  void set_up(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
   /// Keeps what was learned for the next job. Nothing before set_up.
   void save() const;
 
   const TuneSettings& settings() const { return settings_; }
-  TuneMemory& memory() { return *memory_; }
+  TuningCache& memory() { return *memory_; }
   TrialBudget& budget() { return budget_; }
   Grid grid(const std::vector<HostIndex>& hosts, const std::vector<int>& numa_nodes) const {
     return grid_of(settings_.options, hosts, numa_nodes);
@@ -42,7 +42,7 @@ class SessionTuning {
   TuneSettings settings_;
   TrialBudget budget_{now()};
   std::string cache_trouble_;  // why rank 0 cannot read the tuning cache
-  std::unique_ptr<TuneMemory> memory_;
+  std::unique_ptr<TuningCache> memory_;
 };
 
 }  // namespace ddl

@@ -15,7 +15,7 @@ namespace {
 // What the ranks tell each other. The text is for people.
 struct Offer {
   Bytes bytes = 0;
-  gpu_window::Card card{};
+  gpu_window::EndpointInfo endpoint{};
   std::array<char, 300> trouble{};
 };
 struct Outcome {
@@ -78,7 +78,7 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
   }
   Offer mine{place.staging, {}, {}};
   put(mine, tried([&] { return set_up(context, place, path->own_); }));
-  mine.card = path->own_.card;
+  mine.endpoint = path->own_.endpoint;
   std::vector<Offer> offers = watch.all_of(mine);
   if (std::string wrong = first_trouble(offers); !wrong.empty()) return {nullptr, wrong};
   Outcome outcome;
@@ -87,7 +87,7 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
           layout.bytes = std::min(layout.bytes, offers[rank].bytes);
           layout.windows.push_back(rank == layout.me
                                        ? path->own_.window
-                                       : gpu_window::open(*gpu::driver(), context, offers[rank].card));
+                                       : gpu_window::open(*gpu::driver(), context, offers[rank].endpoint));
         }
         path->calls_ = std::make_unique<DeviceCalls>(
             *gpu::driver(), context, ReduceKernels::of(*gpu::driver(), context).kernels, std::move(layout));

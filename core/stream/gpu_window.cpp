@@ -60,17 +60,17 @@ void pin(const cuda::Driver& driver, Region& region, DeviceWindow& window) {
 
 // Makes what others need to open it.
 void show(const cuda::Driver& driver, Own& own) {
-  own.card.of_process = kept().process;
-  own.card.process = ::getpid();
-  own.card.nonce = fresh_nonce();
-  must(driver, driver.context_device(&own.card.device), "its device");
-  must(driver, driver.ipc_get_handle(&own.card.handle, own.window.memory),
+  own.endpoint.of_process = kept().process;
+  own.endpoint.process = ::getpid();
+  own.endpoint.nonce = fresh_nonce();
+  must(driver, driver.context_device(&own.endpoint.device), "its device");
+  must(driver, driver.ipc_get_handle(&own.endpoint.handle, own.window.memory),
        "to share memory with other processes");
-  own.flags = std::make_shared<Region>(Region::create(0, kPage, own.card.nonce));
+  own.flags = std::make_shared<Region>(Region::create(0, kPage, own.endpoint.nonce));
   if (!own.flags->reserve(kPage, kPage)) throw Error("no memory left for flags");
-  own.card.flags_file = own.flags->fd();
+  own.endpoint.flags_file = own.flags->fd();
   pin(driver, *own.flags, own.window);
-  own.card.inside = own.window;
+  own.endpoint.inside = own.window;
 }
 
 bool used_before(const cuda::Driver& driver, cuda::Context context, Bytes bytes, Own& own) {
@@ -122,22 +122,22 @@ void abandon(Own own) {
   kept().abandoned.push_back(std::move(own));
 }
 
-DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const Card& card) {
+DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const EndpointInfo& endpoint) {
   cuda::CurrentContext current(driver, context);
   must(driver, current.result(), "its context");
-  if (card.of_process == kept().process) {
+  if (endpoint.of_process == kept().process) {
     cuda::Device mine = -1;
     must(driver, driver.context_device(&mine), "its device");
-    if (mine != card.device) throw Error("ranks of one process are on different GPUs");
-    return card.inside;
+    if (mine != endpoint.device) throw Error("ranks of one process are on different GPUs");
+    return endpoint.inside;
   }
   std::lock_guard lock(kept().mutex);
-  auto& [window, region] = kept().opened[{context, card.nonce}];
+  auto& [window, region] = kept().opened[{context, endpoint.nonce}];
   if (region && is_known(driver, window)) return window;
   region = nullptr;
-  std::optional<Region> attached = Region::attach(card.process, card.flags_file, card.nonce);
+  std::optional<Region> attached = Region::attach(endpoint.process, endpoint.flags_file, endpoint.nonce);
   if (!attached) throw Error("the flags of another rank cannot be opened");
-  must(driver, driver.ipc_open_handle(&window.memory, card.handle, cuda::kIpcLazyPeerAccess),
+  must(driver, driver.ipc_open_handle(&window.memory, endpoint.handle, cuda::kIpcLazyPeerAccess),
        "to open the memory of another rank");
   auto opened = std::make_shared<Region>(std::move(*attached));
   pin(driver, *opened, window);

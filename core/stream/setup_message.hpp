@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/types.hpp"
-#include "core/bootstrap/card.hpp"
+#include "core/bootstrap/job_map.hpp"
 #include "core/plan/hierarchy_plan.hpp"
 
 namespace ddl {

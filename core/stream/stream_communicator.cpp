@@ -46,11 +46,11 @@ struct Part {
 };
 
 // Pretended hosts of some of the ranks, as DDL_FAKE_HOSTS has them: ranks side by side on one are one.
-std::vector<int> hosts_of(const std::vector<Part>& members, const Census& census) {
+std::vector<int> hosts_of(const std::vector<Part>& members, const JobMap& job_map) {
   std::vector<int> sizes;
   HostIndex last = -1;
   for (const Part& member : members) {
-    HostIndex host = census.host_of_rank[static_cast<std::size_t>(member.rank)];
+    HostIndex host = job_map.host_of_rank[static_cast<std::size_t>(member.rank)];
     if (host != last) sizes.push_back(0);
     ++sizes.back();
     last = host;
@@ -141,7 +141,7 @@ void StreamCommunicator::agree_on_identities() {
   Offer mine;
   mine.world = session_.fresh_id();
   mine.graphs = session_.fresh_id();
-  mine.host = session_.census().host_of_rank[static_cast<std::size_t>(session_.rank())];
+  mine.host = session_.job_map().host_of_rank[static_cast<std::size_t>(session_.rank())];
   mine.process = ::getpid();
   mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
   mine.captures = !mine.host_functions && gpu::driver()->capture_info;
@@ -264,7 +264,7 @@ std::unique_ptr<StreamCommunicator> StreamCommunicator::split(std::optional<int>
   auto rendezvous = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
                                                  static_cast<Rank>(members.size()), session_.env().timeout_s);
   Env env = session_.env();
-  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, session_.census());
+  if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, session_.job_map());
   return std::make_unique<StreamCommunicator>(std::move(rendezvous), id.token, context_, std::move(env));
 }
 
@@ -312,7 +312,7 @@ std::string StreamCommunicator::work(const StreamCall& call, const StagedChunk& 
 // ---- calls that the device does ----
 
 void StreamCommunicator::find_device_path() {
-  const std::vector<HostIndex>& hosts = session_.census().host_of_rank;
+  const std::vector<HostIndex>& hosts = session_.job_map().host_of_rank;
   bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
   DevicePath::Agreed agreed = DevicePath::agree_on(
       watch_, context_, {session_.rank(), session_.size(), one_host, session_.env().gpu_staging_bytes});

@@ -41,7 +41,7 @@ class Tree {
  public:
   void branch(const std::string& text) { lines_.push_back({text, Level::branch}); }
   void leaf(const std::string& text) { lines_.push_back({text, Level::leaf}); }
-  // Words after a label, broken to further lines below the first word.
+  // Strings after a label, broken to further lines below the first word.
   void leaves(const std::string& label, const std::vector<std::string>& words) {
     std::string line = label;
     for (const std::string& word : words) {

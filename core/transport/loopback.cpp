@@ -23,13 +23,13 @@ bool LoopbackTransport::send(const Outgoing& message) {
   return true;
 }
 
-bool LoopbackTransport::progress(Inbox& inbox) {
+bool LoopbackTransport::progress(MessageHandler& handler) {
   LoopbackNet::Message message;
   bool moved = false;
   while (net_.take(me_, message)) {
     auto* kept = new std::vector<std::byte>(std::move(message.payload));
     auto release = [](void*, void* token) { delete static_cast<std::vector<std::byte>*>(token); };
-    inbox.deliver(message.header, View(kept->data(), kept->size(), release, nullptr, kept));
+    handler.deliver(message.header, View(kept->data(), kept->size(), release, nullptr, kept));
     moved = true;
   }
   return moved;

@@ -34,7 +34,7 @@ class LoopbackTransport : public Transport {
  public:
   LoopbackTransport(LoopbackNet& net, Rank me) : net_(net), me_(me) {}
   bool send(const Outgoing& message) override;
-  bool progress(Inbox& inbox) override;
+  bool progress(MessageHandler& handler) override;
 
  private:
   LoopbackNet& net_;

@@ -9,7 +9,7 @@
 #include "core/net/wait.hpp"
 
 namespace ddl {
-RailDoors::RailDoors(const std::vector<TcpRail>& rails) {
+RailListeners::RailListeners(const std::vector<TcpRail>& rails) {
   for (const TcpRail& rail : rails) {
     Endpoint local;
     listeners_.push_back(listen_on(rail, local));
@@ -17,10 +17,10 @@ RailDoors::RailDoors(const std::vector<TcpRail>& rails) {
   }
 }
 
-std::vector<std::string> knock(const std::vector<Knock>& knocks, double timeout_s) {
-  std::vector<std::string> reasons(knocks.size(), fmt::format("no answer in {:.3g} s", timeout_s));
+std::vector<std::string> probe_rails(const std::vector<RailProbe>& probes, double timeout_s) {
+  std::vector<std::string> reasons(probes.size(), fmt::format("no answer in {:.3g} s", timeout_s));
   std::vector<Socket> sockets;
-  for (const Knock& one : knocks) {
+  for (const RailProbe& one : probes) {
     sockets.push_back(start_connecting({parse_address(one.to), one.port}, parse_address(one.from)));
     if (!sockets.back().is_open()) reasons[sockets.size() - 1] = std::strerror(errno);
   }

@@ -117,7 +117,7 @@ bool SharedMemoryTransport::has_arrived() {
   });
 }
 
-bool SharedMemoryTransport::progress(Inbox& inbox) {
+bool SharedMemoryTransport::progress(MessageHandler& handler) {
   bool moved = false;
   for (Peer& peer : peers_) {
     while (Descriptor* entry = first_entry(peer)) {
@@ -128,9 +128,9 @@ bool SharedMemoryTransport::progress(Inbox& inbox) {
       drop_first(peer);
       moved = true;
       if (is_sound)
-        inbox.deliver(header, view);
+        handler.deliver(header, view);
       else
-        inbox.peer_failed(peer.rank, "its message is not in its memory");
+        handler.peer_failed(peer.rank, "its message is not in its memory");
     }
   }
   return moved;

@@ -41,7 +41,7 @@ class SharedMemoryTransport : public Transport {
   /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
   /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
   static std::byte* block_to_return(const View& view);
-  bool progress(Inbox& inbox) override;
+  bool progress(MessageHandler& handler) override;
   /// For who knows what must come next: the first message in the peer's mailbox, where it lies, until
   /// drop_first(), which releases its block if it is told (0: it has none, or a kept one).
   struct Arrived {

@@ -30,7 +30,7 @@ std::uint64_t random_token() {
   return random() | std::uint64_t{random()} << 32;
 }
 
-// As it travels in the card of a rank; all ranks run the same build.
+// As it travels in the endpoint info of a rank; all ranks run the same build.
 struct PackedAddress {
   std::uint64_t token;
   Endpoint endpoint;
@@ -83,7 +83,7 @@ struct TcpTransport::Impl {
   void accept_all(std::size_t lane);
   void check(std::size_t lane, Rank to, bool had_to_send);
   bool on_out(std::size_t index);
-  bool on_in(std::size_t index, Inbox& inbox);
+  bool on_in(std::size_t index, MessageHandler& handler);
   void listen_for_silence();
 };
 
@@ -219,12 +219,12 @@ bool TcpTransport::Impl::on_out(std::size_t index) {
   return moved;
 }
 
-bool TcpTransport::Impl::on_in(std::size_t index, Inbox& inbox) {
+bool TcpTransport::Impl::on_in(std::size_t index, MessageHandler& handler) {
   if (index >= ins.size() || !ins[index]) return false;
   InStream& in = *ins[index];
   const Rail& rail = rails[in.rail()];
   Hello expected{Hello::kMagic, rail.token, static_cast<std::uint32_t>(ranks), 0};
-  bool moved = in.receive(expected, pool, inbox);
+  bool moved = in.receive(expected, pool, handler);
   if (in.state() == StreamState::open) return moved;
   if (in.state() == StreamState::broken && in.from() >= 0)
     failures.emplace_back(in.from(), fmt::format("connection over {}: {}", rail.interface, in.why()));
@@ -248,7 +248,7 @@ void TcpTransport::Impl::listen_for_silence() {
     }
 }
 
-bool TcpTransport::progress(Inbox& inbox) {
+bool TcpTransport::progress(MessageHandler& handler) {
   std::span<const epoll_event> events = impl_->events.look();
   bool moved = push(0);
   if (events.empty()) impl_->listen_for_silence();
@@ -263,12 +263,12 @@ bool TcpTransport::progress(Inbox& inbox) {
         moved |= impl_->on_out(index);
         break;
       case Kind::in:
-        moved |= impl_->on_in(index, inbox);
+        moved |= impl_->on_in(index, handler);
         break;
     }
   }
   if (!impl_->failures.empty())
-    for (auto& [peer, why] : std::exchange(impl_->failures, {})) inbox.peer_failed(peer, why);
+    for (auto& [peer, why] : std::exchange(impl_->failures, {})) handler.peer_failed(peer, why);
   return moved;
 }
 

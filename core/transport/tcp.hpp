@@ -39,7 +39,7 @@ class TcpTransport : public WireTransport {
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
   bool push(Bytes at_least) override;
-  bool progress(Inbox& inbox) override;
+  bool progress(MessageHandler& handler) override;
   Bytes bytes_sent(std::size_t lane) const override;
   int wake_fd() const override;
   void close() override;

@@ -172,7 +172,7 @@ long InStream::read(Bytes& into_block) {
   return socket_.receive(std::span(pieces).first(count));
 }
 
-bool InStream::receive(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
+bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler) {
   Bytes wanted = 0;
   long got = read(wanted);
   if (got == Socket::kNotNow) return false;
@@ -183,14 +183,14 @@ bool InStream::receive(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
   Bytes in_block = std::min(wanted, static_cast<Bytes>(got));
   filled_ += in_block;
   have_ += static_cast<Bytes>(got) - in_block;
-  if (block_ && filled_ == header_.bytes) deliver(inbox);
-  if (!block_) parse(expected, pool, inbox);
+  if (block_ && filled_ == header_.bytes) deliver(handler);
+  if (!block_) parse(expected, pool, handler);
   return true;
 }
 
-void InStream::parse(const Hello& expected, ReceivePool& pool, Inbox& inbox) {
+void InStream::parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler) {
   if (from_ >= 0 || parse_hello(expected))
-    while (state_ == StreamState::open && !block_ && parse_message(pool, inbox)) continue;
+    while (state_ == StreamState::open && !block_ && parse_message(pool, handler)) continue;
   if (at_ == have_) {
     at_ = have_ = 0;
   } else if (at_ > 0) {
@@ -213,7 +213,7 @@ bool InStream::parse_hello(const Hello& expected) {
 }
 
 // False when there is no whole header.
-bool InStream::parse_message(ReceivePool& pool, Inbox& inbox) {
+bool InStream::parse_message(ReceivePool& pool, MessageHandler& handler) {
   if (have_ - at_ < sizeof(Header)) return false;
   std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
   at_ += sizeof(Header);
@@ -222,34 +222,34 @@ bool InStream::parse_message(ReceivePool& pool, Inbox& inbox) {
   } else if (header_.turn != 0 || header_.bytes > kLargest) {
     fail("it sends what is no message");
   } else {
-    take_payload(pool, inbox);
+    take_payload(pool, handler);
   }
   return true;
 }
 
 // A tiny payload travels in its view; any other gets a block or goes to its place, which the stage may fill
 // only in part.
-void InStream::take_payload(ReceivePool& pool, Inbox& inbox) {
+void InStream::take_payload(ReceivePool& pool, MessageHandler& handler) {
   const std::byte* here = stage_.data() + at_;
   Bytes staged = std::min<Bytes>(have_ - at_, header_.bytes);
   if (staged == header_.bytes && staged <= View::kInline) {
     at_ += staged;
-    return inbox.deliver(header_, View::copy_of(here, staged));
+    return handler.deliver(header_, View::copy_of(here, staged));
   }
   pool_ = &pool;
-  block_ = inbox.place_for(header_);
+  block_ = handler.place_for(header_);
   is_pooled_ = block_ == nullptr;
   if (is_pooled_) block_ = pool.take(header_.bytes);
   std::memcpy(block_, here, staged);
   at_ += staged;
   filled_ = staged;
-  if (staged == header_.bytes) deliver(inbox);
+  if (staged == header_.bytes) deliver(handler);
 }
 
-void InStream::deliver(Inbox& inbox) {
+void InStream::deliver(MessageHandler& handler) {
   std::byte* payload = std::exchange(block_, nullptr);
-  inbox.deliver(header_, is_pooled_ ? pool_->view(payload, filled_)
-                                    : View(payload, filled_, nullptr, nullptr, nullptr));
+  handler.deliver(header_, is_pooled_ ? pool_->view(payload, filled_)
+                                      : View(payload, filled_, nullptr, nullptr, nullptr));
 }
 
 void InStream::fail(const std::string& why) {

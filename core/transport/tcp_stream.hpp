@@ -100,7 +100,7 @@ class InStream {
 
   /// Reads once and delivers what is complete; true when bytes came. `expected` is the hello of this rail
   /// with the number of ranks in the place of the rank; another one breaks the stream.
-  bool receive(const Hello& expected, ReceivePool& pool, Inbox& inbox);
+  bool receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler);
   /// Says farewell backwards.
   void close();
 
@@ -110,11 +110,11 @@ class InStream {
   static constexpr Bytes kLargest = 1 << 30;  // more than that is no message
 
   long read(Bytes& into_block);
-  void parse(const Hello& expected, ReceivePool& pool, Inbox& inbox);
+  void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler);
   bool parse_hello(const Hello& expected);
-  bool parse_message(ReceivePool& pool, Inbox& inbox);
-  void take_payload(ReceivePool& pool, Inbox& inbox);
-  void deliver(Inbox& inbox);
+  bool parse_message(ReceivePool& pool, MessageHandler& handler);
+  void take_payload(ReceivePool& pool, MessageHandler& handler);
+  void deliver(MessageHandler& handler);
   void fail(const std::string& why);
 
   Socket socket_;
@@ -124,7 +124,7 @@ class InStream {
   std::string why_;
   Header header_{};             // of the payload under way
   std::byte* block_ = nullptr;  // where it goes; null between messages
-  bool is_pooled_ = false;      // or at its place in the inbox
+  bool is_pooled_ = false;      // or at its place in the message handler
   ReceivePool* pool_ = nullptr;
   Bytes filled_ = 0;
   Bytes at_ = 0, have_ = 0;  // what stage_ holds and is not parsed: [at_, have_)

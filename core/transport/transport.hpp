@@ -101,9 +101,9 @@ struct Early {
 };
 
 /// Receives what a transport delivers.
-class Inbox {
+class MessageHandler {
  public:
-  virtual ~Inbox() = default;
+  virtual ~MessageHandler() = default;
   virtual void deliver(const Header& header, const View& view) = 0;
   /// Where the payload of a message that is arriving can be written at once, because that is all that will
   /// be done with it; null: nowhere. It is delivered as a view on that place when it is there.
@@ -129,7 +129,7 @@ class Transport {
     return false;
   }
   /// Moves what can move; true when anything did.
-  virtual bool progress(Inbox& inbox) = 0;
+  virtual bool progress(MessageHandler& handler) = 0;
   /// A descriptor that poll() finds readable when progress() has something to do; -1: there is none.
   virtual int wake_fd() const { return -1; }
 };

@@ -46,7 +46,7 @@ struct UcxTransport::Impl {
   std::vector<std::vector<WireAddress>> addresses;
   std::vector<std::unique_ptr<Send>> sends;  // all ever made; reused
   std::vector<Send*> idle_sends;
-  Inbox* inbox = nullptr;  // during progress
+  MessageHandler* receiver = nullptr;  // during progress
   std::vector<std::pair<Rank, std::string>> failures;
   bool closing = false;
   std::uint32_t ignored = 0;  // counted by sends that were cut off
@@ -220,7 +220,7 @@ ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_
                                             size_t bytes, const ucp_am_recv_param_t* how) {
   auto* rail = static_cast<Rail*>(arg);
   Header known;
-  if (header_bytes != sizeof(known) || !rail->owner->inbox) return UCS_OK;
+  if (header_bytes != sizeof(known) || !rail->owner->receiver) return UCS_OK;
   std::memcpy(&known, header, sizeof(known));
   if (known.bytes != bytes) return UCS_OK;
   if (bytes <= View::kInline || !(how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
@@ -230,16 +230,16 @@ ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_
   auto release = [](void* worker, void* token) {
     ucp_am_data_release(static_cast<ucp_worker_h>(worker), token);
   };
-  rail->owner->inbox->deliver(known, View(data, bytes, release, rail->worker, data));
+  rail->owner->receiver->deliver(known, View(data, bytes, release, rail->worker, data));
   return UCS_INPROGRESS;
 }
 
 void UcxTransport::Impl::deliver_copy(const Header& header, const void* data) {
-  if (header.bytes <= View::kInline) return inbox->deliver(header, View::copy_of(data, header.bytes));
+  if (header.bytes <= View::kInline) return receiver->deliver(header, View::copy_of(data, header.bytes));
   auto* kept = new std::byte[header.bytes];
   std::memcpy(kept, data, header.bytes);
   auto release = [](void*, void* token) { delete[] static_cast<std::byte*>(token); };
-  inbox->deliver(header, View(kept, header.bytes, release, nullptr, kept));
+  receiver->deliver(header, View(kept, header.bytes, release, nullptr, kept));
 }
 
 void UcxTransport::Impl::on_failure(void* arg, ucp_ep_h endpoint, ucs_status_t status) {
@@ -252,11 +252,11 @@ void UcxTransport::Impl::on_failure(void* arg, ucp_ep_h endpoint, ucs_status_t s
       fmt::format("connection over {}: {}", rail->interface, ucs_status_string(status)));
 }
 
-bool UcxTransport::progress(Inbox& inbox) {
-  impl_->inbox = &inbox;
+bool UcxTransport::progress(MessageHandler& handler) {
+  impl_->receiver = &handler;
   bool moved = false;
   for (auto& rail : impl_->rails) moved |= ucp_worker_progress(rail->worker) != 0;
-  for (auto& [peer, why] : std::exchange(impl_->failures, {})) inbox.peer_failed(peer, why);
+  for (auto& [peer, why] : std::exchange(impl_->failures, {})) handler.peer_failed(peer, why);
   return moved;
 }
 
@@ -264,7 +264,7 @@ Bytes UcxTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lan
 
 void UcxTransport::close() {
   impl_->closing = true;
-  impl_->inbox = nullptr;
+  impl_->receiver = nullptr;
   // Sends that are cut off must not report to operations that may be gone by then.
   for (auto& send : impl_->sends) send->unfinished = &impl_->ignored;
   for (auto& rail : impl_->rails) {

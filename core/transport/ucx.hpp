@@ -27,7 +27,7 @@ class UcxTransport : public WireTransport {
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
-  bool progress(Inbox& inbox) override;
+  bool progress(MessageHandler& handler) override;
   Bytes bytes_sent(std::size_t lane) const override;
   void close() override;
 

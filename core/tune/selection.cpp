@@ -24,7 +24,7 @@ constexpr Bytes kMeasuresRails = 2 << 20;
 // Candidates that the cost model holds to be this much slower than the best are not worth a call. What large
 // buffers take is decided by the bytes that move, which the model knows better than a few calls on a busy
 // machine. What the least ones take between hosts is decided by what messages cost the processors, which it
-// does not know: there the best of each way between hosts is tried.
+// does not know: there the best of each route between hosts is tried.
 constexpr Bytes kLeastCalls = 1 << 10, kShort = 64 << 10;
 constexpr double kHopelessLeast = 3;
 double hopeless(Bytes bytes, bool takes_turns) {
@@ -36,8 +36,8 @@ constexpr std::size_t kMostCandidates = 4;
 // Calls that count per candidate: short ones are noisy and cheap.
 int rounds_for(Bytes bytes) { return bytes <= kShort ? 9 : bytes <= 1 << 20 ? 5 : 3; }
 
-// Where calls of two ways take turns of microseconds with the kernel's scheduler, they differ by a tenth from
-// run to run.
+// Where calls of two routes take turns of microseconds with the kernel's scheduler, they differ by a tenth
+// from run to run.
 double noise_of(Bytes bytes) { return bytes <= kShort ? 0.15 : 0.05; }
 
 // What the rail times of an operation of that size are about.
@@ -47,7 +47,7 @@ Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
 
 }  // namespace
 
-Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, TrialBudget& budget,
+Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache& memory, TrialBudget& budget,
                      Agree agree)
     : plans_(plans),
       settings_(settings),
@@ -88,7 +88,7 @@ void Selection::prepare(Class& of_class) {
   }
   Mode mode = settings_.options.mode;
   if (mode == Mode::scatter && settings_.has_original) {
-    of_class.settled = {nullptr, kModeM, Way::Original::in_two_steps};
+    of_class.settled = {nullptr, kModeM, Route::Original::in_two_steps};
     return;
   }
   if (mode == Mode::ring || mode == Mode::nccl) {
@@ -135,7 +135,7 @@ bool Selection::shows_rails(const PreparedPlan& prepared) const {
 
 bool Selection::recall(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
-  std::optional<Lesson> lesson = memory_.find(plans_.name(), bytes);
+  std::optional<TuningEntry> lesson = memory_.find(plans_.name(), bytes);
   // What was measured over rails that are not what they were says nothing.
   if (!lesson || lesson->rail_rates != measured_rates_) return false;
   if (lesson->original) {
@@ -165,32 +165,33 @@ bool Selection::is_usable(const PlanChoice& choice) const {
          staging_need(grid, choice) <= limits_.staging;
 }
 
-Way Selection::blocking(const CallShape& call) {
+Route Selection::blocking(const CallShape& call) {
   Class& of_class = class_of(call);
-  Way way = of_class.settled;
-  is_look_ = way.plan && shows_rails(*way.plan) && watch_->looks();
-  way.is_watched = is_look_ || of_class.tuner || dump_;
-  if (is_look_) meet(way);
-  if (is_look_ || !of_class.tuner) return way;
-  Try attempt = of_class.tuner->next(call.fingerprint);
+  Route route = of_class.settled;
+  is_look_ = route.plan && shows_rails(*route.plan) && watch_->looks();
+  route.is_watched = is_look_ || of_class.tuner || dump_;
+  if (is_look_) meet(route);
+  if (is_look_ || !of_class.tuner) return route;
+  Trial attempt = of_class.tuner->next(call.fingerprint);
   if (of_class.tuner->asks()) ask(*of_class.tuner);
-  if (attempt.what != Try::What::best && attempt.meets) meet(way);
+  if (attempt.what != Trial::What::best && attempt.meets) meet(route);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
-    case Try::What::candidate:
-      way.plan = of_class.plans[index];
+    case Trial::What::candidate:
+      route.plan = of_class.plans[index];
       break;
-    case Try::What::original:
-      way.plan = nullptr;
-      way.original = kMeasuring;
+    case Trial::What::original:
+      route.plan = nullptr;
+      route.original = kMeasuring;
       break;
-    case Try::What::best:
+    case Trial::What::best:
       break;
   }
-  return way;
+  return route;
 }
 
-void Selection::finished(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed) {
+void Selection::finished(const CallShape& call, const Route& route, Nanoseconds time,
+                         const Observed* observed) {
   Class& of_class = class_of(call);
   if (std::exchange(is_look_, false)) {
     look_at_rails(of_class, call.bytes, *observed);
@@ -199,7 +200,7 @@ void Selection::finished(const CallShape& call, const Way& way, Nanoseconds time
     if (of_class.tuner->must_agree()) agree(of_class);
     if (of_class.tuner->settled()) of_class.tuner.reset();
   }
-  if (dump_) dump(call, way, time, observed);
+  if (dump_) dump(call, route, time, observed);
 }
 
 void Selection::ask(Tuner& tuner) {
@@ -254,9 +255,9 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
 void Selection::settle(Class& of_class) {
   const Tuner& tuner = *of_class.tuner;
   auto best = static_cast<std::size_t>(tuner.best());
-  of_class.settled = tuner.original_wins() ? Way{nullptr, kFaster} : Way{of_class.plans[best]};
+  of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{of_class.plans[best]};
   if (!settings_.has_original) {  // what jobs with an original have found out stays
-    std::optional<Lesson> lesson = memory_.find(plans_.name(), of_class.key.size_class);
+    std::optional<TuningEntry> lesson = memory_.find(plans_.name(), of_class.key.size_class);
     if (lesson && lesson->original) return;
   }
   memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.plans[best]->choice,
@@ -264,16 +265,16 @@ void Selection::settle(Class& of_class) {
 }
 
 // Nobody leaves before all have come.
-void Selection::meet(Way& way) {
+void Selection::meet(Route& route) {
   std::int64_t nothing[] = {0};
   agree_(nothing, Op::max);
-  way.began_anew = true;
+  route.began_anew = true;
 }
 
 // Every so many calls rank 0 says where its time went and whose times varied most.
-void Selection::dump(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed) {
+void Selection::dump(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed) {
   if (observed)
-    dump_->add(time, way.plan->choice, observed->dimensions);
+    dump_->add(time, route.plan->choice, observed->dimensions);
   else
     dump_->add_original(time);
   if (dump_->calls() < settings_.options.dump_iter) return;
@@ -287,7 +288,7 @@ void Selection::dump(const CallShape& call, const Way& way, Nanoseconds time, co
     log_info(
         fmt::format("call {}: the last {}; most jitter: rank {} with {:.1f} us; the last one: {} bytes by {}",
                     calls_, dump_->text(), most[0] % kRanks, static_cast<double>(most[0] / kRanks) * 1e-3,
-                    call.bytes, observed ? way.plan->plan.name : "the original library"));
+                    call.bytes, observed ? route.plan->plan.name : "the original library"));
   dump_->clear();
 }
 

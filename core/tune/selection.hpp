@@ -1,6 +1,6 @@
-// Selection: which way a call of one communicator takes: a plan of ours or the original library. In mode `p`
-// it measures a few on the program's own blocking calls, agrees with the other ranks and settles; see Tuner.
-// What it has settled on is kept here, and nowhere else, by kind, root and size class.
+// Selection: which route a call of one communicator takes: a plan of ours or the original library. In mode
+// `p` it measures a few on the program's own blocking calls, agrees with the other ranks and settles; see
+// Tuner. What it has settled on is kept here, and nowhere else, by kind, root and size class.
 //
 // The rule that keeps the ranks together: what it does depends on the sequence of calls and on agreed times
 // alone. Changes happen in blocking calls only, where it may talk to the others (Agree).
@@ -18,15 +18,15 @@
 #include "core/reduce/types.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "core/tune/dump.hpp"
-#include "core/tune/memory.hpp"
 #include "core/tune/rail_watch.hpp"
 #include "core/tune/trial_budget.hpp"
 #include "core/tune/tuner.hpp"
+#include "core/tune/tuning_cache.hpp"
 
 namespace ddl {
 
 /// A plan, or the original library and why.
-struct Way {
+struct Route {
   enum class Original : std::uint8_t {
     as_called,
     in_two_steps
@@ -57,18 +57,18 @@ struct TuneSettings {
 class Selection {
  public:
   /// All must outlive it.
-  Selection(PlanStore& plans, const TuneSettings& settings, TuneMemory& memory, TrialBudget& budget,
+  Selection(PlanStore& plans, const TuneSettings& settings, TuningCache& memory, TrialBudget& budget,
             Agree agree);
 
   /// Decides now how calls of that size begin, which the first of them would have to do first.
   void prepare(Task task, Bytes bytes) { class_of({task, bytes, 0}); }
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
-  /// begins anew, and Way::began_anew says so.
-  Way blocking(const CallShape& call);
-  Way nonblocking(const CallShape& call) { return class_of(call).settled; }
+  /// begins anew, and Route::began_anew says so.
+  Route blocking(const CallShape& call);
+  Route nonblocking(const CallShape& call) { return class_of(call).settled; }
   /// After every blocking call that is watched or left to the original; `observed` where it was ours. May
   /// exchange a few numbers with the other ranks.
-  void finished(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed);
+  void finished(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);
 
  private:
   struct Key {
@@ -80,7 +80,7 @@ class Selection {
     Key key;
     std::unique_ptr<Tuner> tuner;      // null once settled
     std::vector<PreparedPlan*> plans;  // that the tuner tries
-    Way settled;
+    Route settled;
   };
 
   Class& class_of(const CallShape& call);
@@ -94,17 +94,17 @@ class Selection {
   bool shows_rails(const PreparedPlan& prepared) const;
   void look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed);
   void learn_rails(const PreparedPlan& prepared, Bytes bytes, std::span<const std::int64_t> times);
-  void meet(Way& way);
-  void dump(const CallShape& call, const Way& way, Nanoseconds time, const Observed* observed);
+  void meet(Route& route);
+  void dump(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);
 
   PlanStore& plans_;
   const TuneSettings& settings_;
-  TuneMemory& memory_;
+  TuningCache& memory_;
   TrialBudget& budget_;
   const Agree agree_;
   PlanLimits limits_;                   // with what was learned of the machine
   std::optional<RailWatch> watch_;      // where there are rails to compare
-  bool is_look_ = false;                // the call under way belongs to a look of the watch
+  bool is_look_ = false;                // the call under route belongs to a look of the watch
   std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated
   std::vector<std::unique_ptr<Class>> classes_;
   Class* last_ = nullptr;       // that was asked for: a loop asks again

@@ -4,7 +4,7 @@
 
 namespace ddl {
 
-StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
+StreamTuner::Route StreamTuner::next(Bytes size_class, Fingerprint call) {
   ++calls_;
   auto known = classes_.find(size_class);
   if (known == classes_.end()) {
@@ -19,8 +19,8 @@ StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
     its.waits = false;
   }
   if (its.waits) return {};
-  const Try how = its.tuner.next(call);
-  if (how.what == Try::What::best) return {static_cast<std::size_t>(its.tuner.best()), its.tuner.settled()};
+  const Trial how = its.tuner.next(call);
+  if (how.what == Trial::What::best) return {static_cast<std::size_t>(its.tuner.best()), its.tuner.settled()};
   const std::size_t place = its.tuner.done();
   its.tuner.record(0);  // times come with decide()
   its.waits = its.tuner.must_agree();
@@ -28,9 +28,9 @@ StreamTuner::Way StreamTuner::next(Bytes size_class, Fingerprint call) {
 }
 
 std::optional<std::size_t> StreamTuner::time_of(std::size_t attempt) {
-  const std::size_t way = attempt / (1 + kRounds), round = attempt % (1 + kRounds);
+  const std::size_t route = attempt / (1 + kRounds), round = attempt % (1 + kRounds);
   if (round == 0) return std::nullopt;
-  return way * kRounds + round - 1;
+  return route * kRounds + round - 1;
 }
 
 void StreamTuner::decide(Bytes size_class, const Times& times, std::uint64_t at) {

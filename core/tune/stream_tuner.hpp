@@ -1,9 +1,9 @@
 // StreamTuner: a Tuner for calls that are only put on a stream: what a try has taken is known later, and the
-// program goes on meanwhile. Of a few ways it finds the fastest one for each size class of one communicator.
-// Pure: every rank makes the same calls in the same order, so every rank tries alike.
+// program goes on meanwhile. Of a few routes it finds the fastest one for each size class of one
+// communicator. Pure: every rank makes the same calls in the same order, so every rank tries alike.
 //
-// Life of a class: tries → waits until the ranks have agreed on their times, all calls going the first way →
-// settled from the agreed call on.
+// Life of a class: tries → waits until the ranks have agreed on their times, all calls going the first route
+// → settled from the agreed call on.
 #pragma once
 
 #include <map>
@@ -17,23 +17,23 @@ namespace ddl {
 class StreamTuner {
  public:
   static constexpr std::size_t kRounds = 5;
-  /// Of the tries that count, way after way.
+  /// Of the tries that count, route after route.
   using Times = std::vector<std::int64_t>;
 
-  explicit StreamTuner(std::size_t ways) : ways_(ways) {}
+  explicit StreamTuner(std::size_t routes) : ways_(routes) {}
 
-  struct Way {
+  struct Route {
     std::size_t index = 0;
     bool settled = false;
     // A try: its place among those of the class; what was behind that is void.
     std::optional<std::size_t> attempt = {};
   };
   /// How to make the next call, of a class of that many bytes (any name for it).
-  Way next(Bytes size_class, Fingerprint call);
+  Route next(Bytes size_class, Fingerprint call);
   /// All tries of that class are made: the ranks now find their times and agree.
   bool must_agree(Bytes size_class) const { return classes_.at(size_class).waits; }
   /// How many tries a class makes, and how many of them count.
-  std::size_t tries() const { return ways_ * (1 + kRounds); }
+  std::size_t trials() const { return ways_ * (1 + kRounds); }
   std::size_t times() const { return ways_ * kRounds; }
   /// Which time of Times the try at a place is; nothing for one that does not count.
   static std::optional<std::size_t> time_of(std::size_t attempt);

@@ -35,14 +35,14 @@ void Tuner::next_phase() {
   may_try_ = !plan_.is_thrifty;
   if (phase_ < Phase::candidates && plan_.candidates > 1) {
     phase_ = Phase::candidates;
-    std::vector<Try> ways;
-    for (int way = 0; way < plan_.candidates; ++way) ways.push_back({Try::What::candidate, way});
-    begin(ways, 1, rounds);
+    std::vector<Trial> routes;
+    for (int route = 0; route < plan_.candidates; ++route) routes.push_back({Trial::What::candidate, route});
+    begin(routes, 1, rounds);
   } else if (phase_ < Phase::original && plan_.original) {
     phase_ = Phase::original;
     // The best once more: what was measured in the first calls of a program was measured cold.
-    begin({{Try::What::candidate, best_}, {Try::What::original, 0}}, 1, rounds);
-  } else if (std::vector<Try> uses = worth_using(); phase_ < Phase::use && !uses.empty()) {
+    begin({{Trial::What::candidate, best_}, {Trial::What::original, 0}}, 1, rounds);
+  } else if (std::vector<Trial> uses = worth_using(); phase_ < Phase::use && !uses.empty()) {
     phase_ = Phase::use;
     begin(uses, kFill, kUses);
     may_try_ = true;
@@ -51,26 +51,26 @@ void Tuner::next_phase() {
   }
 }
 
-// Every way some times without counting, then as often as it counts.
-void Tuner::begin(const std::vector<Try>& ways, std::size_t uncounted, std::size_t counted) {
-  tries_.clear();
-  for (const Try& way : ways) tries_.insert(tries_.end(), uncounted + counted, way);
+// Every route some times without counting, then as often as it counts.
+void Tuner::begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted) {
+  trials_.clear();
+  for (const Trial& route : routes) trials_.insert(trials_.end(), uncounted + counted, route);
   uncounted_ = uncounted;
   counted_ = counted;
-  times_.assign(ways.size() * counted, 0);
+  times_.assign(routes.size() * counted, 0);
   done_ = 0;
 }
 
 // What has won; and, where the program's calls take longer than tries, what did not do much worse in these.
-std::vector<Try> Tuner::worth_using() const {
+std::vector<Trial> Tuner::worth_using() const {
   if (habit_.empty()) return {};
-  std::vector<Try> uses;
-  if (original_wins_) uses.push_back({Try::What::original, 0, false});
-  for (std::size_t way = 1; way < tried_.size(); ++way) {
-    bool may_win = is_clearly_better(tried_[way], median(habit_)) &&
-                   !is_clearly_better((1 + plan_.noise) * tried_[0], tried_[way]);
-    if (static_cast<int>(way) == best_ || may_win)
-      uses.push_back({Try::What::candidate, static_cast<int>(way), false});
+  std::vector<Trial> uses;
+  if (original_wins_) uses.push_back({Trial::What::original, 0, false});
+  for (std::size_t route = 1; route < tried_.size(); ++route) {
+    bool may_win = is_clearly_better(tried_[route], median(habit_)) &&
+                   !is_clearly_better((1 + plan_.noise) * tried_[0], tried_[route]);
+    if (static_cast<int>(route) == best_ || may_win)
+      uses.push_back({Trial::What::candidate, static_cast<int>(route), false});
   }
   return uses;
 }
@@ -90,7 +90,7 @@ void Tuner::follow(Fingerprint call) {
   may_try_ = !plan_.is_thrifty;
 }
 
-Try Tuner::next(Fingerprint call) {
+Trial Tuner::next(Fingerprint call) {
   trying_ = is_subject_ = false;
   if (settled()) return {};
   if (call != subject_) {
@@ -104,12 +104,12 @@ Try Tuner::next(Fingerprint call) {
   asks_ = !may_try_;
   if (asks_) return {};
   trying_ = true;
-  return tries_[done_];
+  return trials_[done_];
 }
 
 Nanoseconds Tuner::cost(Nanoseconds usual) const {
   Nanoseconds calls = 0;
-  for (const Try& one : tries_) calls += one.what == Try::What::original ? kOriginal : 1;
+  for (const Trial& one : trials_) calls += one.what == Trial::What::original ? kOriginal : 1;
   return calls * usual;
 }
 
@@ -126,9 +126,9 @@ void Tuner::record(Nanoseconds time) {
     if (habit_.size() > kUses) habit_.erase(habit_.begin());
   }
   if (!std::exchange(trying_, false)) return;
-  std::size_t per_way = uncounted_ + counted_, way = done_ / per_way, round = done_ % per_way;
-  if (round >= uncounted_) times_[way * counted_ + round - uncounted_] = time;
-  if (++done_ == tries_.size() && !is_habit_agreed_)
+  std::size_t per_route = uncounted_ + counted_, route = done_ / per_route, round = done_ % per_route;
+  if (round >= uncounted_) times_[route * counted_ + round - uncounted_] = time;
+  if (++done_ == trials_.size() && !is_habit_agreed_)
     times_.insert(times_.end(), habit_.begin(), habit_.end());
 }
 
@@ -136,8 +136,8 @@ bool Tuner::is_clearly_better(std::int64_t a, std::int64_t b) const {
   return static_cast<double>(a) < (1 - plan_.noise) * static_cast<double>(b);
 }
 
-std::int64_t Tuner::median_of(std::size_t way) const {
-  return median(std::span(times_).subspan(way * counted_, counted_));
+std::int64_t Tuner::median_of(std::size_t route) const {
+  return median(std::span(times_).subspan(route * counted_, counted_));
 }
 
 void Tuner::agreed() {
@@ -159,10 +159,10 @@ void Tuner::agreed() {
 }
 
 void Tuner::compare_ways() {
-  for (std::size_t way = 0; way < static_cast<std::size_t>(plan_.candidates); ++way) {
-    tried_.push_back(median_of(way));
-    if (way == 0 || (is_clearly_better(tried_[way], tried_[0]) && tried_[way] < best_time_))
-      best_ = static_cast<int>(way), best_time_ = tried_[way];
+  for (std::size_t route = 0; route < static_cast<std::size_t>(plan_.candidates); ++route) {
+    tried_.push_back(median_of(route));
+    if (route == 0 || (is_clearly_better(tried_[route], tried_[0]) && tried_[route] < best_time_))
+      best_ = static_cast<int>(route), best_time_ = tried_[route];
   }
 }
 
@@ -173,13 +173,13 @@ void Tuner::compare_uses() {
   best_ = 0;
   original_wins_ = false;
   best_time_ = median(habit_);
-  for (std::size_t use = 0; use * (uncounted_ + counted_) < tries_.size(); ++use) {
-    const Try& way = tries_[use * (uncounted_ + counted_)];
-    const bool is_original = way.what == Try::What::original;
-    const bool has_won = is_original || (!original_won && way.index == won);
+  for (std::size_t use = 0; use * (uncounted_ + counted_) < trials_.size(); ++use) {
+    const Trial& route = trials_[use * (uncounted_ + counted_)];
+    const bool is_original = route.what == Trial::What::original;
+    const bool has_won = is_original || (!original_won && route.index == won);
     if (has_won ? median_of(use) > best_time_ : !is_clearly_better(median_of(use), best_time_)) continue;
     original_wins_ = is_original;
-    best_ = is_original ? 0 : way.index;
+    best_ = is_original ? 0 : route.index;
     best_time_ = median_of(use);
   }
 }

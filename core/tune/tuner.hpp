@@ -1,22 +1,22 @@
-// Tuner: finds out which of a few ways is the fastest for one size class of one communicator, by trying them
-// on the program's own calls. Pure: every rank makes the same calls in the same order and agrees on the
+// Tuner: finds out which of a few routes is the fastest for one size class of one communicator, by trying
+// them on the program's own calls. Pure: every rank makes the same calls in the same order and agrees on the
 // times, so every rank tries and decides alike; nothing else may enter.
 //
 // Calls that are compared must be alike. So one call, the subject, is followed; others of the class in
 // between are left alone, until there were so many that the subject seems forgotten. The first call after a
-// change of ways does not count.
+// change of routes does not count.
 //
 // What a try takes: from the last arrival to the last departure. So the ranks meet before each try, and the
 // longest of their times counts. The shortest, which needs no meeting because the last to arrive waits for
-// nobody, is no measure: it prefers ways that let one rank go early while the others still work, and who goes
-// early waits in the next call.
+// nobody, is no measure: it prefers routes that let one rank go early while the others still work, and who
+// goes early waits in the next call.
 //
 // Meeting lets the network rest, and what buffers on the way take at once they do not take from calls that
 // follow each other. So a thrifty tuner makes the program's own calls, unmet, by the winner, and by others
-// where these calls take longer than tries of the same way; and stays with what they were made by before if
+// where these calls take longer than tries of the same route; and stays with what they were made by before if
 // none makes them shorter.
 //
-// Life: calls until one has proved a habit → our own ways → the original library → in use → settled. After
+// Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After
 // each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
 // may.
 #pragma once
@@ -29,7 +29,7 @@
 namespace ddl {
 
 struct TunerPlan {
-  int candidates = 1;       // our own ways, the likely best first
+  int candidates = 1;       // our own routes, the likely best first
   int rounds = 1;           // calls of each that count
   bool original = false;    // the original library is a candidate as well
   double noise = 0.05;      // what is not better by that share of the time is not better
@@ -37,7 +37,7 @@ struct TunerPlan {
 };
 
 /// How one call is to be made. All but `best` are measured.
-struct Try {
+struct Trial {
   enum class What : std::uint8_t { best, candidate, original } what = What::best;
   int index = 0;
   bool meets = true;  // the ranks do before the call, if it is measured
@@ -48,7 +48,7 @@ class Tuner {
   explicit Tuner(TunerPlan plan);
 
   /// How to make the next blocking call of this class.
-  Try next(Fingerprint call);
+  Trial next(Fingerprint call);
   /// Before that call the ranks now agree whether to spend cost(), given what a call usually takes on the
   /// slowest rank, and each says answer().
   bool asks() const { return asks_; }
@@ -61,12 +61,12 @@ class Tuner {
   /// How long the last call took here.
   void record(Nanoseconds time);
   /// All of a phase are measured: the ranks now reduce times() by maximum, then each calls agreed().
-  bool must_agree() const { return !settled() && done_ == tries_.size(); }
+  bool must_agree() const { return !settled() && done_ == trials_.size(); }
   std::span<std::int64_t> times() { return times_; }
   void agreed();
 
   bool settled() const { return phase_ == Phase::settled; }
-  /// Among our own ways.
+  /// Among our own routes.
   int best() const { return best_; }
   bool original_wins() const { return original_wins_; }
   /// Of the winner, once agreed; 0 before.
@@ -75,19 +75,19 @@ class Tuner {
  private:
   enum class Phase : std::uint8_t { none, candidates, original, use, settled };
   void next_phase();
-  void begin(const std::vector<Try>& ways, std::size_t uncounted, std::size_t counted);
-  std::vector<Try> worth_using() const;
+  void begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted);
+  std::vector<Trial> worth_using() const;
   void compare_ways();
   void compare_uses();
   void follow(Fingerprint call);
   bool is_clearly_better(std::int64_t a, std::int64_t b) const;
-  std::int64_t median_of(std::size_t way) const;
+  std::int64_t median_of(std::size_t route) const;
 
   TunerPlan plan_;
   Phase phase_ = Phase::none;
-  std::vector<Try> tries_;                   // of this phase, in order
-  std::size_t uncounted_ = 0, counted_ = 0;  // of each way, one after the other
-  std::vector<std::int64_t> times_;          // of those that count: [way][round]
+  std::vector<Trial> trials_;                // of this phase, in order
+  std::size_t uncounted_ = 0, counted_ = 0;  // of each route, one after the other
+  std::vector<std::int64_t> times_;          // of those that count: [route][round]
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was tries_[done_]
   bool asks_ = false, may_try_ = false;
@@ -97,7 +97,7 @@ class Tuner {
   std::vector<std::int64_t>
       habit_;  // the last times before the first try; agreed with those of the first phase
   bool is_habit_agreed_ = false;
-  std::vector<std::int64_t> tried_;  // medians of our own ways
+  std::vector<std::int64_t> tried_;  // medians of our own routes
   std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;

@@ -1,4 +1,4 @@
-#include "core/tune/memory.hpp"
+#include "core/tune/tuning_cache.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 constexpr int kVersion = 1;
 
-json to_json(const Lesson& lesson) {
+json to_json(const TuningEntry& lesson) {
   json entry = {{"grid", lesson.grid},
                 {"bytes_up_to", lesson.size_class},
                 {"us", lesson.microseconds},
@@ -38,8 +38,8 @@ Algorithm algorithm_of(const std::string& name) {
 }
 
 // Throws json::exception.
-Lesson lesson_from(const json& entry) {
-  Lesson lesson;
+TuningEntry lesson_from(const json& entry) {
+  TuningEntry lesson;
   entry.at("grid").get_to(lesson.grid);
   entry.at("bytes_up_to").get_to(lesson.size_class);
   entry.at("us").get_to(lesson.microseconds);
@@ -57,7 +57,7 @@ Lesson lesson_from(const json& entry) {
 }
 
 // What was learned replaces what an earlier job learned about the same, or about rails that have changed.
-bool replaces(const Lesson& learned, const Lesson& old) {
+bool replaces(const TuningEntry& learned, const TuningEntry& old) {
   return learned.grid == old.grid &&
          (learned.size_class == old.size_class || learned.rail_rates != old.rail_rates);
 }
@@ -84,10 +84,10 @@ std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_ra
 
 bool is_tuning(const std::string& text) { return !parse(text).is_null(); }
 
-std::string TuneMemory::read(const std::string& text) {
+std::string TuningCache::read(const std::string& text) {
   json file = parse(text);
   if (file.is_null()) return "it is no tuning cache of this version";
-  std::vector<Lesson> lessons;
+  std::vector<TuningEntry> lessons;
   try {
     for (const json& entry : file["machines"].value(machine_, json::array()))
       lessons.push_back(lesson_from(entry));
@@ -99,41 +99,41 @@ std::string TuneMemory::read(const std::string& text) {
   return {};
 }
 
-std::optional<Lesson> TuneMemory::find(const std::string& grid, Bytes size_class) const {
+std::optional<TuningEntry> TuningCache::find(const std::string& grid, Bytes size_class) const {
   std::lock_guard lock(mutex_);
-  for (const Lesson& lesson : read_)
+  for (const TuningEntry& lesson : read_)
     if (lesson.grid == grid && lesson.size_class == size_class) return lesson;
   return std::nullopt;
 }
 
-std::vector<double> TuneMemory::rail_rates(const std::string& grid) const {
+std::vector<double> TuningCache::rail_rates(const std::string& grid) const {
   std::lock_guard lock(mutex_);
-  for (const Lesson& lesson : read_)
+  for (const TuningEntry& lesson : read_)
     if (lesson.grid == grid && !lesson.rail_rates.empty()) return lesson.rail_rates;
   return {};
 }
 
-void TuneMemory::learn(Lesson lesson) {
+void TuningCache::learn(TuningEntry lesson) {
   std::lock_guard lock(mutex_);
-  std::erase_if(learned_, [&](const Lesson& old) { return replaces(lesson, old); });
+  std::erase_if(learned_, [&](const TuningEntry& old) { return replaces(lesson, old); });
   learned_.push_back(std::move(lesson));
 }
 
-bool TuneMemory::has_news() const {
+bool TuningCache::has_news() const {
   std::lock_guard lock(mutex_);
   return !learned_.empty();
 }
 
-std::string TuneMemory::write(const std::string& text) const {
+std::string TuningCache::write(const std::string& text) const {
   json file = parse(text);
   if (file.is_null()) file = {{"ddl_tuning", kVersion}, {"machines", json::object()}};
   std::lock_guard lock(mutex_);
   json& entries = file["machines"][machine_] = json::array();
-  for (const Lesson& old : read_)
+  for (const TuningEntry& old : read_)
     if (std::none_of(learned_.begin(), learned_.end(),
-                     [&](const Lesson& lesson) { return replaces(lesson, old); }))
+                     [&](const TuningEntry& lesson) { return replaces(lesson, old); }))
       entries.push_back(to_json(old));
-  for (const Lesson& lesson : learned_) entries.push_back(to_json(lesson));
+  for (const TuningEntry& lesson : learned_) entries.push_back(to_json(lesson));
   return file.dump(1) + "\n";
 }
 

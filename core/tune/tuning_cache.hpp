@@ -1,5 +1,6 @@
-// TuneMemory: what was found out by measuring, per machine, between jobs. The text of the cache file
-// (DDL_TUNE_CACHE) is read by rank 0 and reaches the others with its card; rank 0 writes the file at the end.
+// TuningCache: what was found out by measuring, per machine, between jobs. The text of the cache file
+// (DDL_TUNE_CACHE) is read by rank 0 and reaches the others with its endpoint info; rank 0 writes the file at
+// the end.
 //
 // File: {"ddl_tuning": 1, "machines": {NAME: [{"grid", "bytes_up_to", "original" | "algorithm", "share",
 // "segment", "window", "us", "rails"}]}}. NAME says all that a measurement depends on; other machines'
@@ -17,7 +18,7 @@
 namespace ddl {
 
 /// The way that was settled on for one size class of communicators with that grid.
-struct Lesson {
+struct TuningEntry {
   std::string grid;
   Bytes size_class = 0;
   bool original = false;
@@ -41,19 +42,19 @@ std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_ra
 /// Whether that is the text of a cache file of this version.
 bool is_tuning(const std::string& text);
 
-class TuneMemory {
+class TuningCache {
  public:
-  explicit TuneMemory(std::string machine) : machine_(std::move(machine)) {}
+  explicit TuningCache(std::string machine) : machine_(std::move(machine)) {}
 
   /// Takes the lessons for this machine from the text of a cache file. Returns what is wrong with it, "" when
   /// nothing; then nothing was taken.
   std::string read(const std::string& text);
   /// Finds what was read, never what was learned since: that may differ from rank to rank, as communicators
   /// with equal grids have other members, and ranks that decide differently wait for each other for ever.
-  std::optional<Lesson> find(const std::string& grid, Bytes size_class) const;
+  std::optional<TuningEntry> find(const std::string& grid, Bytes size_class) const;
   /// Of any lesson of that grid; empty when there is none.
   std::vector<double> rail_rates(const std::string& grid) const;
-  void learn(Lesson lesson);
+  void learn(TuningEntry lesson);
   bool has_news() const;
   /// The text of a cache file that held `text` until now.
   std::string write(const std::string& text) const;
@@ -61,7 +62,7 @@ class TuneMemory {
  private:
   std::string machine_;
   mutable std::mutex mutex_;
-  std::vector<Lesson> read_, learned_;
+  std::vector<TuningEntry> read_, learned_;
 };
 
 }  // namespace ddl

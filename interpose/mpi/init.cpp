@@ -98,7 +98,7 @@ void at_most_a_warning(const char* what, Body body) {
   }
 }
 
-// Without a card of this rank, which all others see alike.
+// Without an endpoint info of this rank, which all others see alike.
 void announce_or_pass_through() { at_most_a_warning("collectives use the original library", announce); }
 
 }  // namespace

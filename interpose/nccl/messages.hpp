@@ -1,7 +1,8 @@
 // Sends and receives of one group on communicators of our own, which are done one after the other. In a group
-// the program's order means nothing, and could let ranks wait for each other in a circle: so every rank takes
-// them pair by pair, in an order of the pairs that all have in common; then the first that is not done yet
-// has both its ranks. Thread safety: a pure function of its argument and of the ranks of its communicators.
+// the program's order means nothing, and could let ranks wait for each other in a subgroup: so every rank
+// takes them pair by pair, in an order of the pairs that all have in common; then the first that is not done
+// yet has both its ranks. Thread safety: a pure function of its argument and of the ranks of its
+// communicators.
 #pragma once
 
 #include <vector>

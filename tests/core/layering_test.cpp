@@ -60,7 +60,7 @@ std::string room_of(const std::string& path) {
 
 }  // namespace
 
-TEST(HouseRules, EachForeignLibraryIsConfinedToItsFiles) {
+TEST(Layering, EachForeignLibraryIsConfinedToItsFiles) {
   expect_only_in("hwloc.h", {"hwloc_topo/"});
   expect_only_in("hwloc/", {"hwloc_topo/"});
   expect_only_in("pmix", {"core/bootstrap/pmix"});
@@ -71,7 +71,7 @@ TEST(HouseRules, EachForeignLibraryIsConfinedToItsFiles) {
 }
 
 // The topology asks the kernel for interfaces, and reads addresses; the shared memory polls pipes.
-TEST(HouseRules, SocketsAreConfinedToTheNet) {
+TEST(Layering, SocketsAreConfinedToTheNet) {
   for (const char* header : {"sys/socket.h", "netdb.h", "sys/epoll.h", "netinet/tcp.h"})
     expect_only_in(header, {"core/net/"}, {"core", "interpose"});
   for (const char* header : {"netinet/in.h", "arpa/inet.h", "ifaddrs.h"})
@@ -79,7 +79,7 @@ TEST(HouseRules, SocketsAreConfinedToTheNet) {
   expect_only_in("poll.h", {"core/net/", "core/transport/shared_memory"}, {"core", "interpose"});
 }
 
-TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
+TEST(Layering, TheRoomsKnowOnlyThoseBelowThem) {
   expect_never("core", {"launcher/", "interpose/", "hwloc_topo/"});
   expect_never("hwloc_topo", {"launcher/", "interpose/"});
   expect_never("interpose", {"launcher/", "hwloc_topo/"});
@@ -87,7 +87,7 @@ TEST(HouseRules, TheRoomsKnowOnlyThoseBelowThem) {
 }
 
 // A room knows those of the layers before its own, and itself. The fronts' boundaries (core/*.h) know all.
-TEST(HouseRules, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
+TEST(Layering, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
   const std::vector<std::vector<std::string>> layers = {{"base"},
                                                         {"net", "topology", "reduce", "trace"},
                                                         {"plan", "transport", "bootstrap", "device"},
@@ -107,7 +107,7 @@ TEST(HouseRules, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
   }
 }
 
-TEST(HouseRules, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
+TEST(Layering, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
   expect_only_in("core/session/",
                  {"core/session/", "core/stream/", "core/ddl", "core/engine_api", "core/stream_api"});
   expect_only_in("core/engine_api", {"core/engine_api", "interpose/"});

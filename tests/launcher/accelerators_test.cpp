@@ -15,7 +15,7 @@ Options counted(const std::string& line, const FakeWorld& world = {}) {
 
 // mpirun's options of the only program as words.
 std::string words(const std::string& line, const FakeWorld& world = {}) {
-  Words words;
+  Strings words;
   Options options = counted(line, world);
   for (const PassedOption& option : options.apps[0].options) {
     words.push_back(option.word);

@@ -10,7 +10,7 @@ namespace ddl {
 namespace {
 
 std::map<std::string, std::string> variables(const FakeWorld& world, const std::string& master = "") {
-  Surroundings view = world.view();
+  System view = world.view();
   Assignments set = rank_variables(read_rank_facts(view), master, view);
   return {set.begin(), set.end()};
 }

@@ -12,11 +12,11 @@ namespace ddl {
 namespace {
 
 struct Case {
-  explicit Case(Words words)
+  explicit Case(Strings words)
       : options(parse_options(words)), allocation(resolve_allocation(options, view())) {
     options = with_ranks_of_hosts(options, allocation, view(), 2);
   }
-  Surroundings view() const { return world.view(); }
+  System view() const { return world.view(); }
   std::vector<HostIndex> hosts() const { return expected_hosts(options, allocation, view(), 2); }
   std::string text() const { return explain(options, allocation, view(), 2, nics); }
 
@@ -116,7 +116,7 @@ TEST(Explain, DimensionsMayComeFromTheVariableAndFromIbmsOptions) {
 }
 
 TEST(Explain, RacksAndAislesAreDimensions) {
-  Words eight{"--explain", "-H", "a:2,b:2,c:2,d:2,e:2,f:2,g:2,h:2", "-racks", "2", "-aisles", "2"};
+  Strings eight{"--explain", "-H", "a:2,b:2,c:2,d:2,e:2,f:2,g:2,h:2", "-racks", "2", "-aisles", "2"};
   EXPECT_NE(Case(eight).text().find("2 local x 2 hosts x 2 hosts x 2 hosts"), std::string::npos)
       << Case(eight).text();
   EXPECT_THROW(Case({"--explain", "-H", "a:2,b:1", "-racks", "2"}), UsageError);

@@ -3,17 +3,17 @@
 
 #include <map>
 
-#include "launcher/surroundings.hpp"
+#include "launcher/system.hpp"
 
 namespace ddl {
 
 struct FakeWorld {
   std::map<std::string, std::string> variables, files;
-  Words entries;
+  Strings entries;
   bool root = false;
 
-  Surroundings view() const {
-    Surroundings world;
+  System view() const {
+    System world;
     world.variable = [map = variables](const std::string& name) {
       return map.count(name) ? map.at(name) : "";
     };

@@ -33,7 +33,7 @@ TEST(GpuSharing, GpusAreCountedAsCudaShowsThem) {
 }
 
 TEST(GpuSharing, MoreRanksThanGpusIsSaid) {
-  Surroundings world = FakeWorld{}.view();
+  System world = FakeWorld{}.view();
   EXPECT_EQ(sharing_line(5, kFour, world),
             "5 ranks share 4 GPUs on host head.cluster: the engine serves their NCCL calls, since NCCL "
             "refuses two ranks on one GPU");

@@ -49,9 +49,9 @@ TEST(SlotFile, EveryLineIsASlot) {
 }
 
 TEST(SlurmNodes, BracketsAreExpandedAndWidthsKept) {
-  EXPECT_EQ(expand_slurm_nodes("n[001-003,7],gpu1"), (Words{"n001", "n002", "n003", "n7", "gpu1"}));
+  EXPECT_EQ(expand_slurm_nodes("n[001-003,7],gpu1"), (Strings{"n001", "n002", "n003", "n7", "gpu1"}));
   EXPECT_EQ(expand_slurm_nodes("r[1-2]n[08-10]x"),
-            (Words{"r1n08x", "r1n09x", "r1n10x", "r2n08x", "r2n09x", "r2n10x"}));
+            (Strings{"r1n08x", "r1n09x", "r1n10x", "r2n08x", "r2n09x", "r2n10x"}));
   for (const char* text : {"n[1-", "n[3-1]", "n[a-b]", "", "a,,b", "n]1["})
     EXPECT_THROW(expand_slurm_nodes(text), UsageError) << text;
 }

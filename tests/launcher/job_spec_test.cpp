@@ -16,7 +16,7 @@ struct Job {
 
   JobSpec make(const std::string& line, JobSpec (*build)(const JobInputs&)) const {
     Options options = parse_options(split_shell_words(line));
-    Surroundings view = world.view();
+    System view = world.view();
     Allocation allocation = resolve_allocation(options, view);
     MpirunInfo mpirun{"mpirun", true, major, major == 4 ? "4.1.4" : "5.0.7", ""};
     return build({options, allocation, mpirun, installation, view});

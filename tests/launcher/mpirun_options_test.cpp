@@ -34,7 +34,7 @@ void compare_help_line(const std::string& line) {
 }  // namespace
 
 TEST(MpirunOptions, NamesAreUnique) {
-  Words names = mpirun_option_names();
+  Strings names = mpirun_option_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
 }
 
@@ -42,8 +42,8 @@ TEST(MpirunOptions, TheTableAgreesWithTheHelpOfOpenMpi4) {
   std::string help;
   for (const char* command : {"mpirun", "mpirun.openmpi"}) {
     if (!help.empty() || find_on_path(command, foreign_env("PATH"), ".").empty()) continue;
-    Words ask = {"env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", command, "--help",
-                 "all"};
+    Strings ask = {"env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", command, "--help",
+                   "all"};
     std::string text = run_command(ask, std::chrono::seconds(20)).output;
     if (parse_mpirun_version(command, text).major == 4) help = text;
   }

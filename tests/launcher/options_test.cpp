@@ -25,13 +25,13 @@ TEST(Options, TheProgramIsTheFirstWordThatIsNoOption) {
   Options options = parse("--bind-to none --map-by slot -wdir /tmp -np 4 prog -np 7 --dry-run");
   ASSERT_EQ(options.apps.size(), 1u);
   EXPECT_EQ(options.apps[0].program, "prog");
-  EXPECT_EQ(options.apps[0].args, (Words{"-np", "7", "--dry-run"}));
+  EXPECT_EQ(options.apps[0].args, (Strings{"-np", "7", "--dry-run"}));
   EXPECT_FALSE(options.dry_run);
 }
 
 TEST(Options, MpirunsOptionsKeepOrderAndSpelling) {
   Options options = parse("-mca btl tcp --mca pml ob1 -x A=b -x C --oversubscribe -hostfile F prog");
-  Words words;
+  Strings words;
   for (const PassedOption& option : options.apps[0].options) {
     words.push_back(option.word);
     words.insert(words.end(), option.values.begin(), option.values.end());
@@ -40,7 +40,7 @@ TEST(Options, MpirunsOptionsKeepOrderAndSpelling) {
 }
 
 TEST(Options, BothDashesAndAttachedValuesWork) {
-  EXPECT_EQ(parse("--hostfile=F prog").apps[0].options[0].values, (Words{"F"}));
+  EXPECT_EQ(parse("--hostfile=F prog").apps[0].options[0].values, (Strings{"F"}));
   EXPECT_EQ(parse("-host h1,h2 prog").apps[0].options[0].name, "host");
   EXPECT_TRUE(parse("-dry-run prog").dry_run);
   EXPECT_EQ(parse("--report=r.json prog").report_file, "r.json");
@@ -54,9 +54,9 @@ TEST(Options, TwoDashesAloneEndTheOptions) {
 TEST(Options, ColonsSeparatePrograms) {
   Options options = parse("-np 1 a x : -np 2 --wdir /tmp b : c");
   ASSERT_EQ(options.apps.size(), 3u);
-  EXPECT_EQ(options.apps[0].args, (Words{"x"}));
+  EXPECT_EQ(options.apps[0].args, (Strings{"x"}));
   EXPECT_EQ(options.apps[1].program, "b");
-  EXPECT_EQ(options.apps[1].options[0].values, (Words{"2"}));
+  EXPECT_EQ(options.apps[1].options[0].values, (Strings{"2"}));
   EXPECT_EQ(options.apps[2].program, "c");
   EXPECT_NE(fault("a : : b"), "(accepted)");
   EXPECT_NE(fault("a :"), "(accepted)");
@@ -67,8 +67,8 @@ TEST(Options, IbmsOptionsAreUnderstood) {
       "-m b:4x2 -ddlarg '-dump_iter 100' -aisles 1 -racks 2 -nodes 4 -accelerators 4 -mpiarg '-x A=\"b c\"' "
       "-mpiarg --quiet -tcp -v -s prog");
   EXPECT_EQ(options.mode, "b:4x2");
-  EXPECT_EQ(options.ddl_args, (Words{"-dump_iter 100"}));
-  EXPECT_EQ(options.mpi_args, (Words{"-x", "A=b c", "--quiet"}));
+  EXPECT_EQ(options.ddl_args, (Strings{"-dump_iter 100"}));
+  EXPECT_EQ(options.mpi_args, (Strings{"-x", "A=b c", "--quiet"}));
   EXPECT_EQ(*options.racks * *options.nodes, 8u);
   EXPECT_TRUE(options.tcp && options.verbose && options.skip_checks);
 }

@@ -8,14 +8,14 @@
 namespace ddl {
 namespace {
 
-Words shell(const std::string& line, const FakeWorld& world) {
+Strings shell(const std::string& line, const FakeWorld& world) {
   return remote_shell(parse_options(split_shell_words(line)), world.view());
 }
 
 // Checks the hosts of a command line with an agent; returns the message of the failure, "" when all answer.
 std::string check(const std::string& line) {
   Options options = parse_options(split_shell_words(line));
-  Surroundings world = real_surroundings();
+  System world = real_surroundings();
   Allocation allocation = resolve_allocation(options, world);
   MpirunInfo mpirun;
   Installation installation;
@@ -33,20 +33,20 @@ TEST(Reachability, TheAgentIsTheOneMpirunUses) {
   FakeWorld world;
   EXPECT_EQ(shell("p", world)[0], "ssh");
   world.variables["OMPI_MCA_plm_rsh_agent"] = "/x/agent -v";
-  EXPECT_EQ(shell("p", world), (Words{"/x/agent", "-v"}));
-  EXPECT_EQ(shell("--mca plm_rsh_agent /y/agent p", world), (Words{"/y/agent"}));
+  EXPECT_EQ(shell("p", world), (Strings{"/x/agent", "-v"}));
+  EXPECT_EQ(shell("--mca plm_rsh_agent /y/agent p", world), (Strings{"/y/agent"}));
   EXPECT_TRUE(shell("--mca plm slurm p", world).empty());
 }
 
 TEST(Reachability, SshNeverAsksForAPassword) {
-  Words words = shell("p", {});
+  Strings words = shell("p", {});
   EXPECT_NE(std::find(words.begin(), words.end(), "BatchMode=yes"), words.end());
 }
 
 TEST(Reachability, ThisMachineNeedsNoShell) {
   Allocation allocation{AllocationSource::host_option,
                         {{"head", 1}, {"head.cluster", 1}, {"localhost", 1}, {"h2", 1}}};
-  EXPECT_EQ(remote_hosts(allocation, "head.cluster"), (Words{"h2"}));
+  EXPECT_EQ(remote_hosts(allocation, "head.cluster"), (Strings{"h2"}));
 }
 
 TEST(Reachability, TheLastLineIsTheReason) {

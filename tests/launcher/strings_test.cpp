@@ -1,4 +1,4 @@
-#include "launcher/words.hpp"
+#include "launcher/strings.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 namespace ddl {
 
-TEST(Words, OnlyWordsThatNeedQuotesGetThem) {
+TEST(Strings, OnlyWordsThatNeedQuotesGetThem) {
   EXPECT_EQ(shell_quote("--mca"), "--mca");
   EXPECT_EQ(shell_quote("a b"), "'a b'");
   EXPECT_EQ(shell_quote("it's"), "'it'\\''s'");
@@ -14,16 +14,16 @@ TEST(Words, OnlyWordsThatNeedQuotesGetThem) {
   EXPECT_EQ(shell_quote("$RANK"), "'$RANK'");
 }
 
-TEST(Words, SplittingUndoesQuoting) {
-  Words words = {"a b", "it's", "", "$x", "back\\slash", "\"double\""};
+TEST(Strings, SplittingUndoesQuoting) {
+  Strings words = {"a b", "it's", "", "$x", "back\\slash", "\"double\""};
   EXPECT_EQ(split_shell_words(shell_line(words)), words);
 }
 
-TEST(Words, BlanksBetweenWordsDoNotMatter) {
-  EXPECT_EQ(split_shell_words("  --mca btl\t'a b' "), (Words{"--mca", "btl", "a b"}));
+TEST(Strings, BlanksBetweenWordsDoNotMatter) {
+  EXPECT_EQ(split_shell_words("  --mca btl\t'a b' "), (Strings{"--mca", "btl", "a b"}));
   EXPECT_TRUE(split_shell_words("   ").empty());
 }
 
-TEST(Words, AnOpenQuoteIsAnError) { EXPECT_THROW(split_shell_words("--mca 'a b"), UsageError); }
+TEST(Strings, AnOpenQuoteIsAnError) { EXPECT_THROW(split_shell_words("--mca 'a b"), UsageError); }
 
 }  // namespace ddl

@@ -23,7 +23,7 @@ TEST(TopologyView, NoiseIsNoAnswer) {
 
 TEST(TopologyView, TheDescriptionOfAJobNamesHostsAndMissingShim) {
   Options options = parse_options({"-H", "h1:2,h2:3", "p"});
-  Surroundings world = FakeWorld{}.view();
+  System world = FakeWorld{}.view();
   Allocation allocation = resolve_allocation(options, world);
   MpirunInfo mpirun{"mpirun", true, 4, "4.1.4", ""};
   Installation installation{"/opt/bin", "/opt/lib"};
@@ -36,7 +36,7 @@ TEST(TopologyView, TheDescriptionOfAJobNamesHostsAndMissingShim) {
 
 TEST(TopologyView, TheDescriptionSaysWhetherAcceleratorsCountTheRanks) {
   auto described = [](const std::string& line) {
-    Surroundings world = FakeWorld{}.view();
+    System world = FakeWorld{}.view();
     Options options = with_rank_per_accelerator(parse_options(split_shell_words(line)), world);
     Allocation allocation = resolve_allocation(options, world);
     MpirunInfo mpirun{"mpirun", true, 4, "4.1.4", ""};

@@ -50,8 +50,8 @@ class HostileJob {
   Region& region(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].region; }
 
  private:
-  struct Tap : Inbox {
-    Tap(Inbox& to, HostileJob& job) : to_(to), job_(job) {}
+  struct Tap : MessageHandler {
+    Tap(MessageHandler& to, HostileJob& job) : to_(to), job_(job) {}
     void deliver(const Header& header, const View& view) override {
       const auto* data = static_cast<const std::byte*>(view.data());
       job_.heard_.push_back({header.from, header, {data, data + view.bytes()}});
@@ -60,21 +60,21 @@ class HostileJob {
     }
     std::byte* place_for(const Header& header) override { return to_.place_for(header); }
     void peer_failed(Rank peer, const std::string& why) override { to_.peer_failed(peer, why); }
-    Inbox& to_;
+    MessageHandler& to_;
     HostileJob& job_;
   };
   template <class Base>
   struct Tapped : Base {
     template <class... Args>
     explicit Tapped(HostileJob* job, Args&&... args) : Base(std::forward<Args>(args)...), job_(job) {}
-    bool progress(Inbox& inbox) override {
-      if (!job_) return Base::progress(inbox);
-      Tap tap(inbox, *job_);
+    bool progress(MessageHandler& handler) override {
+      if (!job_) return Base::progress(handler);
+      Tap tap(handler, *job_);
       return Base::progress(tap);
     }
     HostileJob* job_;  // null: not rank 0
   };
-  struct Ear : Inbox {
+  struct Ear : MessageHandler {
     explicit Ear(std::vector<Header>& told) : told_(told) {}
     void deliver(const Header& header, const View& view) override {
       told_.push_back(header);

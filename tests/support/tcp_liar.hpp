@@ -20,7 +20,7 @@ class TcpLiar {
     WireAddress address = honest_.address(0);  // a token and an endpoint, see tcp.cpp
     std::memcpy(&token_, address.data(), sizeof(token_));
     std::memcpy(&remote_, address.data() + sizeof(token_), sizeof(remote_));
-    doors_ = listen_on(TcpRail{"lo", "127.0.0.1"}, local_);
+    listeners_ = listen_on(TcpRail{"lo", "127.0.0.1"}, local_);
     std::memcpy(address.data() + sizeof(token_), &local_, sizeof(local_));
     std::vector<std::vector<WireAddress>> addresses(static_cast<std::size_t>(ranks), {address});
     addresses[0] = {honest_.address(0)};
@@ -36,7 +36,7 @@ class TcpLiar {
     return socket;
   }
   /// The connection that the honest rank has made, where it has.
-  Socket accept() const { return accept_from(doors_); }
+  Socket accept() const { return accept_from(listeners_); }
   /// As much as the kernel takes; the number of bytes.
   static std::size_t write(const Socket& socket, std::span<const std::byte> bytes) {
     iovec piece = piece_of(bytes.data(), bytes.size());
@@ -47,7 +47,7 @@ class TcpLiar {
   TcpTransport honest_;
   std::uint64_t token_ = 0;
   Endpoint remote_, local_;
-  Socket doors_;
+  Socket listeners_;
 };
 
 }  // namespace ddl::test

@@ -49,7 +49,7 @@ class VirtualJob {
     return ranks_[static_cast<std::size_t>(rank)].local->staging_taken();
   }
   /// How often it has moved the original library.
-  int guests(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].guests; }
+  int host_progressed(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].host_progressed; }
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
@@ -77,8 +77,9 @@ class VirtualJob {
       return true;
     }
     void flush(std::uint32_t&) override { ++flushes; }
-    bool progress(Inbox& inbox) override {
-      bool moved = LoopbackTransport::progress(inbox);  // arrivals first: the worst case for what still waits
+    bool progress(MessageHandler& handler) override {
+      bool moved =
+          LoopbackTransport::progress(handler);  // arrivals first: the worst case for what still waits
       if (!std::exchange(late_round_, !late_round_)) return moved;
       for (auto& [message, to] : waiting) {
         message.to = to;
@@ -95,7 +96,7 @@ class VirtualJob {
   struct PerRank {
     std::unique_ptr<SharedMemoryTransport> local;
     std::unique_ptr<TestWire> wire;
-    std::unique_ptr<std::atomic<int>> guests;
+    std::unique_ptr<std::atomic<int>> host_progressed;
     std::unique_ptr<Engine> engine;
   };
   std::vector<HostIndex> hosts_;
@@ -122,7 +123,7 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
     PerRank one{std::make_unique<SharedMemoryTransport>(here, me, staging),
                 std::make_unique<TestWire>(net_, rank), std::make_unique<std::atomic<int>>(0), nullptr};
     Waiting waiting;
-    waiting.guest = [guests = one.guests.get()] { ++*guests; };
+    waiting.host_progress = [host_progressed = one.host_progressed.get()] { ++*host_progressed; };
     waiting.spins = 20;  // the threads of a test outnumber the cores
     one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);
     ranks_.push_back(std::move(one));

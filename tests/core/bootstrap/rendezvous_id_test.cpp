@@ -36,14 +36,14 @@ TEST(RendezvousId, PartsMeetAtTheSamePlaceInOtherCircles) {
   RendezvousId part = RendezvousId::from(copy_of(id.part(1, 5))).value();
   EXPECT_EQ(part.token, id.token);
   EXPECT_EQ(part.port, id.port);
-  EXPECT_EQ(part.circle, id.part(1, 5).circle);
-  std::set<std::uint64_t> circles = {id.circle,
-                                     part.circle,
-                                     id.part(1, 6).circle,
-                                     id.part(2, 5).circle,
-                                     id.part(15, 0).circle,
-                                     part.part(1, 5).circle};
-  EXPECT_EQ(circles.size(), 6u);
+  EXPECT_EQ(part.subgroup, id.part(1, 5).subgroup);
+  std::set<std::uint64_t> subgroups = {id.subgroup,
+                                       part.subgroup,
+                                       id.part(1, 6).subgroup,
+                                       id.part(2, 5).subgroup,
+                                       id.part(15, 0).subgroup,
+                                       part.part(1, 5).subgroup};
+  EXPECT_EQ(subgroups.size(), 6u);
 }
 
 TEST(RendezvousId, OtherBytesAreNotOurs) {

@@ -50,7 +50,7 @@ struct Visitor {
     return std::nullopt;
   }
   FrameKind join(const RendezvousId& id, Rank rank, Rank size) {
-    say(pack_value(Kind::hello, Hello{id.token, id.circle, rank, size}));
+    say(pack_value(Kind::hello, Hello{id.token, id.subgroup, rank, size}));
     auto welcome = hear();
     if (!welcome || welcome->kind != Kind::welcome) return welcome ? welcome->kind : Kind::leave;
     say(pack_frame(Kind::join));
@@ -117,13 +117,13 @@ TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
   garbage.send(request.data(), request.size());
   RendezvousId::Token token = id.token;
   token[3] ^= 1;
-  guessing.say(pack_value(Kind::hello, Hello{token, id.circle, 0, 2}));
+  guessing.say(pack_value(Kind::hello, Hello{token, id.subgroup, 0, 2}));
   hasty.say(pack_frame(Kind::blob));  // before hello
   EXPECT_FALSE(garbage.hear());
   EXPECT_FALSE(guessing.hear());
   EXPECT_FALSE(hasty.hear());
   Visitor unsure(id);  // says hello as rank 0 and goes
-  unsure.say(pack_value(Kind::hello, Hello{id.token, id.circle, 0, 9}));
+  unsure.say(pack_value(Kind::hello, Hello{id.token, id.subgroup, 0, 9}));
   EXPECT_EQ(unsure.hear().value().kind, Kind::welcome);
   unsure.socket.close();
   expect_two_can_meet(id);
@@ -157,7 +157,7 @@ TEST(RendezvousServer, OfTwoWelcomedAsTheSameRankOneJoins) {
   const RendezvousId& id = server.id();
   Visitor one(id), two(id);
   for (Visitor* visitor : {&one, &two}) {
-    visitor->say(pack_value(Kind::hello, Hello{id.token, id.circle, 0, 2}));
+    visitor->say(pack_value(Kind::hello, Hello{id.token, id.subgroup, 0, 2}));
     EXPECT_EQ(visitor->hear().value().kind, Kind::welcome);
   }
   one.say(pack_frame(Kind::join));
@@ -177,7 +177,7 @@ TEST(RendezvousServer, ALostRankIsToldToAllWhoCameAndToThoseWhoComeLater) {
   Frame told = waiting.hear().value();
   EXPECT_EQ(told.kind, Kind::failed);
   EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
-  late.say(pack_value(Kind::hello, Hello{id.token, id.circle, 1, 3}));
+  late.say(pack_value(Kind::hello, Hello{id.token, id.subgroup, 1, 3}));
   told = late.hear().value();
   EXPECT_EQ(told.kind, Kind::refused);
   EXPECT_NE(told.text().find("rank 2 is gone"), std::string::npos) << told.text();
@@ -202,7 +202,7 @@ TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) 
   const RendezvousId& id = server.id();
   auto keeper = std::make_unique<Rendezvous>(id.part(0, 0), 0, 1, kLong_s);
   {
-    Rendezvous whole(id, 0, 2, kLong_s);  // waits for the other, while circles meet
+    Rendezvous whole(id, 0, 2, kLong_s);  // waits for the other, while subgroups meet
     expect_two_can_meet(id.part(1, 7));
     expect_two_can_meet(id.part(1, -7));
     expect_two_can_meet(id.part(1, 7).part(1, 7));

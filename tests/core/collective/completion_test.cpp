@@ -35,9 +35,9 @@ struct WatchedWire : LoopbackTransport {
     if (std::this_thread::get_id() == own) pushes.push_back(at_least);
     return false;
   }
-  bool progress(Inbox& inbox) override {
+  bool progress(MessageHandler& handler) override {
     ++(std::this_thread::get_id() == own ? own_rounds : foreign_rounds);
-    return LoopbackTransport::progress(inbox);
+    return LoopbackTransport::progress(handler);
   }
 };
 

@@ -202,7 +202,7 @@ TEST(Engine, WhoNeverWaitsMovesTheOriginalLibraryToo) {
     job.engine(1).run(*world[1], second);
     job.engine(0).wait(*world[0], *operation);
   }
-  EXPECT_GE(job.guests(1), 10);
+  EXPECT_GE(job.host_progressed(1), 10);
 }
 
 // One-shot operations use two blocks in turn, because who has finished one has heard from everybody.

@@ -1,4 +1,4 @@
-#include "core/collective/landing.hpp"
+#include "core/collective/reduce_copy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,31 +31,31 @@ struct Bench {
 
 }  // namespace
 
-TEST(Landing, BringsTheSumOrTheCopyToTheOutputAndOnward) {
+TEST(ReduceCopy, BringsTheSumOrTheCopyToTheOutputAndOnward) {
   for (Elements count : kCounts)
     for (Store store : {Store::cached, Store::streamed})
       for (std::size_t n_sources : {1u, 2u})
         for (bool onward : {false, true}) {
           Bench x(count);
           const void* sources[] = {x.a.data() + 1, x.b.data() + 1};
-          land({DType::int32,
-                Op::sum,
-                {sources, n_sources},
-                x.at(x.out),
-                onward ? x.at(x.forward) : nullptr,
-                count,
-                store});
+          apply({DType::int32,
+                 Op::sum,
+                 {sources, n_sources},
+                 x.at(x.out),
+                 onward ? x.at(x.forward) : nullptr,
+                 count,
+                 store});
           x.expect(x.out, n_sources == 1 ? 1 : 8);
           if (onward) x.expect(x.forward, n_sources == 1 ? 1 : 8);
         }
 }
 
-TEST(Landing, TheOutputMayBeOneOfTheSources) {
+TEST(ReduceCopy, TheOutputMayBeOneOfTheSources) {
   for (Store store : {Store::cached, Store::streamed}) {
     Bench x(10'001);
     std::memcpy(x.at(x.out), x.a.data() + 1, x.count * 4);
     const void* sources[] = {x.at(x.out), x.b.data() + 1};
-    land({DType::int32, Op::sum, sources, x.at(x.out), x.at(x.forward), x.count, store});
+    apply({DType::int32, Op::sum, sources, x.at(x.out), x.at(x.forward), x.count, store});
     x.expect(x.out, 8);
     x.expect(x.forward, 8);
   }

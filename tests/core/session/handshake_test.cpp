@@ -19,8 +19,8 @@ using test::ExchangeBoard;
 enum class Fault {
   none,
   no_engine,      // the rank is in the job without us
-  no_card,        // describing itself throws
-  cannot,         // its card says so
+  no_endpoint,    // describing itself throws
+  cannot,         // its endpoint info says so
   hears_no_card,  // the first round fails on it alone
   reach,          // a neighbour's memory cannot be attached
   loses_a_lane,   // a rail leads nowhere: the job goes on over the other
@@ -32,7 +32,7 @@ enum class Fault {
 
 constexpr std::array kFaults = {Fault::none,
                                 Fault::no_engine,
-                                Fault::no_card,
+                                Fault::no_endpoint,
                                 Fault::cannot,
                                 Fault::hears_no_card,
                                 Fault::reach,
@@ -75,31 +75,31 @@ class Member : private JoinSteps {
     if (takes_part_) handshake_.finish();
   }
   const Conclusion& conclusion() const { return handshake_.conclusion(); }
-  const Census& census() const { return handshake_.census(); }
+  const JobMap& job_map() const { return handshake_.job_map(); }
   bool has_said_lost_lanes() const { return has_said_lost_lanes_; }
 
  private:
-  Card describe() override {
-    if (fault_ == Fault::no_card) throw Error("no card");
-    Card card;
-    card.host = rank_ % 2 ? "odd" : "even";
+  EndpointInfo describe() override {
+    if (fault_ == Fault::no_endpoint) throw Error("no card");
+    EndpointInfo endpoint;
+    endpoint.host = rank_ % 2 ? "odd" : "even";
     const std::string number = rank_ % 2 ? "1" : "2";
-    card.wire = "tcp";
-    card.rails = {{"r0", "10.0.0.0/24", {}, "10.0.0." + number, 1},
-                  {"r1", "10.0.1.0/24", {}, "10.0.1." + number, 1}};
-    if (fault_ == Fault::cannot) card.trouble = "cannot";
-    return card;
+    endpoint.wire = "tcp";
+    endpoint.rails = {{"r0", "10.0.0.0/24", {}, "10.0.0." + number, 1},
+                      {"r1", "10.0.1.0/24", {}, "10.0.1." + number, 1}};
+    if (fault_ == Fault::cannot) endpoint.trouble = "cannot";
+    return endpoint;
   }
-  Reach reach(const Census& census, const std::vector<Card>& cards) override {
-    EXPECT_EQ(cards.size(), static_cast<std::size_t>(exchange_.size()));
+  Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override {
+    EXPECT_EQ(endpoints.size(), static_cast<std::size_t>(exchange_.size()));
     if (fault_ == Fault::reach) throw Error("cannot attach");
-    Reach reach{std::vector<std::string>(census.lanes.size())};
-    for (std::size_t lane = 0; lane < census.lanes.size(); ++lane)
+    Reach reach{std::vector<std::string>(job_map.lanes.size())};
+    for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
       if (fault_ == Fault::loses_all || (fault_ == Fault::loses_a_lane && lane == 1))
-        reach.lane_trouble[lane] = "lane " + census.lanes[lane] + " is lost";
+        reach.lane_trouble[lane] = "lane " + job_map.lanes[lane] + " is lost";
     return reach;
   }
-  void connect(const Census&, const std::vector<Card>&) override {
+  void connect(const JobMap&, const std::vector<EndpointInfo>&) override {
     if (fault_ == Fault::connect) throw Error("cannot connect");
   }
   void lanes_lost(const std::string&, const std::string&) override { has_said_lost_lanes_ = true; }
@@ -152,7 +152,7 @@ void expect_alike(const Members& members, Fault fault) {
     }
     EXPECT_EQ(member->conclusion().joined, is_survived(fault));
     EXPECT_EQ(member->conclusion().reason.empty(), is_survived(fault));
-    EXPECT_EQ(member->census().trouble, member->conclusion().reason);
+    EXPECT_EQ(member->job_map().trouble, member->conclusion().reason);
     reasons.insert(member->conclusion().reason);
     said += member->conclusion().says;
   }
@@ -236,7 +236,7 @@ TEST(Handshake, ALaneThatOneRankCannotUseNobodyUses) {
   int said = 0;
   for (const auto& member : members) {
     EXPECT_TRUE(member->conclusion().joined);
-    EXPECT_EQ(member->census().lanes, std::vector<std::string>{"10.0.0.0/24"});
+    EXPECT_EQ(member->job_map().lanes, std::vector<std::string>{"10.0.0.0/24"});
     said += member->has_said_lost_lanes();
   }
   EXPECT_EQ(said, 1);
@@ -244,13 +244,15 @@ TEST(Handshake, ALaneThatOneRankCannotUseNobodyUses) {
 
 TEST(Handshake, ALongReasonIsCutForTheOthers) {
   struct Wordy : JoinSteps {
-    Card describe() override { return {}; }
-    Reach reach(const Census&, const std::vector<Card>&) override { throw Error(std::string(2000, 'x')); }
-    void connect(const Census&, const std::vector<Card>&) override {}
+    EndpointInfo describe() override { return {}; }
+    Reach reach(const JobMap&, const std::vector<EndpointInfo>&) override {
+      throw Error(std::string(2000, 'x'));
+    }
+    void connect(const JobMap&, const std::vector<EndpointInfo>&) override {}
     void lanes_lost(const std::string&, const std::string&) override {}
   } steps;
   struct Plain : Wordy {
-    Reach reach(const Census&, const std::vector<Card>&) override { return {}; }
+    Reach reach(const JobMap&, const std::vector<EndpointInfo>&) override { return {}; }
   } plain;
   ExchangeBoard board(2);
   BoardExchange first(board, 0), second(board, 1);

@@ -42,7 +42,7 @@ void run_as_threads(Rank size, const Env& env, int hosts) {
   for (Rank rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       Member member(server.id(), rank, size, env);
-      EXPECT_EQ(member.job.census().hosts(), hosts);
+      EXPECT_EQ(member.job.job_map().hosts(), hosts);
       for (Elements count : {0, 1, 7, 1000, 70'001, 1'000'000}) EXPECT_EQ(member.wrong_sums(count), 0u);
       EXPECT_EQ(member.job.engine().failure(), "");
     });

@@ -14,22 +14,23 @@ class GpuWindow : public test::FakeDevice {
 TEST_F(GpuWindow, IsUsedAgainAfterItWasGivenBack) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
   cuda::DevicePointer memory = own.window.memory;
-  std::uint64_t nonce = own.card.nonce;
+  std::uint64_t nonce = own.endpoint.nonce;
   gpu_window::Own other = gpu_window::take(cuda_, context_, kBytes);
   EXPECT_NE(other.window.memory, memory);
-  EXPECT_NE(other.card.nonce, nonce);
+  EXPECT_NE(other.endpoint.nonce, nonce);
   gpu_window::give_back(std::move(own));
   own = gpu_window::take(cuda_, context_, kBytes);
   EXPECT_EQ(own.window.memory, memory);
-  EXPECT_EQ(own.card.nonce, nonce);
-  EXPECT_EQ(own.card.flags_file, own.flags->fd());
+  EXPECT_EQ(own.endpoint.nonce, nonce);
+  EXPECT_EQ(own.endpoint.flags_file, own.flags->fd());
   gpu_window::give_back(std::move(own));
   gpu_window::give_back(std::move(other));
 }
 
 TEST_F(GpuWindow, ItsFlagsAreSharedMemoryThatStreamsReach) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
-  std::optional<Region> elsewhere = Region::attach(own.card.process, own.card.flags_file, own.card.nonce);
+  std::optional<Region> elsewhere =
+      Region::attach(own.endpoint.process, own.endpoint.flags_file, own.endpoint.nonce);
   ASSERT_TRUE(elsewhere);
   cuda::Stream on = stream();
   ok(cuda_.stream_write_value(on, own.window.flags_on_device + kFlagStride, 42, cuda::kWriteValueDefault));
@@ -40,24 +41,24 @@ TEST_F(GpuWindow, ItsFlagsAreSharedMemoryThatStreamsReach) {
 
 TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheGpuIs) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
-  DeviceWindow seen = gpu_window::open(cuda_, context_, own.card);
+  DeviceWindow seen = gpu_window::open(cuda_, context_, own.endpoint);
   EXPECT_EQ(seen.memory, own.window.memory);
   EXPECT_EQ(seen.flags, own.window.flags);
   cuda::Context other = nullptr;
   ok(cuda_.primary_retain(&other, 1));
-  EXPECT_THROW(gpu_window::open(cuda_, other, own.card), Error);
+  EXPECT_THROW(gpu_window::open(cuda_, other, own.endpoint), Error);
   gpu_window::give_back(std::move(own));
 }
 
 TEST_F(GpuWindow, OfARankThatIsGoneIsAnError) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
-  gpu_window::Card card = own.card;
-  card.of_process += 1;  // as if it were another one's
-  card.nonce += 1;
-  EXPECT_THROW(gpu_window::open(cuda_, context_, card), Error);
+  gpu_window::EndpointInfo endpoint = own.endpoint;
+  endpoint.of_process += 1;  // as if it were another one's
+  endpoint.nonce += 1;
+  EXPECT_THROW(gpu_window::open(cuda_, context_, endpoint), Error);
   gpu_window::abandon(std::move(own));
   own = gpu_window::take(cuda_, context_, kBytes);
-  EXPECT_NE(own.card.nonce + 1, card.nonce);
+  EXPECT_NE(own.endpoint.nonce + 1, endpoint.nonce);
   gpu_window::give_back(std::move(own));
 }
 

@@ -11,39 +11,40 @@ namespace {
 
 constexpr double kLong_s = 20, kShort_s = 0.3;
 
-TEST(RailDoors, AnswerWithoutAnybodyAcceptingAnything) {
-  RailDoors doors(std::vector<TcpRail>{{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
-  std::vector<Knock> knocks(40, {"127.0.0.1", "127.0.0.1", doors.port(0)});
-  knocks.push_back({"127.0.0.2", "127.0.0.2", doors.port(1)});
-  EXPECT_EQ(knock(knocks, kLong_s), std::vector<std::string>(41));
+TEST(RailListeners, AnswerWithoutAnybodyAcceptingAnything) {
+  RailListeners listeners(std::vector<TcpRail>{{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
+  std::vector<RailProbe> probes(40, {"127.0.0.1", "127.0.0.1", listeners.port(0)});
+  probes.push_back({"127.0.0.2", "127.0.0.2", listeners.port(1)});
+  EXPECT_EQ(probe_rails(probes, kLong_s), std::vector<std::string>(41));
 }
 
-TEST(RailDoors, AClosedDoorIsToldFromAnOpenOneWithItsReason) {
+TEST(RailListeners, AClosedDoorIsToldFromAnOpenOneWithItsReason) {
   std::uint16_t closed = 0;
   {
-    RailDoors gone(std::vector<TcpRail>{{"lo", "127.0.0.1"}});
+    RailListeners gone(std::vector<TcpRail>{{"lo", "127.0.0.1"}});
     closed = gone.port(0);
   }
-  RailDoors doors(std::vector<TcpRail>{{"lo", "127.0.0.2"}});
-  std::vector<std::string> reasons =
-      knock({{"127.0.0.1", "127.0.0.1", closed}, {"127.0.0.1", "127.0.0.2", doors.port(0)}}, kLong_s);
+  RailListeners listeners(std::vector<TcpRail>{{"lo", "127.0.0.2"}});
+  std::vector<std::string> reasons = probe_rails(
+      {{"127.0.0.1", "127.0.0.1", closed}, {"127.0.0.1", "127.0.0.2", listeners.port(0)}}, kLong_s);
   EXPECT_EQ(reasons[0], "Connection refused");
   EXPECT_EQ(reasons[1], "");
 }
 
-TEST(RailDoors, SilenceEndsWithThePatience) {
+TEST(RailListeners, SilenceEndsWithThePatience) {
   // A listener whose queue is full lets further connections wait in silence.
   Endpoint local;
   Socket full = listen_on(TcpRail{"lo", "127.0.0.1"}, local);
   ASSERT_EQ(::listen(full.fd(), 0), 0);
-  std::vector<Knock> knocks(1, {"127.0.0.1", "127.0.0.1", local.port});
+  std::vector<RailProbe> probes(1, {"127.0.0.1", "127.0.0.1", local.port});
   std::vector<Socket> waiting;
   for (int i = 0; i < 4; ++i) waiting.push_back(start_connecting(local));
-  EXPECT_EQ(knock(knocks, kShort_s)[0], "no answer in 0.3 s");
+  EXPECT_EQ(probe_rails(probes, kShort_s)[0], "no answer in 0.3 s");
 }
 
-TEST(RailDoors, AddressesOfDifferentFamiliesAreNotTried) {
-  EXPECT_NE(knock({{"127.0.0.1", "::1", 1}, {"", "127.0.0.1", 1}}, kLong_s), std::vector<std::string>(2));
+TEST(RailListeners, AddressesOfDifferentFamiliesAreNotTried) {
+  EXPECT_NE(probe_rails({{"127.0.0.1", "::1", 1}, {"", "127.0.0.1", 1}}, kLong_s),
+            std::vector<std::string>(2));
 }
 
 TEST(RailCheck, EveryHostTriesAndIsTriedAndTheNextInTheRingIsAmongThem) {

@@ -16,7 +16,7 @@ namespace {
 constexpr Bytes kStaging = Bytes{1} << 20;
 
 // Keeps what arrives, without releasing it.
-struct Kept : Inbox {
+struct Kept : MessageHandler {
   std::vector<std::pair<Header, View>> messages;
   void deliver(const Header& header, const View& view) override { messages.emplace_back(header, view); }
   void peer_failed(Rank, const std::string&) override {}
@@ -56,10 +56,10 @@ TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
   const Rank to[] = {1};
   EXPECT_TRUE(pair.a->send(message_of(payload, to)));
   EXPECT_TRUE(pair.a->send(message_of(other, to)));
-  Kept inbox;
-  EXPECT_TRUE(pair.b->progress(inbox));
-  ASSERT_EQ(inbox.messages.size(), 2u);
-  View& first = inbox.messages[0].second;
+  Kept handler;
+  EXPECT_TRUE(pair.b->progress(handler));
+  ASSERT_EQ(handler.messages.size(), 2u);
+  View& first = handler.messages[0].second;
   EXPECT_EQ(std::memcmp(first.data(), payload.data(), payload.size()), 0) << "it was written over";
   const std::byte* block = block_of(first);
   EXPECT_FALSE(StagingPool::is_free(block));
@@ -124,11 +124,11 @@ TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
     ++sent;
   }
   EXPECT_EQ(sent, Mailbox::kEntries);
-  Kept inbox;
-  pair.b->progress(inbox);
-  ASSERT_EQ(inbox.messages.size(), sent);
+  Kept handler;
+  pair.b->progress(handler);
+  ASSERT_EQ(handler.messages.size(), sent);
   for (std::uint32_t i = 0; i < sent; ++i)
-    EXPECT_EQ(*static_cast<const unsigned char*>(inbox.messages[i].second.data()), i % 256);
+    EXPECT_EQ(*static_cast<const unsigned char*>(handler.messages[i].second.data()), i % 256);
   EXPECT_TRUE(pair.a->send(message_of({}, to)));
 }
 
@@ -187,11 +187,11 @@ TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
   EXPECT_TRUE(pair.a->send(message));
   EXPECT_TRUE(pair.a->send(message));
   EXPECT_TRUE(pair.b->has_arrived());
-  Kept inbox;
-  pair.b->progress(inbox);
+  Kept handler;
+  pair.b->progress(handler);
   EXPECT_FALSE(pair.b->has_arrived());
-  ASSERT_EQ(inbox.messages.size(), 2u);
-  View& last = inbox.messages[1].second;
+  ASSERT_EQ(handler.messages.size(), 2u);
+  View& last = handler.messages[1].second;
   EXPECT_EQ(std::memcmp(last.data(), payload.data(), payload.size()), 0);
   Bytes offset = pair.b->kept_block_of(last);
   EXPECT_EQ(offset, pair.a->offset_of(message.block));

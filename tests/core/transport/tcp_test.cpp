@@ -25,7 +25,7 @@ struct Arrived {
 };
 
 // Copies what arrives and releases it at once, or keeps the views until they are released.
-struct Copied : Inbox {
+struct Copied : MessageHandler {
   std::vector<Arrived> messages;
   std::vector<std::pair<Rank, std::string>> failures;
   bool keeps = false;
@@ -91,8 +91,8 @@ bool send(TcpTransport& from, Rank to, std::span<const std::byte> payload, std::
   return from.send(message);
 }
 
-const Arrived* find(const Copied& inbox, std::uint64_t tag) {
-  for (const Arrived& one : inbox.messages)
+const Arrived* find(const Copied& handler, std::uint64_t tag) {
+  for (const Arrived& one : handler.messages)
     if (one.header.tag == tag) return &one;
   return nullptr;
 }
@@ -116,8 +116,8 @@ TEST(Tcp, MessagesOfEverySizeArriveWholeBothWaysAtOnce) {
   EXPECT_EQ(unfinished_a, 0u);
   EXPECT_EQ(unfinished_b, 0u);
   for (std::uint64_t tag = 0; tag < payloads.size(); ++tag)
-    for (const Copied* inbox : {&pair.at_a, &pair.at_b}) {
-      const Arrived* one = find(*inbox, tag);
+    for (const Copied* handler : {&pair.at_a, &pair.at_b}) {
+      const Arrived* one = find(*handler, tag);
       ASSERT_TRUE(one) << tag;
       EXPECT_TRUE(one->bytes == payloads[tag]) << payloads[tag].size() << " bytes arrived damaged";
     }

@@ -23,7 +23,8 @@ struct Calls {
   Selection selection;
 
   /// `began`: the job did; for a long time unless said, so that trials are not too dear.
-  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuneMemory& memory, Nanoseconds began = 0)
+  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuningCache& memory,
+        Nanoseconds began = 0)
       : engine(of),
         communicator(on),
         budget(began),
@@ -33,12 +34,12 @@ struct Calls {
   static CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
   /// Makes a blocking call; false when it is left to the original.
   bool run(Call& call) {
-    Way way = selection.blocking(shape_of(call));
-    if (way.began_anew) call.began = now();
+    Route route = selection.blocking(shape_of(call));
+    if (route.began_anew) call.began = now();
     Observed observed;
-    if (way.plan) engine.run(communicator, call, way.plan, &observed);
-    selection.finished(shape_of(call), way, now() - call.began, way.plan ? &observed : nullptr);
-    return way.plan != nullptr;
+    if (route.plan) engine.run(communicator, call, route.plan, &observed);
+    selection.finished(shape_of(call), route, now() - call.began, route.plan ? &observed : nullptr);
+    return route.plan != nullptr;
   }
 
  private:
@@ -52,7 +53,7 @@ struct Calls {
 // Every rank makes `calls` equal blocking all-reduces the way a front does; returns how many each rank left
 // to the original.
 std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
-                     std::vector<std::unique_ptr<TuneMemory>>& memories, int calls, std::size_t count,
+                     std::vector<std::unique_ptr<TuningCache>>& memories, int calls, std::size_t count,
                      PlanLimits limits = {1, Bytes{1} << 20, 0, {}}, Nanoseconds began = 0) {
   std::vector<Rank> members;
   for (Rank rank = 0; rank < job.size(); ++rank) members.push_back(rank);
@@ -76,9 +77,9 @@ std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
   return originals;
 }
 
-std::vector<std::unique_ptr<TuneMemory>> memories_of(const VirtualJob& job) {
-  std::vector<std::unique_ptr<TuneMemory>> memories;
-  for (Rank rank = 0; rank < job.size(); ++rank) memories.push_back(std::make_unique<TuneMemory>("test"));
+std::vector<std::unique_ptr<TuningCache>> memories_of(const VirtualJob& job) {
+  std::vector<std::unique_ptr<TuningCache>> memories;
+  for (Rank rank = 0; rank < job.size(); ++rank) memories.push_back(std::make_unique<TuningCache>("test"));
   return memories;
 }
 
@@ -164,8 +165,9 @@ TEST(Selection, WhatIsRememberedIsNotMeasuredAgain) {
 
 TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
   PlanLimits limits{2, Bytes{1} << 20, 0, {}};
-  std::vector<std::unique_ptr<TuneMemory>> memories;
-  Lesson good{"", 512, false, {{Algorithm::direct, Algorithm::ring}, {1, 1}, {0, 1}, {}, 4096, 4}, {}, 1};
+  std::vector<std::unique_ptr<TuningCache>> memories;
+  TuningEntry good{"", 512, false, {{Algorithm::direct, Algorithm::ring}, {1, 1}, {0, 1}, {}, 4096, 4},
+                   {}, 1};
   {
     VirtualJob named({0, 0, 1, 1});
     memories = memories_of(named);
@@ -174,8 +176,8 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
     std::size_t at = text.find("\"grid\": \"") + 9;
     good.grid = text.substr(at, text.find('"', at) - at);
   }
-  auto measures_after = [&](const Lesson& lesson) {
-    TuneMemory writer("test");
+  auto measures_after = [&](const TuningEntry& lesson) {
+    TuningCache writer("test");
     writer.learn(lesson);
     VirtualJob job({0, 0, 1, 1});
     memories = memories_of(job);
@@ -184,7 +186,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
     return memories[0]->has_news();
   };
   EXPECT_FALSE(measures_after(good));
-  std::vector<Lesson> bad(7, good);
+  std::vector<TuningEntry> bad(7, good);
   bad[0].choice.algorithm = {};
   bad[1].choice.order = {{1}, {1}};
   bad[2].choice.rail = {0};
@@ -192,7 +194,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
   bad[4].choice.share = {0, 0};
   bad[5].choice.algorithm = {Algorithm::exchange, Algorithm::ring};
   bad[6].choice.window = 0;
-  for (const Lesson& lesson : bad) EXPECT_TRUE(measures_after(lesson));
+  for (const TuningEntry& lesson : bad) EXPECT_TRUE(measures_after(lesson));
 }
 
 TEST(Selection, DeterministicMeansThatNothingIsMeasured) {

@@ -5,18 +5,18 @@
 namespace ddl {
 namespace {
 
-using Way = StreamTuner::Way;
+using Route = StreamTuner::Route;
 
 constexpr Bytes kClass = 1 << 20;
 constexpr Fingerprint kCall = 7;
 
 // Makes calls until the ranks are to agree; how each was made.
-std::vector<Way> tries(StreamTuner& tuner) {
-  std::vector<Way> ways;
-  do ways.push_back(tuner.next(kClass, kCall));
-  while (!tuner.must_agree(kClass) && ways.size() < 100);
+std::vector<Route> trials(StreamTuner& tuner) {
+  std::vector<Route> routes;
+  do routes.push_back(tuner.next(kClass, kCall));
+  while (!tuner.must_agree(kClass) && routes.size() < 100);
   EXPECT_TRUE(tuner.must_agree(kClass));
-  return ways;
+  return routes;
 }
 
 StreamTuner::Times times(const std::vector<std::int64_t>& of_ways) {
@@ -30,16 +30,16 @@ StreamTuner::Times times(const std::vector<std::int64_t>& of_ways) {
 TEST(StreamTuner, AllWaysAreTriedAndTheFirstOfEachDoesNotCount) {
   for (std::size_t n : {2u, 3u}) {
     StreamTuner tuner(n);
-    std::vector<Way> ways = tries(tuner);
-    ASSERT_EQ(ways.size(), 1 + tuner.tries()) << "a first call, then the tries";
-    EXPECT_FALSE(ways[0].attempt);
+    std::vector<Route> routes = trials(tuner);
+    ASSERT_EQ(routes.size(), 1 + tuner.trials()) << "a first call, then the tries";
+    EXPECT_FALSE(routes[0].attempt);
     std::vector<std::size_t> counted;
-    for (std::size_t i = 0; i < tuner.tries(); ++i) {
-      EXPECT_EQ(ways[1 + i].attempt, i);
-      EXPECT_EQ(ways[1 + i].index, i / (tuner.tries() / n));
+    for (std::size_t i = 0; i < tuner.trials(); ++i) {
+      EXPECT_EQ(routes[1 + i].attempt, i);
+      EXPECT_EQ(routes[1 + i].index, i / (tuner.trials() / n));
       if (auto at = StreamTuner::time_of(i)) {
         counted.push_back(*at);
-        EXPECT_EQ(*at / StreamTuner::kRounds, ways[1 + i].index) << "its time is among those of its way";
+        EXPECT_EQ(*at / StreamTuner::kRounds, routes[1 + i].index) << "its time is among those of its way";
       }
     }
     ASSERT_EQ(counted.size(), tuner.times());
@@ -50,7 +50,7 @@ TEST(StreamTuner, AllWaysAreTriedAndTheFirstOfEachDoesNotCount) {
 TEST(StreamTuner, OfThreeWaysTheFastestIsTaken) {
   for (std::size_t fastest = 0; fastest < 3; ++fastest) {
     StreamTuner tuner(3);
-    tries(tuner);
+    trials(tuner);
     std::vector<std::int64_t> all(3, 100);
     all[fastest] = 50;
     tuner.decide(kClass, times(all), tuner.calls() + 1);
@@ -60,22 +60,22 @@ TEST(StreamTuner, OfThreeWaysTheFastestIsTaken) {
 
 TEST(StreamTuner, CallsGoTheFirstWayUntilTheAgreedOne) {
   StreamTuner tuner(2);
-  tries(tuner);
+  trials(tuner);
   EXPECT_EQ(tuner.next(kClass, kCall).index, 0u) << "nothing is known yet";
   tuner.decide(kClass, times({100, 50}), tuner.calls() + 3);
   for (int i = 0; i < 2; ++i) {
-    Way way = tuner.next(kClass, kCall);
-    EXPECT_FALSE(way.index > 0 || way.settled || way.attempt);
+    Route route = tuner.next(kClass, kCall);
+    EXPECT_FALSE(route.index > 0 || route.settled || route.attempt);
   }
-  Way way = tuner.next(kClass, kCall);
-  EXPECT_TRUE(way.index == 1 && way.settled);
-  EXPECT_FALSE(way.attempt);
+  Route route = tuner.next(kClass, kCall);
+  EXPECT_TRUE(route.index == 1 && route.settled);
+  EXPECT_FALSE(route.attempt);
   EXPECT_EQ(tuner.next(kClass, kCall + 1).index, 1u) << "also other calls of the class";
 }
 
 TEST(StreamTuner, AgreedCallsAreCountedOverAllClasses) {
   StreamTuner tuner(2);
-  tries(tuner);
+  trials(tuner);
   tuner.decide(kClass, times({100, 50}), tuner.calls() + 3);
   tuner.next(2 * kClass, kCall);
   tuner.next(2 * kClass, kCall);
@@ -84,11 +84,11 @@ TEST(StreamTuner, AgreedCallsAreCountedOverAllClasses) {
 
 TEST(StreamTuner, APlanThatIsHardlyFasterLosesAgainstTheWhole) {
   StreamTuner tuner(2);
-  tries(tuner);
+  trials(tuner);
   tuner.decide(kClass, times({100, 97}), tuner.calls() + 1);
-  Way way = tuner.next(kClass, kCall);
-  EXPECT_TRUE(way.settled);
-  EXPECT_EQ(way.index, 0u);
+  Route route = tuner.next(kClass, kCall);
+  EXPECT_TRUE(route.settled);
+  EXPECT_EQ(route.index, 0u);
 }
 
 TEST(StreamTuner, ANewSubjectMakesTheOldTriesVoid) {

@@ -12,22 +12,22 @@
 namespace ddl {
 namespace {
 
-using What = Try::What;
+using What = Trial::What;
 
 // Makes calls until the tuner has settled; what a try takes is given by the function.
-std::vector<Try> settle(Tuner& tuner, const std::function<Nanoseconds(Try)>& takes, int most = 200) {
-  std::vector<Try> tries;
+std::vector<Trial> settle(Tuner& tuner, const std::function<Nanoseconds(Trial)>& takes, int most = 200) {
+  std::vector<Trial> trials;
   while (!tuner.settled() && most-- > 0) {
-    tries.push_back(tuner.next(7));
-    tuner.record(takes(tries.back()));
+    trials.push_back(tuner.next(7));
+    tuner.record(takes(trials.back()));
     if (tuner.must_agree()) tuner.agreed();
   }
   EXPECT_TRUE(tuner.settled());
-  return tries;
+  return trials;
 }
 
-std::int64_t count(const std::vector<Try>& tries, What what) {
-  return std::count_if(tries.begin(), tries.end(), [&](const Try& one) { return one.what == what; });
+std::int64_t count(const std::vector<Trial>& trials, What what) {
+  return std::count_if(trials.begin(), trials.end(), [&](const Trial& one) { return one.what == what; });
 }
 
 // What the ranks do by an all-reduce.
@@ -45,11 +45,11 @@ void agree(std::vector<Tuner>& ranks) {
 
 TEST(Tuner, TheFastestOfOurWaysWins) {
   Tuner tuner({3, 2, false});
-  std::vector<Try> tries = settle(tuner, [](Try t) { return t.index == 2 ? 50 : 100; });
+  std::vector<Trial> trials = settle(tuner, [](Trial t) { return t.index == 2 ? 50 : 100; });
   EXPECT_EQ(tuner.best(), 2);
   EXPECT_EQ(tuner.best_time(), 50);
   EXPECT_FALSE(tuner.original_wins());
-  EXPECT_EQ(tries.size(), 1u + 3 * 3)
+  EXPECT_EQ(trials.size(), 1u + 3 * 3)
       << "a first call, then each way once for nothing and twice for its time";
 }
 
@@ -78,7 +78,7 @@ TEST(Tuner, OneLuckyOrUnluckyTimeOfAWayDecidesNothing) {
     for (int odd_round : {0, 1, 2}) {
       int calls[2] = {-1, -1};  // the first does not count
       Tuner tuner({2, 3, false});
-      settle(tuner, [&](Try t) {
+      settle(tuner, [&](Trial t) {
         if (t.what != What::candidate) return 500;
         int round = calls[t.index]++;
         int usual = t.index == 0 ? 100 : odd == 1 ? 200 : 50;
@@ -93,25 +93,25 @@ TEST(Tuner, TheFirstCallOfAWayDoesNotCount) {
   int first = 0;
   Tuner tuner({2, 1, false});
   settle(tuner,
-         [&](Try t) { return t.what == What::candidate && t.index == 1 ? (first++ == 0 ? 1 : 200) : 100; });
+         [&](Trial t) { return t.what == What::candidate && t.index == 1 ? (first++ == 0 ? 1 : 200) : 100; });
   EXPECT_EQ(tuner.best(), 0);
 }
 
 TEST(Tuner, ALittleFasterIsNoise) {
   Tuner tuner({2, 3, true});
-  settle(tuner, [](Try t) { return t.index == 1 || t.what == What::original ? 97 : 100; });
+  settle(tuner, [](Trial t) { return t.index == 1 || t.what == What::original ? 97 : 100; });
   EXPECT_EQ(tuner.best(), 0);
   EXPECT_FALSE(tuner.original_wins());
 }
 
 TEST(Tuner, TheOriginalIsTriedAfterOurWaysAndMayWin) {
   Tuner tuner({2, 2, true});
-  std::vector<Try> tries = settle(tuner, [](Try t) { return t.what == What::original ? 10 : 100; });
+  std::vector<Trial> trials = settle(tuner, [](Trial t) { return t.what == What::original ? 10 : 100; });
   EXPECT_TRUE(tuner.original_wins());
-  EXPECT_EQ(count(tries, What::original), 3);
+  EXPECT_EQ(count(trials, What::original), 3);
   auto first =
-      std::find_if(tries.begin(), tries.end(), [](const Try& t) { return t.what == What::original; });
-  EXPECT_EQ(first - tries.begin(), 1 + 2 * 3 + 3) << "behind our ways and the best of them once more";
+      std::find_if(trials.begin(), trials.end(), [](const Trial& t) { return t.what == What::original; });
+  EXPECT_EQ(first - trials.begin(), 1 + 2 * 3 + 3) << "behind our ways and the best of them once more";
 }
 
 TEST(Tuner, AThriftyOneLeavesTheFirstTwentyCallsAlone) {
@@ -158,14 +158,14 @@ namespace {
 void settle_in_use(Tuner& tuner, const std::vector<Nanoseconds>& tried,
                    const std::vector<Nanoseconds>& used) {
   for (int call = 0; call < 1000 && !tuner.settled(); ++call) {
-    Try made = tuner.next(7);
+    Trial made = tuner.next(7);
     if (tuner.asks()) {
       tuner.answer(true);
       made = tuner.next(7);
     }
-    auto way = static_cast<std::size_t>(made.what == What::best ? tuner.best() : made.index);
-    if (made.what == What::original) way = tried.size() - 1;
-    tuner.record(made.what == What::best || !made.meets ? used[way] : tried[way]);
+    auto route = static_cast<std::size_t>(made.what == What::best ? tuner.best() : made.index);
+    if (made.what == What::original) route = tried.size() - 1;
+    tuner.record(made.what == What::best || !made.meets ? used[route] : tried[route]);
     if (tuner.must_agree()) tuner.agreed();
   }
   EXPECT_TRUE(tuner.settled());
@@ -206,7 +206,7 @@ TEST(Tuner, AllRanksTryAlike) {
     for (int call = 0; call < 400; ++call) {
       if (below(100) == 0) ++subject;
       const bool may_try = below(3) != 0;
-      std::vector<Try> made;
+      std::vector<Trial> made;
       for (Tuner& tuner : ranks) {
         made.push_back(tuner.next(subject));
         ASSERT_EQ(tuner.asks(), ranks[0].asks());
@@ -231,7 +231,7 @@ TEST(Tuner, AllRanksTryAlike) {
 TEST(Tuner, AWinnerStaysWhenTheProgramTurnsToOtherCalls) {
   Tuner tuner({2, 1, false, 0.05, true});
   for (int call = 0; call < 10'000 && !tuner.settled(); ++call) {
-    Try made = tuner.next(tuner.best() == 0 ? 7 : 8);
+    Trial made = tuner.next(tuner.best() == 0 ? 7 : 8);
     if (tuner.asks()) tuner.answer(true);
     tuner.record(made.what == What::candidate && made.index == 1 ? 50 : 100);
     if (tuner.must_agree()) tuner.agreed();
@@ -275,7 +275,7 @@ TEST(Tuner, DozensOfSizesThatTakeTurnsSettleAllTheSame) {
   Tuner tuner({2, 2, true});
   int calls = 0;
   for (; !tuner.settled() && calls < 20'000; ++calls) {
-    Try t = tuner.next(static_cast<Fingerprint>(calls % 100 + 1));
+    Trial t = tuner.next(static_cast<Fingerprint>(calls % 100 + 1));
     tuner.record(t.index == 1 ? 50 : 100);
     if (tuner.must_agree()) tuner.agreed();
   }

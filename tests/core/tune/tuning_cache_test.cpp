@@ -1,12 +1,12 @@
-#include "core/tune/memory.hpp"
+#include "core/tune/tuning_cache.hpp"
 
 #include <gtest/gtest.h>
 
 namespace ddl {
 namespace {
 
-Lesson lesson(Bytes size_class) {
-  Lesson one;
+TuningEntry lesson(Bytes size_class) {
+  TuningEntry one;
   one.grid = "2 local x 4 hosts";
   one.size_class = size_class;
   one.choice.algorithm = {Algorithm::funnel, Algorithm::doubling};
@@ -19,13 +19,13 @@ Lesson lesson(Bytes size_class) {
 
 }  // namespace
 
-TEST(TuneMemory, WhatOneJobWroteTheNextOneFinds) {
-  TuneMemory first("machine");
+TEST(TuningCache, WhatOneJobWroteTheNextOneFinds) {
+  TuningCache first("machine");
   first.learn(lesson(4096));
-  Lesson original = lesson(64);
+  TuningEntry original = lesson(64);
   original.original = true;
   first.learn(original);
-  TuneMemory second("machine");
+  TuningCache second("machine");
   EXPECT_EQ(second.read(first.write("")), "");
   EXPECT_FALSE(second.has_news());
   auto found = second.find("2 local x 4 hosts", 4096);
@@ -39,23 +39,23 @@ TEST(TuneMemory, WhatOneJobWroteTheNextOneFinds) {
   EXPECT_FALSE(second.find("another grid", 4096));
 }
 
-TEST(TuneMemory, WhatWasLearnedSinceIsForTheNextJob) {
-  TuneMemory first("machine"), second("machine");
+TEST(TuningCache, WhatWasLearnedSinceIsForTheNextJob) {
+  TuningCache first("machine"), second("machine");
   first.learn(lesson(64));
   EXPECT_FALSE(first.find("2 local x 4 hosts", 64)) << "other communicators of this job may know otherwise";
   EXPECT_TRUE(first.rail_rates("2 local x 4 hosts").empty());
   ASSERT_EQ(second.read(first.write("")), "");
-  Lesson better = lesson(64);
+  TuningEntry better = lesson(64);
   better.microseconds = 3;
   second.learn(better);
   EXPECT_EQ(second.find("2 local x 4 hosts", 64)->microseconds, 12.5);
-  TuneMemory third("machine");
+  TuningCache third("machine");
   ASSERT_EQ(third.read(second.write("")), "");
   EXPECT_EQ(third.find("2 local x 4 hosts", 64)->microseconds, 3);
 }
 
-TEST(TuneMemory, OtherMachinesAreKeptAndNotUsed) {
-  TuneMemory first("one"), second("two"), third("one");
+TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
+  TuningCache first("one"), second("two"), third("one");
   first.learn(lesson(64));
   std::string text = first.write("");
   EXPECT_EQ(second.read(text), "");
@@ -65,16 +65,17 @@ TEST(TuneMemory, OtherMachinesAreKeptAndNotUsed) {
   EXPECT_TRUE(third.find("2 local x 4 hosts", 64));
 }
 
-TEST(TuneMemory, WhatOneWireTaughtDoesNotServeTheOther) {
+TEST(TuningCache, WhatOneWireTaughtDoesNotServeTheOther) {
   std::vector<HostIndex> hosts = {0, 0, 1};
   std::vector<std::string> rails = {"10.0.0.0/24"};
-  TuneMemory tcp(machine_name({2, ""}, hosts, "tcp", rails)), ucx(machine_name({2, ""}, hosts, "ucx", rails));
+  TuningCache tcp(machine_name({2, ""}, hosts, "tcp", rails)),
+      ucx(machine_name({2, ""}, hosts, "ucx", rails));
   tcp.learn(lesson(64));
   EXPECT_EQ(ucx.read(tcp.write("")), "");
   EXPECT_FALSE(ucx.find("2 local x 4 hosts", 64));
 }
 
-TEST(TuneMemory, AMachineIsItsCoresRanksAndWhatJoinsThem) {
+TEST(TuningCache, AMachineIsItsCoresRanksAndWhatJoinsThem) {
   std::vector<HostIndex> two = {0, 1, 1}, one = {0, 0, 0};
   std::vector<std::string> rails = {"10.0.0.0/24", "10.1.0.0/24"};
   EXPECT_EQ(machine_name({2, "X"}, two, "tcp", rails), "2 cores of X; 1 2; tcp; 10.0.0.0/24; 10.1.0.0/24");
@@ -82,8 +83,8 @@ TEST(TuneMemory, AMachineIsItsCoresRanksAndWhatJoinsThem) {
       << "no wire is used";
 }
 
-TEST(TuneMemory, ACorruptOrOldFileIsRefusedWhole) {
-  TuneMemory good("machine");
+TEST(TuningCache, ACorruptOrOldFileIsRefusedWhole) {
+  TuningCache good("machine");
   good.learn(lesson(64));
   good.learn(lesson(128));
   std::string text = good.write("");
@@ -92,7 +93,7 @@ TEST(TuneMemory, ACorruptOrOldFileIsRefusedWhole) {
   old.replace(old.find("\"ddl_tuning\": 1"), 15, "\"ddl_tuning\": 9");
   for (const std::string& bad :
        {std::string("{"), std::string("[]"), text.substr(0, text.size() / 2), unknown, old}) {
-    TuneMemory memory("machine");
+    TuningCache memory("machine");
     EXPECT_NE(memory.read(bad), "") << bad;
     EXPECT_FALSE(memory.find("2 local x 4 hosts", 64));
   }

@@ -83,7 +83,7 @@ static ncclResult_t warm_up(ncclComm_t comm) {
 }
 
 static ncclResult_t join(ncclComm_t comm) {
-  struct card mine = {comm->device, 0, 0, comm->rank}, all[kMostRanks];
+  struct endpoint mine = {comm->device, 0, 0, comm->rank}, all[kMostRanks];
   comm->area = fake_area(comm->name);
   if (!comm->area) return fake_fail(comm, ncclSystemError, "no shared memory %s", comm->name);
   ncclResult_t result = fake_exchange(comm, &mine, all);
@@ -104,7 +104,7 @@ struct creation {
   ncclComm_t parent;    /* of a split */
   unsigned ticket;      /* on the parent */
   int fails;            /* this rank's, when all else is done */
-  struct card mine;
+  struct endpoint mine;
 };
 
 static ncclResult_t finish(struct creation* creation, ncclResult_t result) {
@@ -178,7 +178,7 @@ FAKE_API ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices_n, const in
 /* The members of one color meet in a new area, in the order of their keys. */
 static ncclResult_t split(void* what) {
   struct creation* creation = what;
-  struct card all[kMostRanks], *mine = &creation->mine;
+  struct endpoint all[kMostRanks], *mine = &creation->mine;
   ncclComm_t parent = creation->parent, comm = creation->comm;
   fake_begin_turn(parent, creation->ticket);
   ncclResult_t result = fake_exchange(parent, mine, all);
@@ -211,7 +211,7 @@ FAKE_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCom
   creation->at = at;
   creation->parent = comm;
   creation->ticket = fake_ticket(comm);
-  creation->mine = (struct card){comm->device, color, key, comm->rank};
+  creation->mine = (struct endpoint){comm->device, color, key, comm->rank};
   return fake_start(split, creation);
 }
 

@@ -67,10 +67,10 @@ ncclResult_t fake_barrier(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t fake_exchange(ncclComm_t comm, const struct card* mine, struct card* all) {
-  comm->area->cards[comm->rank] = *mine;
+ncclResult_t fake_exchange(ncclComm_t comm, const struct endpoint* mine, struct endpoint* all) {
+  comm->area->endpoints[comm->rank] = *mine;
   ncclResult_t result = fake_barrier(comm);
   if (result != ncclSuccess) return result;
-  memcpy(all, comm->area->cards, sizeof *all * (size_t)comm->size);
+  memcpy(all, comm->area->endpoints, sizeof *all * (size_t)comm->size);
   return fake_barrier(comm);
 }

@@ -30,7 +30,7 @@ struct mailbox {
   char data[kMail];
 };
 
-struct card { /* what the ranks tell each other */
+struct endpoint { /* what the ranks tell each other */
   int device, color, key, rank;
 };
 
@@ -38,7 +38,7 @@ struct card { /* what the ranks tell each other */
 struct area {
   atomic_int aborted;
   atomic_uint arrived, round; /* the barrier */
-  struct card cards[kMostRanks];
+  struct endpoint endpoints[kMostRanks];
   char chunk[kMostRanks][kChunk];
   struct mailbox mail[kMostRanks][kMostRanks]; /* from, to */
 };
@@ -89,8 +89,8 @@ void fake_area_close(struct area* area);
 ncclResult_t fake_barrier(ncclComm_t comm);
 /* Waits a little; not ncclSuccess when there is no sense in waiting on. */
 ncclResult_t fake_wait(ncclComm_t comm, unsigned* waited);
-/* The cards of all ranks, into `all`. */
-ncclResult_t fake_exchange(ncclComm_t comm, const struct card* mine, struct card* all);
+/* The endpoints of all ranks, into `all`. */
+ncclResult_t fake_exchange(ncclComm_t comm, const struct endpoint* mine, struct endpoint* all);
 ncclResult_t fake_fail(ncclComm_t comm, ncclResult_t result, const char* format, ...);
 
 /* comms.c */

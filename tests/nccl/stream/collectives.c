@@ -107,7 +107,7 @@ void collectives(struct here* here) {
   }
 }
 
-/* Everybody to everybody, itself too, each in its own order: a circle for whoever takes them as they come. */
+/* Everybody to everybody, itself too, each in its own order: a subgroup for whoever takes them as they come. */
 static void everybody(struct here* here, size_t n) {
   int me = here->rank, all = here->size;
   size_t bytes = n * sizeof(double);
