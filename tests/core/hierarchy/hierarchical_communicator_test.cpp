@@ -95,10 +95,17 @@ TEST(HierarchicalCommunicator, ARefusalOfTheDriversIsSaidAndStays) {
   EXPECT_EQ(here.state(), kCudaError);
 }
 
+// Under the thread sanitizer the steps of a route take longer than any delay that a test can wait for.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kTimesMeanSomething = false;
+#else
+constexpr bool kTimesMeanSomething = true;
+#endif
+
 // What the whole takes is made long.
 TEST(HierarchicalCommunicator, TheFasterRouteIsFoundOnTheProgramsOwnCalls) {
   HierarchyJob job({2, 2});
-  auto slow = [](HierarchyJob::Member& here) { here.whole.delay_ms = 20; };
+  auto slow = [](HierarchyJob::Member& here) { here.whole.delay_ms = 50; };
   job.run({whole, nccl}, slow, [&](HierarchyJob::Member& here) {
     std::vector<Value> in = input_of(here.rank, 64), out(64);
     std::vector<HierarchyRoute> taken;
@@ -107,7 +114,9 @@ TEST(HierarchicalCommunicator, TheFasterRouteIsFoundOnTheProgramsOwnCalls) {
       EXPECT_EQ(out, sum_of(job.ranks(), 64));
     }
     EXPECT_EQ(taken.front(), whole);
-    EXPECT_EQ(taken.back(), nccl);
+    if (kTimesMeanSomething) {
+      EXPECT_EQ(taken.back(), nccl);
+    }
   });
   EXPECT_EQ(tally.meetings, 4 * 12) << "before each trial of either route";
 }
