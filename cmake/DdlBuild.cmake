@@ -29,7 +29,7 @@ if(DDL_SANITIZE)
 endif()
 
 # A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols.
-function(ddl_guest_library target symbols_file)
+function(ddl_preloaded_library target symbols_file)
   target_link_options(${target} PRIVATE "-Wl,--version-script=${symbols_file}" -Wl,--exclude-libs,ALL
                       -Wl,-z,defs -Wl,-z,nodelete)
   if(NOT DDL_SANITIZE)

@@ -4,7 +4,7 @@ set(DDL_NVCC_ROOT "" CACHE PATH "Where nvcc is, if neither in PATH nor /usr/loca
 find_program(DDL_NVCC nvcc HINTS "${DDL_NVCC_ROOT}/bin" "${DDL_NVCC_ROOT}/nvidia/cu13/bin" "$ENV{CUDA_PATH}/bin"
              PATHS /usr/local/cuda/bin "${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/bin")
 
-set(DDL_GPUS "75;80;86;89;90;100;120" CACHE STRING "The GPUs that get machine code, as far as nvcc knows them; later ones translate the newest one's PTX")
+set(DDL_GPUS "75;80;90;100;120" CACHE STRING "The GPUs that get machine code, as far as nvcc knows them; later ones translate the newest one's PTX")
 
 function(ddl_look_at_nvcc)
   set(DDL_KERNELS_WHY "nvcc is not found" PARENT_SCOPE)

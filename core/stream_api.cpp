@@ -1,4 +1,4 @@
-// The wall between C++ and the fronts for communicators of our own: every exception ends here.
+// The ABI boundary between C++ and the fronts for communicators of our own: every exception ends here.
 #include "core/stream_api.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // ddlrun: argv -> Options -> Allocation -> JobSpec -> mpirun. Everything up to the JobSpec is decided by pure
-// functions; this file carries it out and is the wall at which errors end.
+// functions; this file carries it out and is where errors end.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -12,7 +12,7 @@ namespace ddl {
 constexpr int kExitUsage = 2;
 constexpr int kExitLaunch = 3;
 
-/// The job could not be started: exit code 3 at the launcher's wall.
+/// The job could not be started: exit code 3.
 class LaunchError : public Error {
  public:
   using Error::Error;

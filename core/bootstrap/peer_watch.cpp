@@ -12,7 +12,7 @@ constexpr Nanoseconds kLookEvery = 20'000'000;
 
 Rendezvous::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
   std::lock_guard lock(mutex_);
-  return seat_->exchange(blob);
+  return rendezvous_->exchange(blob);
 }
 
 void PeerWatch::begin() {
@@ -26,7 +26,7 @@ std::string PeerWatch::overdue() {
   if (!lock.owns_lock()) return {};
   if (Nanoseconds when = now(); when - looked_ > kLookEvery) {
     looked_ = when;
-    if (news_.empty()) news_ = seat_->look();
+    if (news_.empty()) news_ = rendezvous_->look();
   }
   if (news_.empty()) return {};
   std::lock_guard of_patience(patience_mutex_);
@@ -36,7 +36,7 @@ std::string PeerWatch::overdue() {
 
 void PeerWatch::vanish() {
   std::lock_guard lock(mutex_);
-  seat_->vanish();
+  rendezvous_->vanish();
 }
 
 }  // namespace ddl

@@ -1,5 +1,5 @@
 // PeerWatch: tells a rank that waits in a collective when another is gone, by the news of the rendezvous that
-// all ranks of the communicator still sit at.
+// all ranks of the communicator stay at.
 //
 // The news alone is no failure: a rank may have done its part of the collective and ended. So a wait goes on
 // for a while after it, counted only while this process runs, for each thread that waits. Thread safety: all.
@@ -19,7 +19,7 @@ namespace ddl {
 
 class PeerWatch {
  public:
-  explicit PeerWatch(std::shared_ptr<Rendezvous> seat) : seat_(std::move(seat)) {}
+  explicit PeerWatch(std::shared_ptr<Rendezvous> rendezvous) : rendezvous_(std::move(rendezvous)) {}
   /// A round of all ranks, see Rendezvous::exchange.
   Rendezvous::Blobs exchange(std::span<const std::byte> blob);
   /// The same with a plain value. Throws Error also where another rank's is not of this type.
@@ -34,7 +34,7 @@ class PeerWatch {
 
  private:
   std::mutex mutex_;  // of the rendezvous
-  std::shared_ptr<Rendezvous> seat_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   std::string news_;
   Nanoseconds looked_ = 0;
   std::mutex patience_mutex_;  // taken behind the other; of what follows

@@ -14,7 +14,7 @@
 namespace ddl {
 namespace {
 
-constexpr const char* kEndpointKey = "ddl.1.card";
+constexpr const char* kEndpointKey = "ddl.1.endpoint";
 
 class PmixExchange : public Exchange {
  public:

@@ -17,7 +17,7 @@ namespace {
 
 // Blocking calls, and pauses or yields in one, between two calls into the original library; and between two
 // looks at what makes no message in this host. Where ranks share cores each round of a waiting rank delays
-// one that has work: 4 hosts x 2 on two cores up to 16 KiB, 7 % (guest and sockets in every round: 117 us,
+// one that has work: 4 hosts x 2 on two cores up to 16 KiB, 7 % (library and sockets in every round: 117 us,
 // now 109).
 constexpr int kHostProgressEvery = 64;
 constexpr int kLookEvery = 16;

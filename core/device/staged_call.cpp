@@ -389,7 +389,7 @@ bool StagedCalls::State::fine(cuda::Result result, const char* what) {
   return false;
 }
 
-// ---- the wall ----
+// ---- the class itself ----
 
 StagedCalls::StagedCalls(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options)
     : state_(std::make_unique<State>(driver, context, options)) {}

@@ -135,7 +135,7 @@ bool RouteTuner::maximum_of_all(Times& mine) {
     }
     return true;
   } catch (const std::exception& error) {
-    if (!closing_ && verbose_) log_info(std::string("ways are measured no more: ") + error.what());
+    if (!closing_ && verbose_) log_info(std::string("routes are measured no more: ") + error.what());
     return false;
   }
 }

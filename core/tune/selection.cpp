@@ -135,17 +135,17 @@ bool Selection::shows_rails(const PreparedPlan& prepared) const {
 
 bool Selection::recall(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
-  std::optional<TuningEntry> lesson = memory_.find(plans_.name(), bytes);
+  std::optional<TuningEntry> known = memory_.find(plans_.name(), bytes);
   // What was measured over rails that are not what they were says nothing.
-  if (!lesson || lesson->rail_rates != measured_rates_) return false;
-  if (lesson->original) {
+  if (!known || known->rail_rates != measured_rates_) return false;
+  if (known->original) {
     if (settings_.options.mode != Mode::pick || !settings_.has_original) return false;
     of_class.settled = {nullptr, kFaster};
     return true;
   }
   try {
-    if (!is_usable(lesson->choice)) return false;
-    of_class.settled.plan = &plans_.prepare(lesson->choice, bytes);
+    if (!is_usable(known->choice)) return false;
+    of_class.settled.plan = &plans_.prepare(known->choice, bytes);
   } catch (const std::exception&) {
     return false;  // written by another version of the planner, or by hand: measure anew
   }
@@ -257,8 +257,8 @@ void Selection::settle(Class& of_class) {
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{of_class.plans[best]};
   if (!settings_.has_original) {  // what jobs with an original have found out stays
-    std::optional<TuningEntry> lesson = memory_.find(plans_.name(), of_class.key.size_class);
-    if (lesson && lesson->original) return;
+    std::optional<TuningEntry> known = memory_.find(plans_.name(), of_class.key.size_class);
+    if (known && known->original) return;
   }
   memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.plans[best]->choice,
                  measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});

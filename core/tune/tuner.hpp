@@ -6,14 +6,14 @@
 // between are left alone, until there were so many that the subject seems forgotten. The first call after a
 // change of routes does not count.
 //
-// What a try takes: from the last arrival to the last departure. So the ranks meet before each try, and the
+// What a trial takes: from the last arrival to the last departure. So the ranks meet before each trial, and the
 // longest of their times counts. The shortest, which needs no meeting because the last to arrive waits for
 // nobody, is no measure: it prefers routes that let one rank go early while the others still work, and who
 // goes early waits in the next call.
 //
 // Meeting lets the network rest, and what buffers on the way take at once they do not take from calls that
 // follow each other. So a thrifty tuner makes the program's own calls, unmet, by the winner, and by others
-// where these calls take longer than tries of the same route; and stays with what they were made by before if
+// where these calls take longer than trials of the same route; and stays with what they were made by before if
 // none makes them shorter.
 //
 // Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After

@@ -12,23 +12,23 @@ namespace {
 using nlohmann::json;
 constexpr int kVersion = 1;
 
-json to_json(const TuningEntry& lesson) {
-  json entry = {{"grid", lesson.grid},
-                {"bytes_up_to", lesson.size_class},
-                {"us", lesson.microseconds},
-                {"rails", lesson.rail_rates}};
-  if (lesson.original) {
-    entry["original"] = true;
-    return entry;
+json to_json(const TuningEntry& entry) {
+  json out = {{"grid", entry.grid},
+              {"bytes_up_to", entry.size_class},
+              {"us", entry.microseconds},
+              {"rails", entry.rail_rates}};
+  if (entry.original) {
+    out["original"] = true;
+    return out;
   }
-  entry["algorithm"] = json::array();
-  for (Algorithm algorithm : lesson.choice.algorithm) entry["algorithm"].push_back(algorithm_name(algorithm));
-  entry["share"] = lesson.choice.share;
-  entry["rail"] = lesson.choice.rail;
-  entry["order"] = lesson.choice.order;
-  entry["segment"] = lesson.choice.segment;
-  entry["window"] = lesson.choice.window;
-  return entry;
+  out["algorithm"] = json::array();
+  for (Algorithm algorithm : entry.choice.algorithm) out["algorithm"].push_back(algorithm_name(algorithm));
+  out["share"] = entry.choice.share;
+  out["rail"] = entry.choice.rail;
+  out["order"] = entry.choice.order;
+  out["segment"] = entry.choice.segment;
+  out["window"] = entry.choice.window;
+  return out;
 }
 
 Algorithm algorithm_of(const std::string& name) {
@@ -38,22 +38,22 @@ Algorithm algorithm_of(const std::string& name) {
 }
 
 // Throws json::exception.
-TuningEntry lesson_from(const json& entry) {
-  TuningEntry lesson;
-  entry.at("grid").get_to(lesson.grid);
-  entry.at("bytes_up_to").get_to(lesson.size_class);
-  entry.at("us").get_to(lesson.microseconds);
-  entry.at("rails").get_to(lesson.rail_rates);
-  lesson.original = entry.value("original", false);
-  if (lesson.original) return lesson;
-  for (const json& name : entry.at("algorithm"))
-    lesson.choice.algorithm.push_back(algorithm_of(name.get<std::string>()));
-  entry.at("share").get_to(lesson.choice.share);
-  entry.at("rail").get_to(lesson.choice.rail);
-  entry.at("order").get_to(lesson.choice.order);
-  entry.at("segment").get_to(lesson.choice.segment);
-  entry.at("window").get_to(lesson.choice.window);
-  return lesson;
+TuningEntry entry_from(const json& in) {
+  TuningEntry entry;
+  in.at("grid").get_to(entry.grid);
+  in.at("bytes_up_to").get_to(entry.size_class);
+  in.at("us").get_to(entry.microseconds);
+  in.at("rails").get_to(entry.rail_rates);
+  entry.original = in.value("original", false);
+  if (entry.original) return entry;
+  for (const json& name : in.at("algorithm"))
+    entry.choice.algorithm.push_back(algorithm_of(name.get<std::string>()));
+  in.at("share").get_to(entry.choice.share);
+  in.at("rail").get_to(entry.choice.rail);
+  in.at("order").get_to(entry.choice.order);
+  in.at("segment").get_to(entry.choice.segment);
+  in.at("window").get_to(entry.choice.window);
+  return entry;
 }
 
 // What was learned replaces what an earlier job learned about the same, or about rails that have changed.
@@ -87,36 +87,36 @@ bool is_tuning(const std::string& text) { return !parse(text).is_null(); }
 std::string TuningCache::read(const std::string& text) {
   json file = parse(text);
   if (file.is_null()) return "it is no tuning cache of this version";
-  std::vector<TuningEntry> lessons;
+  std::vector<TuningEntry> entries;
   try {
     for (const json& entry : file["machines"].value(machine_, json::array()))
-      lessons.push_back(lesson_from(entry));
+      entries.push_back(entry_from(entry));
   } catch (const json::exception& error) {
     return error.what();
   }
   std::lock_guard lock(mutex_);
-  read_ = std::move(lessons);
+  read_ = std::move(entries);
   return {};
 }
 
 std::optional<TuningEntry> TuningCache::find(const std::string& grid, Bytes size_class) const {
   std::lock_guard lock(mutex_);
-  for (const TuningEntry& lesson : read_)
-    if (lesson.grid == grid && lesson.size_class == size_class) return lesson;
+  for (const TuningEntry& entry : read_)
+    if (entry.grid == grid && entry.size_class == size_class) return entry;
   return std::nullopt;
 }
 
 std::vector<double> TuningCache::rail_rates(const std::string& grid) const {
   std::lock_guard lock(mutex_);
-  for (const TuningEntry& lesson : read_)
-    if (lesson.grid == grid && !lesson.rail_rates.empty()) return lesson.rail_rates;
+  for (const TuningEntry& entry : read_)
+    if (entry.grid == grid && !entry.rail_rates.empty()) return entry.rail_rates;
   return {};
 }
 
-void TuningCache::learn(TuningEntry lesson) {
+void TuningCache::learn(TuningEntry entry) {
   std::lock_guard lock(mutex_);
-  std::erase_if(learned_, [&](const TuningEntry& old) { return replaces(lesson, old); });
-  learned_.push_back(std::move(lesson));
+  std::erase_if(learned_, [&](const TuningEntry& old) { return replaces(entry, old); });
+  learned_.push_back(std::move(entry));
 }
 
 bool TuningCache::has_news() const {
@@ -131,9 +131,9 @@ std::string TuningCache::write(const std::string& text) const {
   json& entries = file["machines"][machine_] = json::array();
   for (const TuningEntry& old : read_)
     if (std::none_of(learned_.begin(), learned_.end(),
-                     [&](const TuningEntry& lesson) { return replaces(lesson, old); }))
+                     [&](const TuningEntry& entry) { return replaces(entry, old); }))
       entries.push_back(to_json(old));
-  for (const TuningEntry& lesson : learned_) entries.push_back(to_json(lesson));
+  for (const TuningEntry& entry : learned_) entries.push_back(to_json(entry));
   return file.dump(1) + "\n";
 }
 

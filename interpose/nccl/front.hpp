@@ -50,7 +50,7 @@ namespace original {
 #undef DDL_NCCL_HOOK
 }  // namespace original
 
-/// The wall between C++ and the program: what is thrown inside becomes a result and one line.
+/// The ABI boundary between C++ and the program: what is thrown inside becomes a result and one line.
 ncclResult_t report_exception(const std::exception& error);
 template <class Body>
 ncclResult_t guarded(Body body) noexcept {

@@ -12,18 +12,18 @@ namespace {
 
 constexpr double kLong_s = 300;  // only against hanging
 
-struct Seat {
+struct Member {
   std::shared_ptr<Rendezvous> rendezvous;
   PeerWatch watch;
-  Seat(const RendezvousId& id, Rank rank, Rank size)
+  Member(const RendezvousId& id, Rank rank, Rank size)
       : rendezvous(std::make_shared<Rendezvous>(id, rank, size, kLong_s)), watch(rendezvous) {}
 };
 
 // Two ranks that have met; the second may go.
 struct Pair {
   RendezvousServer server{{kLong_s, kLong_s}};
-  std::unique_ptr<Seat> stays = std::make_unique<Seat>(server.id(), 0, 2);
-  std::unique_ptr<Seat> goes = std::make_unique<Seat>(server.id(), 1, 2);
+  std::unique_ptr<Member> stays = std::make_unique<Member>(server.id(), 0, 2);
+  std::unique_ptr<Member> goes = std::make_unique<Member>(server.id(), 1, 2);
   Pair() {
     goes->rendezvous->give({});
     stays->rendezvous->exchange({});
