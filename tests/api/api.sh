@@ -10,7 +10,7 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 fail() { echo "FAILED: $*"; [ -e "$work/log" ] && cat "$work/log"; exit 1; }
 ddlrun() { timeout 100 "$prefix/bin/ddlrun" -s --oversubscribe "$@"; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+free_port() { "$source/tests/support/free_port"; }
 
 # Runs `size` processes of a command as torchrun starts them, without MPI and PMIx; the exit code is the worst.
 by_variables() {

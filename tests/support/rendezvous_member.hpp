@@ -9,18 +9,18 @@
 
 #include "core/bootstrap/rendezvous_exchange.hpp"
 #include "core/session/session.hpp"
+#include "tests/support/patience.hpp"
 
 namespace ddl::test {
 
-inline constexpr double kLong_s = 300;  // only against hanging
-
 struct RendezvousMember {
-  std::shared_ptr<Rendezvous> seat;
+  std::shared_ptr<Rendezvous> rendezvous;
   Session job;
   Communicator* world = nullptr;
 
   RendezvousMember(const RendezvousId& id, Rank rank, Rank size, const Env& env)
-      : seat(std::make_shared<Rendezvous>(id, rank, size, kLong_s)), job(start_at(seat), {.env = env}) {
+      : rendezvous(std::make_shared<Rendezvous>(id, rank, size, kLong_s)),
+        job(start_at(rendezvous), {.env = env}) {
     EXPECT_EQ(job.join().reason, "");
     std::vector<Rank> members(static_cast<std::size_t>(size));
     std::iota(members.begin(), members.end(), 0);
@@ -28,14 +28,14 @@ struct RendezvousMember {
   }
   ~RendezvousMember() {
     job.engine().destroy(*world);
-    seat->exchange({});  // the memory of a rank is read by others until all are done
+    rendezvous->exchange({});  // the memory of a rank is read by others until all are done
   }
 
   /// Everybody's value, by rank.
   template <class Value>
   std::vector<Value> all_of(const Value& mine) {
     std::vector<Value> values;
-    for (const auto& bytes : seat->exchange(std::as_bytes(std::span(&mine, 1))))
+    for (const auto& bytes : rendezvous->exchange(std::as_bytes(std::span(&mine, 1))))
       values.push_back(Frame{{}, bytes}.template as<Value>().value());
     return values;
   }

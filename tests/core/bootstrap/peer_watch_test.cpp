@@ -6,11 +6,12 @@
 #include <thread>
 
 #include "core/bootstrap/rendezvous_server.hpp"
+#include "tests/support/patience.hpp"
 
 namespace ddl {
 namespace {
 
-constexpr double kLong_s = 300;  // only against hanging
+using test::kLong_s;
 
 struct Member {
   std::shared_ptr<Rendezvous> rendezvous;

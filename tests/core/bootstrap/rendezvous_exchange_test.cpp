@@ -5,11 +5,12 @@
 #include <thread>
 
 #include "core/bootstrap/rendezvous_server.hpp"
+#include "tests/support/patience.hpp"
 
 namespace ddl {
 namespace {
 
-constexpr double kLong_s = 300;  // only against hanging
+using test::kLong_s;
 
 std::vector<std::byte> words_of(Rank rank, std::size_t round) {
   return std::vector(static_cast<std::size_t>(rank) + round, static_cast<std::byte>(rank));
@@ -23,8 +24,8 @@ TEST(RendezvousExchange, KnowsTheHostsFirstAndTheWordsOfEveryRoundWhenAllHaveSpo
     std::vector<std::thread> threads;
     for (Rank rank = 0; rank < size; ++rank)
       threads.emplace_back([&, rank] {
-        auto seat = std::make_shared<Rendezvous>(server.id(), rank, size, kLong_s);
-        JobStart start = start_at(seat);
+        auto rendezvous = std::make_shared<Rendezvous>(server.id(), rank, size, kLong_s);
+        JobStart start = start_at(rendezvous);
         EXPECT_EQ(start.exchange->rank(), rank);
         EXPECT_EQ(start.exchange->size(), size);
         EXPECT_EQ(start.hosts.local_size, size);
@@ -37,7 +38,8 @@ TEST(RendezvousExchange, KnowsTheHostsFirstAndTheWordsOfEveryRoundWhenAllHaveSpo
           for (Rank of = 0; of < size; ++of)
             EXPECT_EQ(answers[static_cast<std::size_t>(of)], words_of(of, round));
         }
-        EXPECT_EQ(seat->exchange({}).size(), static_cast<std::size_t>(size)) << "a round of the caller's own";
+        EXPECT_EQ(rendezvous->exchange({}).size(), static_cast<std::size_t>(size))
+            << "a round of the caller's own";
       });
     for (std::thread& thread : threads) thread.join();
   }
@@ -45,8 +47,8 @@ TEST(RendezvousExchange, KnowsTheHostsFirstAndTheWordsOfEveryRoundWhenAllHaveSpo
 
 TEST(RendezvousExchange, SaysWhyAgainWhenItHasFailed) {
   RendezvousServer server({kLong_s, kLong_s});
-  auto seat = std::make_shared<Rendezvous>(server.id(), 0, 2, kLong_s);
-  RendezvousExchange exchange(seat);
+  auto rendezvous = std::make_shared<Rendezvous>(server.id(), 0, 2, kLong_s);
+  RendezvousExchange exchange(rendezvous);
   exchange.start({});
   Rendezvous(server.id(), 1, 2, kLong_s).vanish();
   EXPECT_THROW(exchange.wait(), Error);

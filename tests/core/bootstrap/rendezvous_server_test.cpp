@@ -12,13 +12,14 @@
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/net/wait.hpp"
+#include "tests/support/patience.hpp"
 
 namespace ddl {
 namespace {
 
 using namespace rendezvous;
 
-constexpr double kLong_s = 300;  // only against hanging
+using test::kLong_s;
 
 Socket connect_to_server(const RendezvousId& id) {
   return connect_to({parse_address("127.0.0.1"), id.port}, Timeout(kLong_s));
@@ -59,17 +60,17 @@ struct Visitor {
   }
 };
 
-Rendezvous::Blobs exchange_byte(Rendezvous& seat, int value) {
+Rendezvous::Blobs exchange_byte(Rendezvous& rendezvous, int value) {
   std::byte byte{static_cast<std::uint8_t>(value)};
-  return seat.exchange({&byte, 1});
+  return rendezvous.exchange({&byte, 1});
 }
 
 // A group of two meets on that server and leaves, undisturbed by whoever else is connected.
 void expect_two_can_meet(const RendezvousId& id) {
   auto meet = [&](Rank rank) {
-    Rendezvous seat(id, rank, 2, kLong_s);
+    Rendezvous rendezvous(id, rank, 2, kLong_s);
     for (int round = 0; round < 3; ++round) {
-      Rendezvous::Blobs blobs = exchange_byte(seat, 10 * round + rank);
+      Rendezvous::Blobs blobs = exchange_byte(rendezvous, 10 * round + rank);
       ASSERT_EQ(blobs.size(), 2u);
       EXPECT_EQ(blobs[0], std::vector{static_cast<std::byte>(10 * round)});
       EXPECT_EQ(blobs[1], std::vector{static_cast<std::byte>(10 * round + 1)});

@@ -13,11 +13,12 @@
 
 #include "core/base/error.hpp"
 #include "core/bootstrap/rendezvous_server.hpp"
+#include "tests/support/patience.hpp"
 
 namespace ddl {
 namespace {
 
-constexpr double kLong_s = 300;  // only against hanging
+using test::kLong_s;
 
 // A rank per thread.
 void each(Rank size, const std::function<void(Rank)>& body) {
@@ -58,9 +59,9 @@ TEST(Rendezvous, TheProgramFindsAsManyDescriptorsFreeAsTheRanksTake) {
     limit.rlim_cur = 64;
     ::setrlimit(RLIMIT_NOFILE, &limit);
     RendezvousServer server({kLong_s, kLong_s});
-    std::vector<std::unique_ptr<Rendezvous>> seats;
+    std::vector<std::unique_ptr<Rendezvous>> rendezvouss;
     for (Rank rank = 0; rank < kRanks; ++rank)
-      seats.push_back(std::make_unique<Rendezvous>(server.id(), rank, kRanks, kLong_s));
+      rendezvouss.push_back(std::make_unique<Rendezvous>(server.id(), rank, kRanks, kLong_s));
     int opened = 0;
     while (opened < kRanks && ::open("/dev/null", O_RDONLY) >= 0) ++opened;
     ::_exit(opened == kRanks ? 0 : 1);
@@ -74,10 +75,10 @@ TEST(Rendezvous, EveryRankGetsEverybodysBlobInEveryRound) {
   for (Rank size : {1, 2, 3, 7, 64}) {
     RendezvousServer server({kLong_s, kLong_s});
     each(size, [&](Rank rank) {
-      Rendezvous seat(server.id(), rank, size, kLong_s);
+      Rendezvous rendezvous(server.id(), rank, size, kLong_s);
       for (int round = 0; round < 4; ++round) {
         auto length = [&](Rank of) { return static_cast<std::size_t>(round * (1000 * of + 1)); };
-        Rendezvous::Blobs blobs = seat.exchange(blob(rank, round, length(rank)));
+        Rendezvous::Blobs blobs = rendezvous.exchange(blob(rank, round, length(rank)));
         ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
         for (Rank of = 0; of < size; ++of)
           EXPECT_EQ(blobs[static_cast<std::size_t>(of)], blob(of, round, length(of)));
@@ -89,11 +90,11 @@ TEST(Rendezvous, EveryRankGetsEverybodysBlobInEveryRound) {
 TEST(Rendezvous, ALargeBlobTravelsAndATooLargeOneIsRefusedBeforeItDoes) {
   RendezvousServer server({kLong_s, kLong_s});
   each(2, [&](Rank rank) {
-    Rendezvous seat(server.id(), rank, 2, kLong_s);
+    Rendezvous rendezvous(server.id(), rank, 2, kLong_s);
     std::vector<std::byte> largest = blob(rank, 0, rendezvous::kMaxBlob);
-    EXPECT_EQ(seat.exchange(largest)[static_cast<std::size_t>(rank)], largest);
+    EXPECT_EQ(rendezvous.exchange(largest)[static_cast<std::size_t>(rank)], largest);
     largest.emplace_back();
-    EXPECT_TRUE(says(error_of([&] { seat.give(largest); }), "16777216 are possible"));
+    EXPECT_TRUE(says(error_of([&] { rendezvous.give(largest); }), "16777216 are possible"));
   });
 }
 
@@ -116,14 +117,14 @@ TEST(Rendezvous, ARankThatNeverComesIsNamedToAllOthers) {
 
 TEST(Rendezvous, ARankThatKeepsOutOfARoundIsNamedToAllOthers) {
   RendezvousServer server({kLong_s, 3});
-  std::vector<std::unique_ptr<Rendezvous>> seats(3);
+  std::vector<std::unique_ptr<Rendezvous>> rendezvouss(3);
   each(3, [&](Rank rank) {
-    auto& seat = seats[static_cast<std::size_t>(rank)];
-    seat = std::make_unique<Rendezvous>(server.id(), rank, 3, kLong_s);
-    std::string why = error_of([&] { seat->exchange({}); });
+    auto& rendezvous = rendezvouss[static_cast<std::size_t>(rank)];
+    rendezvous = std::make_unique<Rendezvous>(server.id(), rank, 3, kLong_s);
+    std::string why = error_of([&] { rendezvous->exchange({}); });
     EXPECT_EQ(why, "");
     if (rank == 1) return;
-    why = error_of([&] { seat->exchange({}); });
+    why = error_of([&] { rendezvous->exchange({}); });
     EXPECT_TRUE(says(why, "rank 1 of 3 did not come to round 1")) << why;
   });
 }
@@ -163,8 +164,8 @@ TEST(Rendezvous, OtherAddressesAreTriedWhereTheFirstLeadsNowhere) {
   id.host ^= 1;  // as from another host: the loopback is not tried by itself
   id.addresses = 2;
   id.address = {parse_address("127.255.255.255"), parse_address("127.0.0.1")};  // a broadcast address first
-  Rendezvous seat(id, 0, 1, kLong_s);
-  EXPECT_EQ(seat.exchange({}).size(), 1u);
+  Rendezvous rendezvous(id, 0, 1, kLong_s);
+  EXPECT_EQ(rendezvous.exchange({}).size(), 1u);
 }
 
 TEST(Rendezvous, APeerThatSaysGoodbyeEarlyFailsThoseWhoWait) {
@@ -185,16 +186,16 @@ TEST(Rendezvous, AKilledProcessIsReportedToTheOthers) {
   if (child == 0) {
     RendezvousId id;
     if (::read(pipe_ends[0], &id, sizeof(id)) != static_cast<ssize_t>(sizeof(id))) ::_exit(1);
-    Rendezvous seat(id, 1, 2, kLong_s);
-    seat.exchange({});
+    Rendezvous rendezvous(id, 1, 2, kLong_s);
+    rendezvous.exchange({});
     ::raise(SIGKILL);
   }
   RendezvousServer server({kLong_s, kLong_s});
   ASSERT_EQ(::write(pipe_ends[1], &server.id(), sizeof(RendezvousId)),
             static_cast<ssize_t>(sizeof(RendezvousId)));
-  Rendezvous seat(server.id(), 0, 2, kLong_s);
-  EXPECT_EQ(error_of([&] { seat.exchange({}); }), "");
-  std::string why = error_of([&] { seat.exchange({}); });
+  Rendezvous rendezvous(server.id(), 0, 2, kLong_s);
+  EXPECT_EQ(error_of([&] { rendezvous.exchange({}); }), "");
+  std::string why = error_of([&] { rendezvous.exchange({}); });
   EXPECT_TRUE(says(why, "rank 1 is gone")) << why;
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -205,24 +206,24 @@ TEST(Rendezvous, AKilledProcessIsReportedToTheOthers) {
 
 TEST(Rendezvous, AForkedCopyEndsWithoutAWord) {
   RendezvousServer server({kLong_s, kLong_s});
-  auto seat = std::make_unique<Rendezvous>(server.id(), 0, 1, kLong_s);
+  auto rendezvous = std::make_unique<Rendezvous>(server.id(), 0, 1, kLong_s);
   pid_t child = ::fork();
   if (child == 0) {
-    seat.reset();
+    rendezvous.reset();
     ::_exit(0);
   }
   int status = -1;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(seat->exchange({}).size(), 1u);
+  EXPECT_EQ(rendezvous->exchange({}).size(), 1u);
 }
 
 TEST(Rendezvous, AServerThatGoesIsNamedToThoseWhoWait) {
   auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
-  Rendezvous seat(server->id(), 0, 2, kLong_s);
-  seat.give({});
+  Rendezvous rendezvous(server->id(), 0, 2, kLong_s);
+  rendezvous.give({});
   server.reset();
-  std::string why = error_of([&] { seat.receive(); });
+  std::string why = error_of([&] { rendezvous.receive(); });
   EXPECT_TRUE(says(why, "has ended the rendezvous")) << why;
 }
 

@@ -22,19 +22,19 @@ void run(VirtualJob& job, Rank rank, Communicator& communicator, const Call& cal
   job.engine(rank).wait(communicator, *operation);
 }
 
-const std::vector<std::vector<HostIndex>> kMachines = {{0},
-                                                       {0, 0},
-                                                       {0, 0, 0},
-                                                       {0, 0, 0, 0},
-                                                       {0, 1},
-                                                       {0, 0, 1, 2, 2, 2},
-                                                       {0, 0, 0, 0, 1, 1, 1, 1},
-                                                       {0, 1, 2, 0, 1, 2, 1}};
+const std::vector<std::vector<HostIndex>> kMachinesForAllKinds = {{0},
+                                                                  {0, 0},
+                                                                  {0, 0, 0},
+                                                                  {0, 0, 0, 0},
+                                                                  {0, 1},
+                                                                  {0, 0, 1, 2, 2, 2},
+                                                                  {0, 0, 0, 0, 1, 1, 1, 1},
+                                                                  {0, 1, 2, 0, 1, 2, 1}};
 
 }  // namespace
 
 TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
-  for (const auto& machine : kMachines) {
+  for (const auto& machine : kMachinesForAllKinds) {
     VirtualJob job(machine);
     auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
     job.each([&](Rank me) {

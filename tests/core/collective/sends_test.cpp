@@ -59,7 +59,7 @@ void run(VirtualJob& job, Communicator& communicator, Exchange& group) {
   group.expect_right();
 }
 
-const std::vector<std::vector<HostIndex>> kMachines = {
+const std::vector<std::vector<HostIndex>> kMachinesThatSend = {
     {0, 0}, {0, 1}, {0, 0, 0, 0, 0}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1, 2, 1}};
 
 }  // namespace
@@ -80,7 +80,7 @@ TEST(Sends, APairOfCallsMovesAnyNumberOfElements) {
 }
 
 TEST(Sends, ARingOfSendsAndReceivesTogetherDoesNotWaitForEver) {
-  for (const auto& machine : kMachines) {
+  for (const auto& machine : kMachinesThatSend) {
     VirtualJob job(machine);
     Rank size = job.size();
     auto world = job.create(1, everybody(size), {1, Bytes{40} << 10, 0});
@@ -96,7 +96,7 @@ TEST(Sends, ARingOfSendsAndReceivesTogetherDoesNotWaitForEver) {
 }
 
 TEST(Sends, EverybodyToEverybodySeveralTimesInOneGroupKeepsTheOrderOfEachPair) {
-  for (const auto& machine : kMachines) {
+  for (const auto& machine : kMachinesThatSend) {
     VirtualJob job(machine);
     Rank size = job.size();
     auto world = job.create(1, everybody(size), {1, Bytes{40} << 10, 0});

@@ -298,7 +298,7 @@ void splits_by_one_thread(struct here* all, int n) {
 
 /* With allocations.c preloaded: a call whose like has been made before makes none, alone or in a group. */
 void without_allocations(struct here* here) {
-  enum { kRounds = 300, kCounted = 30 };
+  enum { kRounds = 120, kCounted = 20 };
   void (*begin)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "allocations_begin");
   size_t (*end)(void) = (size_t(*)(void))dlsym(RTLD_DEFAULT, "allocations_end");
   size_t first = 0;
