@@ -12,7 +12,8 @@
 #include "core/session/mpi_session.hpp"
 #include "core/session/session_communicator.hpp"
 
-extern "C" const ddl_stream_api ddl_stream_functions;  // stream_api.cpp
+extern "C" const ddl_stream_api ddl_stream_functions;    // stream_api.cpp
+extern "C" const ddl_context_api ddl_context_functions;  // context_api.cpp
 
 struct ddl_job {
   std::unique_ptr<ddl::Session> session;
@@ -216,6 +217,7 @@ const ddl_engine_api kApi = {
     .write_report = write_report,
     .close = close_job,
     .stream = &ddl_stream_functions,
+    .context = &ddl_context_functions,
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/context_api.h"
 #include "core/ddl.h"
 #include "core/stream_api.h"
 
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 9 };
+enum { DDL_ENGINE_VERSION = 10 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -94,7 +95,8 @@ typedef struct ddl_engine_api {
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);
   void (*close)(ddl_job* job);
-  const ddl_stream_api* stream; /* communicators of our own, without any ddl_job */
+  const ddl_stream_api* stream;   /* communicators of our own, without any ddl_job */
+  const ddl_context_api* context; /* likewise */
 } ddl_engine_api;
 
 /* NULL when the version does not match. */

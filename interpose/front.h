@@ -31,4 +31,18 @@ typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* nex
  * is the original's. */
 typedef int (*ddl_nccl_front_function)(uint32_t version, const ddl_nccl_table* next, ddl_nccl_table* front);
 
+/* Of libddl_gloo.so: gloo's all-reduce. Tells what is to become of a call. */
+enum { DDL_GLOO_ERROR_BYTES = 1024 };
+typedef enum ddl_gloo_outcome {
+  DDL_GLOO_DONE,
+  DDL_GLOO_ORIGINAL, /* it is for gloo to do */
+  DDL_GLOO_RAISE     /* with the text in `error` */
+} ddl_gloo_outcome;
+typedef struct ddl_gloo_functions {
+  /* `original` does such a call, and may be called with others first: what it throws passes through. */
+  ddl_gloo_outcome (*all_reduce)(const void* options, void (*original)(const void* options),
+                                 char error[DDL_GLOO_ERROR_BYTES]);
+} ddl_gloo_functions;
+typedef int (*ddl_gloo_front_function)(uint32_t version, ddl_gloo_functions* front);
+
 #endif

@@ -58,7 +58,7 @@ void ddl_no_such_function(const char* name, const char* kind) {
 }
 
 void ddl_shim_warn(const char* why) {
-  const char* rank = getenv("PMIX_RANK");
+  const char* rank = getenv("PMIX_RANK") ? getenv("PMIX_RANK") : getenv("RANK");
   if (!rank || strcmp(rank, "0") == 0)
     fprintf(stderr, "ddl: warning: collectives use the original library: %s\n", why);
 }

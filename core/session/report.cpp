@@ -23,7 +23,7 @@ void merge(json& report, const json& part) {
   if (report["algorithms"].empty())
     report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
   report["staging_bytes"] =
-      std::max(report["staging_bytes"].get<Bytes>(), part["staging_bytes"].get<Bytes>());
+      std::max(report["staging_bytes"].get<Bytes>(), part.value("staging_bytes", Bytes{0}));
   merge_counts(report, part);
 }
 

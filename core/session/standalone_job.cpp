@@ -36,55 +36,61 @@ RendezvousId id_of(const JobPlace& place) {
   return id;
 }
 
-}  // namespace
-
-StandaloneJob::Seat StandaloneJob::find_seat(const JobAsked& asked, const Env& env) {
-  Seat seat;
-  auto sit = [&](const RendezvousId& id, Rank rank, Rank size) {
-    seat.rendezvous = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
-    return std::move(seat);
+Membership join_rendezvous(const JobAsked& asked, const Env& env) {
+  Membership mine;
+  auto join = [&](const RendezvousId& id, Rank rank, Rank size) {
+    mine.rendezvous = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
+    return std::move(mine);
   };
   std::unique_ptr<PmixJob> pmix = asked.is_silent() ? PmixJob::open(env.timeout_s) : nullptr;
   if (pmix) {
-    std::span<const std::byte> mine;
+    std::span<const std::byte> id;
     if (pmix->rank() == 0) {
-      seat.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env));
-      mine = seat.server->id().bytes();
+      mine.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env));
+      id = mine.server->id().bytes();
     }
-    return sit(id_from(pmix->from_rank_0(mine)), pmix->rank(), pmix->size());
+    return join(id_from(pmix->from_rank_0(id)), pmix->rank(), pmix->size());
   }
   const JobPlace place =
       place_of(asked, env.port, joined, [](const char* name) { return foreign_env(name); });
   if (place.rank != 0) try {
-      return sit(id_of(place), place.rank, place.size);
+      return join(id_of(place), place.rank, place.size);
     } catch (const std::exception& error) {
       throw Error(
           fmt::format("rank 0 is not met at {}, port {}: {}", place.address, place.port, error.what()));
     }
   const RendezvousPort at = place.size > 1 ? RendezvousPort{place.port, place.token} : RendezvousPort{};
-  seat.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env), at);
-  return sit(seat.server->id(), place.rank, place.size);
+  mine.server = std::make_unique<RendezvousServer>(limits_of(env), wanted_rails(env), at);
+  return join(mine.server->id(), place.rank, place.size);
 }
 
+}  // namespace
+
 StandaloneJob::StandaloneJob(const JobAsked& asked, Env env)
-    : seat_(find_seat(asked, env)),
-      watch_(seat_.rendezvous),
-      session_(start_at(seat_.rendezvous), options(std::move(env))) {
+    : StandaloneJob(join_rendezvous(asked, env), env) {
+  ++joined;
+}
+
+StandaloneJob::StandaloneJob(Membership membership, Env env, StandaloneOptions options)
+    : options_(std::move(options)),
+      membership_(std::move(membership)),
+      watch_(membership_.rendezvous),
+      session_(start_at(membership_.rendezvous), session_options(std::move(env))) {
   const Conclusion& conclusion = session_.join();
-  if (conclusion.joined) {
-    ++joined;
-    return;
-  }
+  if (conclusion.joined) return;
   std::string who = conclusion.of_rank < 0 ? "" : "rank " + std::to_string(conclusion.of_rank) + ": ";
   throw Error(who + conclusion.reason, "a job needs all its ranks");
 }
 
-SessionOptions StandaloneJob::options(Env env) {
+SessionOptions StandaloneJob::session_options(Env env) {
   SessionOptions options;
   options.env = std::move(env);
   options.has_original = false;
+  options.speaks_for_process = options_.speaks_for_process;
   options.progress = [this] {
-    if (std::string gone = watch_.overdue(); !gone.empty()) session_.fail(gone);
+    std::string why = watch_.overdue();
+    if (why.empty()) why = options_.overdue();
+    if (!why.empty()) session_.fail(why);
   };
   return options;
 }

@@ -1,38 +1,53 @@
-// StandaloneJob: a job of programs that use neither MPI nor NCCL: who its ranks are comes from the program,
-// from PMIx or from variables; they meet at a rendezvous of rank 0.
+// StandaloneJob: a job whose ranks meet at a rendezvous of rank 0 and stay there, so that one that waits
+// learns when another is gone. Who they are comes from the program, from PMIx or from variables; or from a
+// front, which has ways of its own to hand the rendezvous around.
 //
 // Thread safety: as that of Session.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/bootstrap/job_place.hpp"
-#include "core/bootstrap/rendezvous_server.hpp"
 #include "core/bootstrap/peer_watch.hpp"
+#include "core/bootstrap/rendezvous_server.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl {
+
+/// A rank at the rendezvous of its job.
+struct Membership {
+  std::unique_ptr<RendezvousServer> server;  // rank 0's
+  std::shared_ptr<Rendezvous> rendezvous;
+};
+
+struct StandaloneOptions {
+  bool speaks_for_process = true;  // see SessionOptions
+  /// Asked again and again while a call waits: why there is no sense in it, "" as long as there is.
+  std::function<std::string()> overdue = [] { return std::string(); };
+};
 
 class StandaloneJob {
  public:
   /// Joins it; waits for all ranks. `env` decides how long. Throws Error: alike on all ranks that have come.
   StandaloneJob(const JobAsked& asked, Env env);
+  StandaloneJob(Membership membership, Env env, StandaloneOptions options = {});
 
   Session& session() { return session_; }
+  /// A wait of this thread begins: for another rank that is gone it has its whole patience, see PeerWatch.
+  void begin_wait() { watch_.begin(); }
+  /// The others hear that this rank is gone: it makes no more calls.
+  void vanish() { watch_.vanish(); }
   /// All ranks have made their last call: writes the report where it is wanted. Waits for the others. Throws
   /// Error when one of them is gone.
   void leave();
 
  private:
-  struct Seat {                                // at the rendezvous
-    std::unique_ptr<RendezvousServer> server;  // rank 0's
-    std::shared_ptr<Rendezvous> rendezvous;
-  };
-  static Seat find_seat(const JobAsked& asked, const Env& env);
-  SessionOptions options(Env env);
+  SessionOptions session_options(Env env);
 
-  const Seat seat_;
+  const StandaloneOptions options_;
+  const Membership membership_;
   PeerWatch watch_;
   Session session_;
 };

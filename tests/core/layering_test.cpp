@@ -108,10 +108,10 @@ TEST(Layering, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
 }
 
 TEST(Layering, TheSessionKnowsAllOfCoreAndOnlyTheBoundaryKnowsTheSession) {
-  expect_only_in("core/session/",
-                 {"core/session/", "core/stream/", "core/ddl", "core/engine_api", "core/stream_api"});
+  expect_only_in("core/session/", {"core/session/", "core/stream/", "core/ddl", "core/engine_api",
+                                   "core/context_api", "core/stream_api"});
   expect_only_in("core/engine_api", {"core/engine_api", "interpose/"});
-  expect_never("core/session", {"core/stream", "core/engine_api", "core/stream_api"});
+  expect_never("core/session", {"core/stream", "core/engine_api", "core/context_api", "core/stream_api"});
 }
 
 }  // namespace ddl

@@ -21,9 +21,10 @@ warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl)'); [ "$got" = dlsym ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo9allreduce)'); [ "$got" = dlsym ] || fail "shim exports $got"
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
+    [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
     readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
     api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
     got=$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}' | sort)

@@ -1,0 +1,167 @@
+// The C boundary for contexts: translation only. Every exception ends here.
+#include "core/context_api.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/engine_types.hpp"
+#include "core/session/identity.hpp"
+#include "core/session/session_communicator.hpp"
+#include "core/session/standalone_job.hpp"
+
+extern "C" const ddl_context_api ddl_context_functions;
+
+struct ddl_context {
+  ddl::Rank rank = 0, size = 1;
+  ddl::Env env;
+  ddl::Membership membership;
+  std::unique_ptr<ddl::StandaloneJob> job;  // null until it has joined
+  std::unique_ptr<ddl::SessionCommunicator> communicator;
+  std::string part;  // of the report, lent to a caller
+
+  ~ddl_context() {
+    if (job) job->vanish();
+    communicator.reset();
+  }
+};
+
+namespace {
+
+using ddl::RendezvousId;
+static_assert(RendezvousId::kBytes == DDL_CONTEXT_ID_BYTES);
+
+// Of the call that this thread makes, as long as it waits.
+struct Deadline {
+  double seconds = 0;
+  std::optional<ddl::Timeout> timeout;
+};
+thread_local Deadline deadline;
+
+std::string overdue() {
+  if (!deadline.timeout || !deadline.timeout->is_over()) return {};
+  return fmt::format("an all-reduce has not ended within {:g} s: a rank is late or gone", deadline.seconds);
+}
+
+void write(ddl_problem* problem, const char* text) noexcept {
+  std::strncpy(problem->text, text, sizeof problem->text - 1);
+  problem->text[sizeof problem->text - 1] = 0;
+}
+
+template <class Result, class Body>
+Result guarded(ddl_problem* problem, Result otherwise, Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    write(problem, error.what());
+  } catch (...) {
+    write(problem, "an unknown error in the engine");
+  }
+  return otherwise;
+}
+
+RendezvousId id_from(const void* id) {
+  auto found = RendezvousId::from(std::span<const std::byte, RendezvousId::kBytes>(
+      static_cast<const std::byte*>(id), RendezvousId::kBytes));
+  if (!found) throw ddl::Error("rank 0 runs another version of the engine");
+  return *found;
+}
+
+ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) {
+  return guarded(problem, static_cast<ddl_context*>(nullptr), [&] {
+    auto context = std::make_unique<ddl_context>();
+    context->rank = rank;
+    context->size = size;
+    context->env = ddl::load_env();
+    if (!context->env.enable) throw ddl::Error("DDL_ENABLE=0");
+    if (rank == 0) {
+      const double limit = context->env.timeout_s;
+      context->membership.server = std::make_unique<ddl::RendezvousServer>(
+          ddl::RendezvousLimits{limit, limit}, ddl::wanted_rails(context->env));
+      std::memcpy(id, context->membership.server->id().bytes().data(), RendezvousId::kBytes);
+    }
+    return context.release();
+  });
+}
+
+int join(ddl_context* context, const void* id, ddl_problem* problem) {
+  return guarded(problem, 0, [&] {
+    context->membership.rendezvous =
+        std::make_shared<ddl::Rendezvous>(id_from(id), context->rank, context->size, context->env.timeout_s);
+    context->job = std::make_unique<ddl::StandaloneJob>(std::move(context->membership), context->env,
+                                                        ddl::StandaloneOptions{false, overdue});
+    ddl::Session& session = context->job->session();
+    std::vector<ddl::Rank> all(static_cast<std::size_t>(context->size));
+    std::iota(all.begin(), all.end(), 0);
+    context->communicator = std::make_unique<ddl::SessionCommunicator>(session, ddl::identity_of(0, 1, 0),
+                                                                       session.plans_of(all, context->rank));
+    session.say_conclusion();
+    return 1;
+  });
+}
+
+int all_reduce(ddl_context* context, const ddl_context_call* call) {
+  ddl_problem problem{};
+  deadline.seconds = 1e-3 * static_cast<double>(call->timeout_ms);
+  if (call->timeout_ms > 0) deadline.timeout.emplace(deadline.seconds);
+  const int done = guarded(&problem, 0, [&]() -> int {
+    context->job->begin_wait();
+    const ddl::Call made{call->in,   call->out, call->count, ddl::from_c(call->type), ddl::from_c(call->op),
+                         call->name, ddl::now()};
+    return context->communicator->run(made, call->key).what == ddl::Outcome::What::done;
+  });
+  deadline.timeout.reset();
+  if (!done)
+    guarded(&problem, 0, [&] {
+      if (problem.text[0]) context->job->session().fail(problem.text);
+      context->job->vanish();  // who waits for this rank waits in vain
+      return 0;
+    });
+  return done;
+}
+
+const char* failure(ddl_context* context) {
+  ddl_problem unsaid;
+  return guarded(&unsaid, "an error in the engine",
+                 [&] { return context->job->session().failure().c_str(); });
+}
+
+const char* report_part(ddl_context* context) {
+  ddl_problem unsaid;
+  return guarded(&unsaid, "", [&] {
+    context->part = context->job->session().report_part();
+    return context->part.c_str();
+  });
+}
+
+void write_report(ddl_context* context, uint64_t parts, const char* const* part) {
+  ddl_problem problem{};
+  guarded(&problem, 0, [&] { return context->job->session().write_report({part, part + parts}), 0; });
+  if (problem.text[0]) ddl::log_warning(std::string("the report is not written: ") + problem.text);
+}
+
+void destroy(ddl_context* context) {
+  ddl_problem unsaid;
+  guarded(&unsaid, 0, [&] { return delete context, 0; });
+}
+
+}  // namespace
+
+const ddl_context_api ddl_context_functions = {
+    .create = create,
+    .join = join,
+    .all_reduce = all_reduce,
+    .failure = failure,
+    .report_part = report_part,
+    .write_report = write_report,
+    .destroy = destroy,
+};

@@ -1,0 +1,145 @@
+#include "interpose/gloo/contexts.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "interpose/load_engine.hpp"
+
+namespace ddl::gloo {
+namespace {
+
+// The function of the library that `original` is from, or of one that this is linked to.
+CreateBuffer create_buffer_of(Original original) {
+  Dl_info found;
+  if (!dladdr(reinterpret_cast<const void*>(original), &found)) return nullptr;
+  void* library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void* function = library ? dlsym(library, kCreateBuffer) : nullptr;
+  if (library) dlclose(library);  // it stays as long as the program keeps it
+  return reinterpret_cast<CreateBuffer>(function);
+}
+
+}  // namespace
+
+EngineContext::EngineContext(const std::shared_ptr<Context>& of)
+    : original_(of), rank_(of->rank), size_(of->size) {}
+
+EngineContext::~EngineContext() {
+  if (context_) engine_->destroy(context_);
+}
+
+void EngineContext::write_report(const std::vector<std::string>& parts) const {
+  std::vector<const char*> texts;
+  for (const std::string& part : parts) texts.push_back(part.c_str());
+  engine_->write_report(context_, texts.size(), texts.data());
+}
+
+bool EngineContext::is_served(const AllReduceOptions& call, Original original) {
+  Phase phase = phase_.load(std::memory_order_acquire);
+  if (phase == Phase::fresh || phase == Phase::meeting) {
+    std::unique_lock lock(mutex_);
+    concluded_.wait(lock, [&] { return phase_ != Phase::meeting; });
+    if (phase_ == Phase::fresh) {
+      phase_ = Phase::meeting;
+      lock.unlock();
+      meet(call, original);
+    }
+    phase = phase_;
+  }
+  return phase == Phase::served;
+}
+
+// A round of a meeting as gloo sees it.
+struct EngineContext::Round {
+  AllReduceOptions options;
+
+  Round(const AllReduceOptions& call, CreateBuffer create, std::span<std::byte> bytes) {
+    options.context = call.context;
+    options.timeout = call.timeout;
+    options.out.push_back(create(call.context.get(), bytes.data(), bytes.size()));
+    options.elements = bytes.size();
+    options.element_size = 1;
+    options.reduce = Meeting::reduce;
+    options.tag = Meeting::kTag;
+  }
+};
+
+void EngineContext::end_meeting(Phase phase) {
+  std::lock_guard lock(mutex_);
+  phase_ = phase;
+  concluded_.notify_all();
+}
+
+void EngineContext::meet(const AllReduceOptions& call, Original original) {
+  struct Ending {
+    EngineContext& self;
+    Phase phase = Phase::left;
+    ~Ending() { self.end_meeting(phase); }
+  } ending{*this};
+  const CreateBuffer create = create_buffer_of(original);
+  if (!create) {
+    why_not_ = "gloo's library does not offer gloo::Context::createUnboundBuffer";
+    log_warning("gloo's all-reduces stay with gloo: " + why_not_);
+    return;  // the same on all ranks, if they run the same program
+  }
+  Meeting meeting(rank_, size_);
+  auto gloo_reduces = [&] {
+    const Round round(call, create, meeting.bytes());
+    original(&round.options);
+  };
+  begin(meeting);
+  gloo_reduces();
+  if (conclude(meeting); !why_not_.empty()) return;
+  join(meeting);
+  gloo_reduces();
+  if (conclude(meeting); !why_not_.empty()) return;
+  ending.phase = Phase::served;
+}
+
+void EngineContext::begin(Meeting& meeting) {
+  std::byte id[Meeting::kIdBytes] = {};
+  const char* why = "";
+  const ddl_engine_api* engine = load_engine(&why);
+  trouble_ = engine ? "" : why;
+  if (engine) {
+    engine_ = engine->context;
+    ddl_problem problem{};
+    context_ = engine_->create(rank_, size_, id, &problem);
+    if (!context_) trouble_ = problem.text;
+  }
+  meeting.start(trouble_.empty(), rank_ == 0 ? std::span<const std::byte>(id) : std::span<const std::byte>());
+}
+
+void EngineContext::join(Meeting& meeting) {
+  ddl_problem problem{};
+  if (!engine_->join(context_, meeting.id().data(), &problem)) trouble_ = problem.text;
+  meeting.start(trouble_.empty());
+}
+
+// One line for the job: by the lowest rank that is in trouble.
+void EngineContext::conclude(const Meeting& meeting) {
+  if (Rank strange = meeting.who_is_strange(); strange >= 0)
+    why_not_ = fmt::format("rank {} runs another version of the engine", strange);
+  else if (Rank who = meeting.who_says_no(); who >= 0)
+    why_not_ = who == rank_ ? trouble_ : fmt::format("rank {} runs without the engine", who);
+  if (why_not_.empty()) return;
+  const bool speaks = meeting.who_says_no() == rank_ && trouble_ != "DDL_ENABLE=0";
+  if (speaks || (rank_ == 0 && meeting.who_is_strange() >= 0))
+    log_warning(fmt::format("gloo's all-reduces stay with gloo: {}", why_not_));
+  if (ddl_context* context = std::exchange(context_, nullptr)) engine_->destroy(context);
+}
+
+std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context) {
+  std::lock_guard lock(mutex_);
+  for (const auto& one : all_)
+    if (one->is_of(context)) return one;
+  if (!keeps_) std::erase_if(all_, [](const auto& one) { return one->is_over(); });
+  all_.push_back(std::make_shared<EngineContext>(context));
+  return all_.back();
+}
+
+}  // namespace ddl::gloo

@@ -1,0 +1,93 @@
+// What is known of gloo's contexts: whether their all-reduces go to the engine, and what they need there.
+//
+// A context is told from a later one at the same address by a weak count on it. All ranks of one conclude
+// alike, in its first all-reduce that could go to the engine: see Meeting. Thread safety: all.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/base/types.hpp"
+#include "core/engine_api.h"
+#include "interpose/gloo/layout.hpp"
+#include "interpose/gloo/meeting.hpp"
+
+namespace ddl::gloo {
+
+/// Does an all-reduce as gloo would. What it throws passes through.
+using Original = void (*)(const void* options);
+
+/// One of gloo's contexts, on our side.
+class EngineContext {
+ public:
+  explicit EngineContext(const std::shared_ptr<Context>& of);
+  ~EngineContext();
+  EngineContext(const EngineContext&) = delete;
+  EngineContext& operator=(const EngineContext&) = delete;
+
+  bool is_of(const std::shared_ptr<Context>& context) const {
+    return !original_.expired() && original_.lock() == context;
+  }
+  bool is_over() const { return original_.expired(); }
+  Rank rank() const { return rank_; }
+  Rank size() const { return size_; }
+
+  /// Whether its all-reduces go to the engine. The first call has all ranks meet, which it does by `original`
+  /// with options made like `call`; those of other threads wait for that. Lets pass what that throws: then
+  /// they do not.
+  bool is_served(const AllReduceOptions& call, Original original);
+  /// An all-reduce on the engine; false: see failure().
+  bool all_reduce(const ddl_context_call& call) { return engine_->all_reduce(context_, &call) != 0; }
+  std::string failure() const { return engine_->failure(context_); }
+  /// "" where it is served.
+  const std::string& why_not() const { return why_not_; }
+  bool has_joined() const { return phase_ == Phase::served; }
+  std::string report_part() const { return engine_->report_part(context_); }
+  void write_report(const std::vector<std::string>& parts) const;
+
+ private:
+  enum class Phase : std::uint8_t { fresh, meeting, served, left };
+  struct Round;
+
+  void meet(const AllReduceOptions& call, Original original);
+  void begin(Meeting& meeting);
+  void join(Meeting& meeting);
+  void conclude(const Meeting& meeting);
+  void end_meeting(Phase phase);
+
+  const std::weak_ptr<Context> original_;
+  const Rank rank_, size_;
+  std::mutex mutex_;
+  std::condition_variable concluded_;
+  std::atomic<Phase> phase_ = Phase::fresh;
+  std::string why_not_;
+  std::string trouble_;  // this rank's
+  const ddl_context_api* engine_ = nullptr;
+  ddl_context* context_ = nullptr;
+};
+
+class EngineContexts {
+ public:
+  /// The one of this context; made where there is none.
+  std::shared_ptr<EngineContext> of(const std::shared_ptr<Context>& context);
+  /// Calls `look` with each, the first made first.
+  template <class Look>
+  void each(Look look) {
+    std::lock_guard lock(mutex_);
+    for (const auto& one : all_) look(*one);
+  }
+  /// Those that are over stay, for the report.
+  void keep_all() { keeps_ = true; }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<EngineContext>> all_;
+  bool keeps_ = false;
+};
+
+}  // namespace ddl::gloo

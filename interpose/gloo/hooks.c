@@ -1,0 +1,105 @@
+/* The shim's hook of gloo, whose all-reduce is a C++ function: `gloo::allreduce(const AllreduceOptions&)`.
+ *
+ * libtorch_cpu calls it through its table of imports, whether gloo is a library of its own or part of
+ * libtorch_cpu, and so does whatever else has brought a gloo. The front is loaded at the first call.
+ *
+ * Hazards, each handled here: a library that was loaded with RTLD_LOCAL, as Python's modules are (the
+ * original is looked up in what the caller itself is linked to, and several of them may be in one process);
+ * an exception of gloo's, which passes this frame, since it has nothing to clean up; one of ours, which only
+ * the C++ runtime of the process may throw (raise); a forked child (after_fork). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "interpose/shim.h"
+
+#define ALL_REDUCE _ZN4gloo9allreduceERKNS_16AllreduceOptionsE
+#define NAME_OF(symbol) NAME_OF_(symbol)
+#define NAME_OF_(symbol) #symbol
+
+typedef void all_reduce_function(const void* options);
+DDL_EXPORT void ALL_REDUCE(const void* options);
+
+static ddl_gloo_functions front;
+static int front_is_up; /* in this very process, not in forked children */
+static pthread_once_t front_once = PTHREAD_ONCE_INIT;
+
+static void after_fork(void) { __atomic_store_n(&front_is_up, 0, __ATOMIC_RELEASE); }
+
+static void load_front(void) {
+  void* library = ddl_load_sibling("libddl_gloo.so");
+  ddl_gloo_front_function make =
+      library ? (ddl_gloo_front_function)(uintptr_t)ddl_dlsym(library, "ddl_gloo_front") : NULL;
+  if (!make || !make(DDL_FRONT_VERSION, &front)) return;
+  pthread_atfork(NULL, NULL, after_fork);
+  __atomic_store_n(&front_is_up, 1, __ATOMIC_RELEASE);
+}
+
+static all_reduce_function* find_original(const void* caller) {
+  const char* name = NAME_OF(ALL_REDUCE);
+  Dl_info found;
+  void* library = dladdr(caller, &found) ? dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  void* original = library ? ddl_dlsym(library, name) : NULL;
+  if (library) dlclose(library);
+  if (!original || original == (void*)(uintptr_t)ALL_REDUCE) original = ddl_dlsym(RTLD_NEXT, name);
+  if (!original) ddl_no_such_function("gloo::allreduce", "gloo");
+  return (all_reduce_function*)(uintptr_t)original;
+}
+
+/* The places that call it are few. */
+static all_reduce_function* original_for(const void* caller) {
+  enum { kPlaces = 8 };
+  static struct {
+    const void* caller;
+    all_reduce_function* original;
+  } known[kPlaces];
+  for (int i = 0; i < kPlaces; ++i) {
+    const void* of = __atomic_load_n(&known[i].caller, __ATOMIC_ACQUIRE);
+    if (of == caller) return known[i].original;
+    if (of) continue;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    int is_mine = !known[i].caller;
+    if (is_mine) {
+      known[i].original = find_original(caller);
+      __atomic_store_n(&known[i].caller, caller, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (is_mine) return known[i].original;
+    --i; /* another thread was faster: look again */
+  }
+  return find_original(caller);
+}
+
+/* std::runtime_error, which gloo's own exceptions are. Returns where the process has no such thing. */
+static void raise_error(const char* text) {
+  void* runtime = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!runtime) return;
+  ddl_function allocate = (ddl_function)(uintptr_t)ddl_dlsym(runtime, "__cxa_allocate_exception");
+  ddl_function construct = (ddl_function)(uintptr_t)ddl_dlsym(runtime, "_ZNSt13runtime_errorC1EPKc");
+  ddl_function destroy = (ddl_function)(uintptr_t)ddl_dlsym(runtime, "_ZNSt13runtime_errorD1Ev");
+  ddl_function throw_it = (ddl_function)(uintptr_t)ddl_dlsym(runtime, "__cxa_throw");
+  void* type = ddl_dlsym(runtime, "_ZTISt13runtime_error");
+  if (!allocate || !construct || !destroy || !throw_it || !type) return;
+  void* error = ((void* (*)(unsigned long))allocate)(2 * sizeof(void*)); /* a vtable and a string */
+  ((void (*)(void*, const char*))construct)(error, text);
+  ((void (*)(void*, void*, ddl_function))throw_it)(error, type, destroy);
+}
+
+void ALL_REDUCE(const void* options) {
+  all_reduce_function* original = original_for(__builtin_return_address(0));
+  pthread_once(&front_once, load_front);
+  if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE)) {
+    char error[DDL_GLOO_ERROR_BYTES];
+    switch (front.all_reduce(options, original, error)) {
+      case DDL_GLOO_DONE:
+        return;
+      case DDL_GLOO_RAISE:
+        raise_error(error);
+        break; /* what gloo makes of it */
+      case DDL_GLOO_ORIGINAL:
+        break;
+    }
+  }
+  original(options);
+}

@@ -1,0 +1,66 @@
+// What gloo's classes look like in memory, as far as they are used here: the one place that knows. The same
+// in gloo of 2022 (Debian's) and of 2026 (inside PyTorch 2.15's libtorch_cpu); the last change was in 2019.
+//
+// Nothing here is gloo's code or links with it: these are mirrors. So a call whose options do not make sense
+// as these is left alone; the first ones of a library are read with care, see why_not().
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddl::gloo {
+
+/// gloo::transport::UnboundBuffer.
+struct UnboundBuffer {
+  virtual ~UnboundBuffer();
+  void* pointer;
+  std::size_t size;  // bytes
+};
+
+/// gloo::Context.
+struct Context {
+  virtual ~Context();
+  int rank;
+  int size;
+};
+
+/// out[i] = a[i] op b[i] for so many elements.
+using ReduceFunction = void(void* out, const void* a, const void* b, std::size_t elements);
+
+/// gloo::AllreduceOptions. Without inputs the outputs are the inputs; several of either are reduced, too.
+struct AllReduceOptions {
+  std::shared_ptr<Context> context;
+  std::chrono::milliseconds timeout{0};
+  std::int32_t algorithm = 0;
+  std::vector<std::unique_ptr<UnboundBuffer>> in;
+  std::vector<std::unique_ptr<UnboundBuffer>> out;
+  std::size_t elements = 0;
+  std::size_t element_size = 0;
+  std::function<ReduceFunction> reduce;
+  std::uint32_t tag = 0;
+  std::size_t max_segment = 1 << 20;
+  std::byte room[64] = {};  // for what later versions add
+};
+
+/// gloo::Context::createUnboundBuffer(void*, size_t).
+constexpr const char* kCreateBuffer = "_ZN4gloo7Context19createUnboundBufferEPvm";
+using CreateBuffer = std::unique_ptr<UnboundBuffer> (*)(Context* self, void* pointer, std::size_t size);
+
+/// Of a function object: what it would call, and the plain function that it holds, if it holds one.
+struct FunctionWords {
+  const void* held;
+  const void* invoker;
+  friend bool operator==(const FunctionWords&, const FunctionWords&) = default;
+};
+FunctionWords words_of(const std::function<ReduceFunction>& function);
+
+/// Why these are not options as above, "" where they make sense. With `care` memory is not touched before the
+/// kernel says that it is there: what is somewhere else in another version must not end the program.
+std::string why_not(const AllReduceOptions& options, bool care);
+
+}  // namespace ddl::gloo

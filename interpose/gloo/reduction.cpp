@@ -1,0 +1,109 @@
+#include "interpose/gloo/reduction.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+
+#include "core/reduce/reduce.hpp"
+
+namespace ddl::gloo {
+namespace {
+
+constexpr std::size_t kElements = 8;  // some functions have a faster way for so many
+constexpr std::size_t kMostKnown = 256;
+using Elements8 = std::array<std::uint64_t, kElements>;  // room for the largest
+
+// Bits that are numbers in every type of that size, whose results differ from one operation and type to
+// another: as floats 1.5, 2.25 and their like with either sign, 1 and a little, and 0. As integers they have
+// other orders where they are negative.
+struct Chosen {
+  Elements8 a{}, b{};
+};
+
+template <class Bits>
+Chosen chosen(const std::array<Bits, kElements>& a, const std::array<Bits, kElements>& b) {
+  Chosen made;
+  std::memcpy(made.a.data(), a.data(), sizeof a);
+  std::memcpy(made.b.data(), b.data(), sizeof b);
+  return made;
+}
+
+Chosen chosen_of(std::size_t size) {
+  switch (size) {
+    case 1:
+      return chosen<std::uint8_t>({3, 5, 0x81, 0x7f, 12, 0xfe, 7, 0}, {6, 0x90, 7, 2, 10, 0xf0, 7, 5});
+    case 2:  // as float16 and as bfloat16
+      return chosen<std::uint16_t>({0x3e00, 0xbe00, 0x4080, 0xc080, 0x3e00, 0x4000, 0x3c01, 0},
+                                   {0x4080, 0xc080, 0xbe00, 0x3e00, 0xc080, 0x4200, 0x3c01, 0x3c00});
+    case 4:
+      return chosen<std::uint32_t>(
+          {0x3fc00000, 0xbfc00000, 0x40100000, 0xc0100000, 0x3fc00000, 0x40000000, 0x3f800001, 0},
+          {0x40100000, 0xc0100000, 0xbfc00000, 0x3fc00000, 0xc0100000, 0x40400000, 0x3f800001, 0x3f800000});
+    case 8:
+      return chosen<std::uint64_t>(
+          {0x3ff8ull << 48, 0xbff8ull << 48, 0x4002ull << 48, 0xc002ull << 48, 0x3ff8ull << 48,
+           0x4000ull << 48, (0x3ff0ull << 48) + 1, 0},
+          {0x4002ull << 48, 0xc002ull << 48, 0xbff8ull << 48, 0x3ff8ull << 48, 0xc002ull << 48,
+           0x4008ull << 48, (0x3ff0ull << 48) + 1, 0x3ff0ull << 48});
+    default:
+      return {};
+  }
+}
+
+// In float16 infinite or no numbers, in bfloat16 large ones: minima and maxima of all others are the same.
+Chosen chosen_for_bfloat16() {
+  return chosen<std::uint16_t>({0x7e00, 0x3c00, 0xfe00, 0x3c00, 0x7c01, 0x3c00, 0xfc01, 0x3c00},
+                               {0x3c00, 0x7e00, 0x3c00, 0xfe00, 0x3c00, 0x7c01, 0x3c00, 0xfc01});
+}
+
+Elements8 result_of(const std::function<ReduceFunction>& function, const Chosen& given) {
+  Elements8 result{};
+  function(result.data(), given.a.data(), given.b.data(), kElements);
+  return result;
+}
+
+bool makes(const Reduction& reduction, const Chosen& given, const Elements8& result) {
+  Elements8 ours{};
+  const std::array<const void*, 2> sources = {given.a.data(), given.b.data()};
+  reduce(reduction.type, reduction.op, ours.data(), sources, kElements);
+  return ours == result;
+}
+
+Reduction sure_of(const Reduction& found, const std::function<ReduceFunction>& function) {
+  const Reduction other{DType::bfloat16, found.op};
+  const Chosen given = chosen_for_bfloat16();
+  const bool may_be_other = found.type == DType::float16 && (found.op == Op::min || found.op == Op::max);
+  return may_be_other && makes(other, given, result_of(function, given)) ? other : found;
+}
+
+}  // namespace
+
+// Several may fit where they are the same in all bits: sums of signed and of unsigned integers.
+std::optional<Reduction> recognise(const std::function<ReduceFunction>& function, std::size_t element_size) {
+  const Chosen given = chosen_of(element_size);
+  const Elements8 result = result_of(function, given);
+  for (int t = 0; t < kDTypes; ++t)
+    for (int o = 0; o < kOps; ++o) {
+      const Reduction reduction{static_cast<DType>(t), static_cast<Op>(o)};
+      if (size_of(reduction.type) == element_size && is_reducible(reduction.type, reduction.op) &&
+          makes(reduction, given, result))
+        return sure_of(reduction, function);
+    }
+  return std::nullopt;
+}
+
+std::optional<Reduction> KnownReductions::of(const std::function<ReduceFunction>& function,
+                                             std::size_t element_size) {
+  const FunctionWords words = words_of(function);
+  std::lock_guard lock(mutex_);
+  for (const Known& known : known_)
+    if (known.words == words && known.element_size == element_size) return known.reduction;
+  Dl_info found;
+  const bool is_plain = words.held && dladdr(words.held, &found) != 0;
+  if (!is_plain || known_.size() == kMostKnown) return std::nullopt;
+  known_.push_back({words, element_size, recognise(function, element_size)});
+  return known_.back().reduction;
+}
+
+}  // namespace ddl::gloo

@@ -1,0 +1,251 @@
+"""A PyTorch program over gloo, which knows nothing of the engine: checks what it gets. One case per name on the command
+line; who it is comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+OPS = {dist.ReduceOp.SUM: torch.add, dist.ReduceOp.PRODUCT: torch.mul, dist.ReduceOp.MIN: torch.minimum,
+       dist.ReduceOp.MAX: torch.maximum}
+BITWISE = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
+FLOATS = (torch.float16, torch.float32, torch.float64)
+INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64)
+
+
+def values(rank, count, dtype):
+    return ((torch.arange(count) * 7 + rank * 3) % 5 + 1).to(dtype)
+
+
+def check(group=None, count=1000, dtype=torch.float32, op=dist.ReduceOp.SUM, combine=torch.add):
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    mine = values(rank, count, dtype)
+    dist.all_reduce(mine, op, group=group)
+    right = values(0, count, dtype)
+    for other in range(1, size):
+        right = combine(right, values(other, count, dtype))
+    assert torch.equal(mine, right), (dtype, op, count, mine[:8], right[:8])
+
+
+def numbers():
+    for count in (1, 2, 37, 1000, 65537, 1 << 20):
+        for dtype in FLOATS + INTEGERS:
+            for op, combine in OPS.items():
+                # Small products and sums are the same in any order.
+                check(None, count if op != dist.ReduceOp.PRODUCT or dtype != torch.float16 else 3, dtype, op, combine)
+    for dtype in INTEGERS:
+        for op, combine in BITWISE.items():
+            check(None, 100, dtype, op, combine)
+
+
+def shapes():
+    empty = torch.empty(0)
+    dist.all_reduce(empty)
+    check(count=1)
+    square = torch.ones(3, 5)
+    dist.all_reduce(square)
+    assert torch.equal(square, torch.full((3, 5), float(dist.get_world_size())))
+
+
+def coalesced():
+    parts = [values(dist.get_rank(), count, torch.float32) for count in (3, 1000, 17)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dist.all_reduce_coalesced(parts)
+    for part in parts:
+        right = sum(values(r, part.numel(), torch.float32) for r in range(dist.get_world_size()))
+        assert torch.equal(part, right)
+
+
+def several_tensors():
+    """The sum over all tensors of all ranks, in each of them."""
+    parts = [values(dist.get_rank() * 2 + i, 1000, torch.float32) for i in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dist.all_reduce_multigpu(parts)
+    right = sum(values(r, 1000, torch.float32) for r in range(2 * dist.get_world_size()))
+    assert all(torch.equal(part, right) for part in parts), (parts, right)
+
+
+def sparse():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mine = torch.sparse_coo_tensor(torch.tensor([[rank]]), torch.tensor([float(rank + 1)]), (size,))
+    dist.all_reduce(mine)
+    assert torch.equal(mine.to_dense(), torch.arange(1.0, size + 1))
+
+
+def others():
+    """What is gloo's own."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    one = torch.tensor([float(rank)])
+    dist.broadcast(one, size - 1)
+    assert one.item() == size - 1
+    all_of = [torch.empty(1) for _ in range(size)]
+    dist.all_gather(all_of, torch.tensor([float(rank)]))
+    assert [part.item() for part in all_of] == list(range(size))
+    dist.reduce(one, 0)
+    dist.barrier()
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=30))
+    if rank == 0:
+        dist.send(torch.ones(3), size - 1)
+    if rank == size - 1:
+        dist.recv(torch.empty(3), 0)
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert [part["rank"] for part in objects] == list(range(size))
+
+
+def outstanding():
+    """Two threads of each rank take them from one queue."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for _ in range(5):
+        counts = [1 + (i * 7919) % 50000 for i in range(100)]
+        parts = [values(rank + i, count, torch.float32) for i, count in enumerate(counts)]
+        works = [dist.all_reduce(part, async_op=True) for part in parts]
+        for work in works:
+            work.wait()
+        for i, (part, count) in enumerate(zip(parts, counts)):
+            assert torch.equal(part, sum(values(r + i, count, torch.float32) for r in range(size))), i
+
+
+def groups():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    alone = [dist.new_group([r]) for r in range(size)]
+    check(alone[rank])
+    whole = dist.new_group()
+    ends = dist.new_group([0, size - 1]) if size > 2 else whole
+    backwards = dist.new_group(list(reversed(range(size))))
+    for _ in range(20):
+        check()
+        check(whole, 5000)
+        check(backwards, 70000)
+        if rank in (0, size - 1):
+            check(ends, 100000)
+    if rank in (0, size - 1) and size > 2:
+        dist.destroy_process_group(ends)
+    check()
+
+
+def again():
+    """Addresses are used twice."""
+    for i in range(5):
+        check(count=1000 + i)
+        dist.barrier()
+        dist.destroy_process_group()
+        join(port=int(os.environ["MASTER_PORT"]) + 1 + i)
+    check()
+
+
+def beside_forks():
+    """Workers of a data loader are forked, with the groups in them; other processes are spawned or run."""
+    check()
+    data = torch.utils.data.TensorDataset(torch.arange(64.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2)
+    total = torch.tensor([float(sum(batch.sum() for (batch,) in loader))])
+    dist.all_reduce(total)
+    assert total.item() == 2016.0 * dist.get_world_size()
+    assert subprocess.run([sys.executable, "-c", "print(6 * 7)"], check=True, stdout=subprocess.PIPE).stdout == b"42\n"
+    torch.multiprocessing.spawn(spawned, nprocs=2)
+    check()
+
+
+def spawned(index):
+    assert index in (0, 1)
+
+
+def trained():
+    """A few steps of DDP: all ranks end with the same weights, which are printed."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    layers = [torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    torch.manual_seed(2 + dist.get_rank())
+    for _ in range(30):
+        x = torch.randn(32, 64)
+        loss = torch.nn.functional.cross_entropy(model(x), (x.sum(1) > 0).long())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+    flats = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+    dist.all_gather(flats, flat)
+    assert all(torch.equal(flat, other) for other in flats)
+    if dist.get_rank() == 0:
+        print("weights", flat.double().sum().item().hex())
+
+
+def expect_error(words):
+    try:
+        for _ in range(50):
+            dist.all_reduce(torch.ones(1000))
+    except RuntimeError as error:
+        print("raised:", str(error).replace("\n", " "))
+        assert any(word in str(error) for word in words), error
+        return
+    raise AssertionError("no error")
+
+
+def dead_peer():
+    check()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(("gone", "closed", "reset"))
+    os._exit(0)
+
+
+def raises():
+    """As a rank does whose backward pass fails: its traceback, then the end of the process."""
+    check()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        raise ValueError("on purpose")
+    expect_error(("gone", "closed", "reset"))
+    os._exit(0)
+
+
+def late_peer():
+    """With a timeout of three seconds, see join()."""
+    check()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        time.sleep(8)
+    else:
+        expect_error(("3 s", "imed out", "closed", "gone"))
+    os._exit(0)
+
+
+def one_group_fails():
+    """The others go on."""
+    apart = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    check()
+    check(apart)
+    if dist.get_rank() != dist.get_world_size() - 1:
+        try:
+            dist.all_reduce(torch.ones(10), group=apart)
+            raise AssertionError("no error")
+        except RuntimeError as error:
+            print("raised:", str(error).replace("\n", " "))
+    else:
+        time.sleep(4)
+    check()
+    check()
+
+
+def join(port=None):
+    timeout = 3 if "late_peer" in sys.argv else 120
+    if port:
+        os.environ["MASTER_PORT"] = str(port)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
+
+
+if __name__ == "__main__":
+    join()
+    for name in sys.argv[1:]:
+        globals()[name]()
+    print("client: rank", dist.get_rank(), "is right", flush=True)
+    dist.destroy_process_group()  # or its threads may still be there at the end of the process, and end it by a signal

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+"""PyTorch's gloo with the shim before it: right, on the engine where it should be, and as without us elsewhere.
+
+  gloo_test.py BUILD_FOLDER [TEST...]
+
+Ends with 77 where there is no PyTorch.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+HANGS = 600  # seconds, on a machine that may stand still for a while
+PYTHON = "/usr/bin/python3"
+
+
+def free_port():
+    return subprocess.run(f"{HERE}/../support/free_port", check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def run(ranks, cases, shim=True, folder=None, of_rank=None, **variables):
+    """Exit codes and output of that many processes, as torchrun would start them."""
+    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
+           "OMP_NUM_THREADS": "1", **variables}
+    if shim:
+        env["LD_PRELOAD"] = f"{folder or BUILD + '/lib'}/libddl_shim.so"
+    jobs = [subprocess.Popen([PYTHON, f"{HERE}/client.py", *cases.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, env={**env, "RANK": str(rank), **((of_rank or {}).get(rank, {}))})
+            for rank in range(ranks)]
+    said = [job.communicate(timeout=HANGS)[0] for job in jobs]
+    return [job.returncode for job in jobs], said
+
+
+class GlooTest(unittest.TestCase):
+    def right(self, ranks, cases, **how):
+        codes, said = run(ranks, cases, **how)
+        self.assertEqual(codes, [0] * ranks, "\n".join(said))
+        for rank, text in enumerate(said):
+            self.assertIn(f"client: rank {rank} is right", text)
+        return "\n".join(said)
+
+    def right_on_engine(self, ranks, cases, **how):
+        """And the report shows it, at least 95 % of the bytes."""
+        with tempfile.TemporaryDirectory() as folder:
+            said = self.right(ranks, cases, DDL_REPORT=f"{folder}/report", **how)
+            with open(f"{folder}/report", encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertNotIn("ddl:", said)
+        self.assertTrue(report["engine"], report)
+        counts = next(one for one in report["collectives"] if one["name"] == "gloo::allreduce")
+        left = sum(one["bytes"] for one in counts["original"])
+        self.assertGreaterEqual(counts["engine"]["bytes"], 19 * left, report)
+        return counts
+
+    def left_to_gloo(self, ranks, cases, line, **how):
+        """Right, with one line (None: without any)."""
+        said = self.right(ranks, cases, **how)
+        lines = re.findall(r"ddl: .*", said)
+        self.assertEqual(len(lines), 1 if line else 0, said)
+        self.assertRegex("".join(lines), line or "^$")
+
+    def raises(self, ranks, case, words, **how):
+        codes, said = run(ranks, case, **how)
+        self.assertEqual(codes[:-1], [0] * (ranks - 1), "\n".join(said))
+        for text in said[:-1]:
+            self.assertRegex(text, words)
+
+    # ---- right ----
+
+    def test_numbers(self):
+        for ranks in (2, 3):
+            counts = self.right_on_engine(ranks, "numbers")
+            self.assertEqual(counts["original"], [])
+
+    def test_numbers_on_pretended_hosts(self):
+        self.right_on_engine(4, "numbers", DDL_FAKE_HOSTS="1,2,1")
+
+    def test_what_else_there_is(self):
+        self.right_on_engine(3, "shapes coalesced several_tensors others sparse")
+
+    def test_many_outstanding(self):
+        self.right_on_engine(3, "outstanding")
+        self.right_on_engine(3, "outstanding", DDL_FAKE_HOSTS="2,1")
+
+    def test_groups(self):
+        self.right_on_engine(4, "groups")
+        self.right_on_engine(3, "again")
+
+    def test_one_rank(self):
+        self.left_to_gloo(1, "numbers shapes", None)
+
+    def test_forks(self):
+        self.right_on_engine(2, "beside_forks")
+
+    def test_training(self):
+        """The same weights as without us, since sums of two are the same in any order."""
+        weights = [re.search("weights (.*)", self.right(2, "trained", shim=shim)).group(1) for shim in (False, True)]
+        self.assertEqual(weights[0], weights[1])
+        self.right_on_engine(3, "trained")
+
+    def test_started_by_ddlrun(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
+                                   "trained"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=HANGS)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(len(re.findall("is right", done.stdout)), 2)
+            with open(f"{folder}/report", encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertTrue(report["engine"])
+        self.assertGreater(report["collectives"][0]["engine"]["bytes"], 0)
+
+    def test_started_by_torchrun(self):
+        done = subprocess.run([PYTHON, f"{HERE}/torchrun.py", "--nproc_per_node", "2", "--master_port",
+                               free_port(), f"{HERE}/client.py", "trained"], check=False, text=True,
+                              env={**os.environ, "LD_PRELOAD": f"{BUILD}/lib/libddl_shim.so", "DDL_VERBOSE": "1"},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("engine on 2 of 2 ranks", done.stdout)
+
+    # ---- as without us ----
+
+    def test_switched_off(self):
+        self.left_to_gloo(2, "numbers", None, DDL_ENABLE="0")
+        self.left_to_gloo(2, "numbers", None, of_rank={1: {"DDL_ENABLE": "0"}})
+
+    def test_a_library_is_absent(self):
+        for absent in ("libddl.so", "libddl_gloo.so"):
+            with tempfile.TemporaryDirectory() as folder:
+                for name in ("libddl_shim.so", "libddl.so", "libddl_gloo.so"):
+                    if name != absent:
+                        shutil.copy(f"{BUILD}/lib/{name}", folder)
+                self.left_to_gloo(2, "numbers", f"{absent}: cannot open shared object file", folder=folder)
+
+    def test_a_library_is_absent_on_one_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("libddl_shim.so", "libddl_gloo.so"):
+                shutil.copy(f"{BUILD}/lib/{name}", folder)
+            self.left_to_gloo(2, "numbers", "libddl.so: cannot open shared object file",
+                              of_rank={1: {"LD_PRELOAD": f"{folder}/libddl_shim.so"}})
+
+    # ---- faults ----
+
+    def test_a_rank_is_killed(self):
+        for ranks in (2, 3):
+            self.raises(ranks, "dead_peer", "raised: ddl: .*rank [0-9] is gone")
+        self.raises(2, "dead_peer", "raised: ddl: .*gone", DDL_FAKE_HOSTS="1,1")
+
+    def test_a_rank_raises(self):
+        self.raises(2, "raises", "raised: ddl: .*rank 1 is gone")
+
+    def test_a_rank_is_late(self):
+        self.raises(2, "late_peer", "raised: ddl: .*3 s")
+
+    def test_one_group_fails(self):
+        self.assertEqual(run(3, "one_group_fails")[0], [0, 0, 0])
+
+
+if __name__ == "__main__":
+    if subprocess.run([PYTHON, "-c", "import torch.distributed as d; assert d.is_gloo_available()"], check=False,
+                      stderr=subprocess.DEVNULL).returncode:
+        print("no PyTorch with gloo here")
+        sys.exit(77)
+    BUILD = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

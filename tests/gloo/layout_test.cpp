@@ -1,0 +1,87 @@
+#include "interpose/gloo/layout.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+namespace ddl::gloo {
+UnboundBuffer::~UnboundBuffer() = default;  // in gloo's own library
+Context::~Context() = default;
+
+namespace {
+
+void nothing(void*, const void*, const void*, std::size_t) {}
+
+struct Call {
+  float values[10] = {};
+  AllReduceOptions options;
+  explicit Call(int rank = 1, int size = 2) {
+    options.context = std::make_shared<Context>();
+    options.context->rank = rank;
+    options.context->size = size;
+    add(options.out, sizeof values);
+    options.elements = 10;
+    options.element_size = sizeof(float);
+    options.reduce = nothing;
+  }
+  void add(std::vector<std::unique_ptr<UnboundBuffer>>& to, std::size_t bytes) {
+    to.push_back(std::make_unique<UnboundBuffer>());
+    to.back()->pointer = values;
+    to.back()->size = bytes;
+  }
+  void expect(const std::string& why) const {
+    EXPECT_EQ(why_not(options, true), why);
+    EXPECT_EQ(why_not(options, false), why);
+  }
+};
+
+TEST(GlooLayout, OptionsThatMakeSense) {
+  Call call;
+  call.expect("");
+  call.add(call.options.in, sizeof call.values);
+  call.expect("");
+  call.add(call.options.out, sizeof call.values);
+  call.expect("");
+  call.options.elements = 0;
+  for (auto& buffer : call.options.out) buffer->size = 0;
+  call.options.in.clear();
+  call.options.out[0]->pointer = nullptr;
+  call.expect("");
+}
+
+TEST(GlooLayout, OptionsThatMakeNoneSaySo) {
+  Call(2, 2).expect("its context has no rank and size");
+  Call(0, 0).expect("its context has no rank and size");
+  Call bytes;
+  bytes.options.out[0]->size = 39;
+  bytes.expect("a buffer has 39 bytes, the elements 40");
+  Call width;
+  width.options.element_size = 3;
+  width.expect("its elements have 3 bytes");
+  Call without;
+  without.options.out.clear();
+  without.expect("it has no output");
+  Call function;
+  function.options.reduce = nullptr;
+  function.expect("it has no reduction");
+}
+
+// What lies elsewhere in another version must not end the program: any words in place of the pointers.
+TEST(GlooLayout, ForeignMemoryIsLookedAtWithCare) {
+  constexpr std::size_t kWords = 17;  // up to the tag
+  for (std::uintptr_t foreign :
+       {std::uintptr_t{1}, std::uintptr_t{8}, std::uintptr_t{0xdeadbee0}, ~std::uintptr_t{7}})
+    for (std::size_t word : {0, 4, 5, 6, 7, 8, 9, 14, 15}) {
+      Call call;
+      alignas(AllReduceOptions) std::uintptr_t image[sizeof(AllReduceOptions) / 8];
+      std::memcpy(image, static_cast<const void*>(&call.options), sizeof image);
+      image[word] = foreign;
+      const std::string why = why_not(*reinterpret_cast<const AllReduceOptions*>(image), true);
+      EXPECT_TRUE(word < kWords && (!why.empty() || word == 4 || word == 6 || word == 9))
+          << word << ' ' << foreign << why;
+    }
+}
+
+}  // namespace
+}  // namespace ddl::gloo
