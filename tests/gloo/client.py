@@ -44,6 +44,11 @@ def numbers():
             check(None, 100, dtype, op, combine)
 
 
+def few():
+    check()
+    check(dtype=torch.int64, op=dist.ReduceOp.MAX, combine=torch.maximum)
+
+
 def shapes():
     empty = torch.empty(0)
     dist.all_reduce(empty)

@@ -92,7 +92,7 @@ class GlooTest(unittest.TestCase):
         self.right_on_engine(3, "again")
 
     def test_one_rank(self):
-        self.left_to_gloo(1, "numbers shapes", None)
+        self.left_to_gloo(1, "few shapes", None)
 
     def test_forks(self):
         self.right_on_engine(2, "beside_forks")
@@ -126,8 +126,8 @@ class GlooTest(unittest.TestCase):
     # ---- as without us ----
 
     def test_switched_off(self):
-        self.left_to_gloo(2, "numbers", None, DDL_ENABLE="0")
-        self.left_to_gloo(2, "numbers", None, of_rank={1: {"DDL_ENABLE": "0"}})
+        self.left_to_gloo(2, "few", None, DDL_ENABLE="0")
+        self.left_to_gloo(2, "few", None, of_rank={1: {"DDL_ENABLE": "0"}})
 
     def test_a_library_is_absent(self):
         for absent in ("libddl.so", "libddl_gloo.so"):
@@ -135,13 +135,13 @@ class GlooTest(unittest.TestCase):
                 for name in ("libddl_shim.so", "libddl.so", "libddl_gloo.so"):
                     if name != absent:
                         shutil.copy(f"{BUILD}/lib/{name}", folder)
-                self.left_to_gloo(2, "numbers", f"{absent}: cannot open shared object file", folder=folder)
+                self.left_to_gloo(2, "few", f"{absent}: cannot open shared object file", folder=folder)
 
     def test_a_library_is_absent_on_one_rank(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("libddl_shim.so", "libddl_gloo.so"):
                 shutil.copy(f"{BUILD}/lib/{name}", folder)
-            self.left_to_gloo(2, "numbers", "libddl.so: cannot open shared object file",
+            self.left_to_gloo(2, "few", "libddl.so: cannot open shared object file",
                               of_rank={1: {"LD_PRELOAD": f"{folder}/libddl_shim.so"}})
 
     # ---- faults ----

@@ -21,11 +21,11 @@ struct Member {
 };
 
 // Two ranks that have met; the second may go.
-struct Pair {
+struct MemberPair {
   RendezvousServer server{{kLong_s, kLong_s}};
   std::unique_ptr<Member> stays = std::make_unique<Member>(server.id(), 0, 2);
   std::unique_ptr<Member> goes = std::make_unique<Member>(server.id(), 1, 2);
-  Pair() {
+  MemberPair() {
     goes->rendezvous->give({});
     stays->rendezvous->exchange({});
     goes->rendezvous->receive();
@@ -38,7 +38,7 @@ struct Pair {
 };
 
 TEST(PeerWatch, TellsAfterAWhileThatARankIsGone) {
-  Pair pair;
+  MemberPair pair;
   pair.stays->watch.begin();
   EXPECT_EQ(pair.stays->watch.overdue(), "");
   pair.goes->watch.vanish();
@@ -49,7 +49,7 @@ TEST(PeerWatch, TellsAfterAWhileThatARankIsGone) {
 }
 
 TEST(PeerWatch, WhoLeavesProperlyIsNotGone) {
-  Pair pair;
+  MemberPair pair;
   pair.goes.reset();
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(pair.stays->rendezvous->look(), "");

@@ -22,10 +22,10 @@ struct Kept : MessageHandler {
   void peer_failed(Rank, const std::string&) override {}
 };
 
-struct Pair {
+struct MemoryPair {
   std::vector<LocalPeer> peers;
   std::unique_ptr<SharedMemoryTransport> a, b;
-  Pair() {
+  MemoryPair() {
     for (Rank rank : {0, 1})
       peers.push_back(
           {rank, std::make_shared<Region>(Region::create(2, StagingPool::region_bytes(kStaging), 5))});
@@ -51,7 +51,7 @@ const std::byte* block_of(const View& view) { return static_cast<const std::byte
 }  // namespace
 
 TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
-  Pair pair;
+  MemoryPair pair;
   std::vector<std::byte> payload(1000, std::byte{42}), other(1000, std::byte{7});
   const Rank to[] = {1};
   EXPECT_TRUE(pair.a->send(message_of(payload, to)));
@@ -70,7 +70,7 @@ TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
 }
 
 TEST(SharedMemory, ABlockComesBackWithTheAnswerOfItsLastReader) {
-  Pair pair;
+  MemoryPair pair;
   std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1}, back[] = {0};
   ASSERT_TRUE(pair.a->send(message_of(payload, to)));
@@ -115,7 +115,7 @@ TEST(SharedMemory, ABlockThatOthersReadIsNotSentBack) {
 }
 
 TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
-  Pair pair;
+  MemoryPair pair;
   const Rank to[] = {1};
   std::uint32_t sent = 0;
   while (true) {
@@ -133,7 +133,7 @@ TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
 }
 
 TEST(SharedMemory, ASleeperIsWokenByAMessage) {
-  Pair pair;
+  MemoryPair pair;
   const Rank to[] = {1};
   std::atomic<bool> asleep{false};
   Nanoseconds slept = 0;
@@ -151,7 +151,7 @@ TEST(SharedMemory, ASleeperIsWokenByAMessage) {
 }
 
 TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
-  Pair pair;
+  MemoryPair pair;
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   pair.open_bells();
@@ -178,7 +178,7 @@ TEST(SharedMemory, WhoSleepsOnADescriptorTooIsWokenByEither) {
 }
 
 TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
-  Pair pair;
+  MemoryPair pair;
   std::vector<std::byte> payload(1000, std::byte{42});
   const Rank to[] = {1};
   Outgoing message = message_of(payload, to);
