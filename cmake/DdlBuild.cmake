@@ -28,12 +28,16 @@ if(DDL_SANITIZE)
   add_link_options(-fsanitize=${DDL_SANITIZE})
 endif()
 
-# A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols.
+# A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols. With
+# SHARED_UNWINDER foreign exceptions may pass through it: the unwinder is that of the process.
 function(ddl_preloaded_library target symbols_file)
   target_link_options(${target} PRIVATE "-Wl,--version-script=${symbols_file}" -Wl,--exclude-libs,ALL
                       -Wl,-z,defs -Wl,-z,nodelete)
   if(NOT DDL_SANITIZE)
-    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+    target_link_options(${target} PRIVATE -static-libstdc++)
+    if(NOT "SHARED_UNWINDER" IN_LIST ARGN)
+      target_link_options(${target} PRIVATE -static-libgcc)
+    endif()
   endif()
   set_target_properties(${target} PROPERTIES LINK_DEPENDS "${symbols_file}")
 endfunction()

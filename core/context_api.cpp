@@ -84,9 +84,11 @@ ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) 
     context->env = ddl::load_env();
     if (!context->env.enable) throw ddl::Error("DDL_ENABLE=0");
     if (rank == 0) {
-      const double limit = context->env.timeout_s;
-      context->membership.server = std::make_unique<ddl::RendezvousServer>(
-          ddl::RendezvousLimits{limit, limit}, ddl::wanted_rails(context->env));
+      ddl::RendezvousLimits
+          limits;  // the first may come much later: the library says how long ranks may be late
+      limits.others_s = context->env.timeout_s;
+      context->membership.server =
+          std::make_unique<ddl::RendezvousServer>(limits, ddl::wanted_rails(context->env));
       std::memcpy(id, context->membership.server->id().bytes().data(), RendezvousId::kBytes);
     }
     return context.release();

@@ -122,7 +122,8 @@ static void load_front(void) {
 }
 
 #define PARAMS_0 void
-#define PARAMS_2 ddl_word a, ddl_word b
+#define PARAMS_1 ddl_word a
+#define PARAMS_2 PARAMS_1, ddl_word b
 #define PARAMS_3 PARAMS_2, ddl_word c
 #define PARAMS_4 PARAMS_3, ddl_word d
 #define PARAMS_5 PARAMS_4, ddl_word e
@@ -131,7 +132,8 @@ static void load_front(void) {
 #define PARAMS_9 PARAMS_7, ddl_word h, ddl_word i
 #define PARAMS_10 PARAMS_9, ddl_word j
 #define ARGUMENTS_0
-#define ARGUMENTS_2 a, b
+#define ARGUMENTS_1 a
+#define ARGUMENTS_2 ARGUMENTS_1, b
 #define ARGUMENTS_3 ARGUMENTS_2, c
 #define ARGUMENTS_4 ARGUMENTS_3, d
 #define ARGUMENTS_5 ARGUMENTS_4, e

@@ -69,13 +69,21 @@ Route SessionCommunicator::route_of(const CallShape& shape) {
   return selection_->nonblocking(shape);
 }
 
-// Each key has a communicator of its own, for as long as the call takes.
+// A key that comes again makes another one.
+CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
+  constexpr std::size_t kKept = 4096;
+  std::lock_guard lock(mutex_);
+  made_.resize(kKept);
+  return identity_of(identity_of(id_, 0, kKeyed), key, made_[key % kKept]++);
+}
+
+// Each call with a key has a communicator of its own, for as long as it takes.
 Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   if (has_failed()) return {};
   const Route route = route_of(shape_of(asked));
   if (!route.plan) return leave(route);
   Engine& engine = session_.engine();
-  const CommId id = identity_of(identity_of(id_, 0, kKeyed), key, 0);
+  const CommId id = identity_of_key(key);
   auto destroy = [&engine](Communicator* communicator) { engine.destroy(*communicator); };
   std::unique_ptr<Communicator, decltype(destroy)> communicator(&engine.create(id, plans_), destroy);
   Call call = asked;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "core/session/session.hpp"
 
@@ -46,7 +47,8 @@ class SessionCommunicator {
   Outcome run(const Call& asked);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make
-  /// before it. Calls of one key are made one after the other. It takes the way of nonblocking calls.
+  /// before it. Calls of one key, and of keys that are a multiple of 4096 apart, are made one after the
+  /// other, in the same order by all. It takes the way of nonblocking calls.
   Outcome run(const Call& asked, std::uint64_t key);
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
   /// device copy fails.
@@ -60,6 +62,7 @@ class SessionCommunicator {
  private:
   void make_usable();
   Route route_of(const CallShape& shape);
+  CommId identity_of_key(std::uint64_t key);
   Outcome end(SessionCall& call);
   Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
   bool has_failed() const { return session_.engine().failed(); }
@@ -69,7 +72,8 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
-  std::mutex mutex_;  // of the selection, for calls with keys
+  std::mutex mutex_;                 // of the selection and of what follows, for calls with keys
+  std::vector<std::uint32_t> made_;  // calls by key, modulo their number
 };
 
 }  // namespace ddl

@@ -188,7 +188,6 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
         Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", call.name),
                         "on it each would wait for the other", "give every rank a stream of its own"));
   if (device_ && device_->serves(call)) return submit_on_device(call);
-  ++owner_.under_way;
   Recycler<UnderWay>::Entry* one = &under_way_.take();
   one->call = call;
   one->block_bytes = buffers.block_bytes;
@@ -325,8 +324,9 @@ void StreamCommunicator::find_device_path() {
 // The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
 // call, which it begins with before.
 StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call) {
-  Submitted how = device_->submit(call, [this, &call] {
-    ++owner_.under_way;
+  bool begins = false;
+  Submitted how = device_->submit(call, [this, &call, &begins] {
+    begins = true;
     Recycler<UnderWay>::Entry* one = &under_way_.take();
     one->call = call;
     staged_->post([this, one] {
@@ -335,6 +335,7 @@ StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall&
       return problem;
     });
   });
+  if (!begins) --owner_.under_way;
   if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
   State state = answer(how, call, device_->failure());
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it

@@ -21,13 +21,14 @@ Table& table() {
 
 }  // namespace
 
-bool claim(cuda::Context context, cuda::Stream stream, const Owner& owner) {
-  if (stream == cuda::kStreamPerThread) return true;  // another one in each thread
+bool claim(cuda::Context context, cuda::Stream stream, Owner& owner) {
+  if (stream == cuda::kStreamPerThread) return ++owner.under_way, true;  // another one in each thread
   if (!stream) stream = cuda::kStreamLegacy;
   std::lock_guard lock(table().mutex);
   const Owner*& now_its = table().owners[{owner.group, context, stream}];
   if (now_its && now_its != &owner && now_its->under_way > 0) return false;
   now_its = &owner;
+  ++owner.under_way;  // before anybody else looks
   return true;
 }
 

@@ -16,8 +16,9 @@ struct Owner {
   std::atomic<int> under_way{0};  // calls on any stream; 0 also when they will not be finished
 };
 
-/// True when `owner` may use the stream: nobody else of its group has calls under way there.
-bool claim(cuda::Context context, cuda::Stream stream, const Owner& owner);
+/// True when `owner` may use the stream: nobody else of its group has calls under way there. Then it has one
+/// more under way, which it counts down when that is done, or does not begin.
+bool claim(cuda::Context context, cuda::Stream stream, Owner& owner);
 void forget(const Owner& owner);
 
 }  // namespace ddl::stream_owners

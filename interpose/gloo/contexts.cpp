@@ -68,17 +68,33 @@ struct EngineContext::Round {
   }
 };
 
-void EngineContext::end_meeting(Phase phase) {
+std::string EngineContext::why_not() const {
   std::lock_guard lock(mutex_);
-  phase_ = phase;
+  return phase_ == Phase::left ? why_not_ : "";
+}
+
+// Also when gloo has thrown: then why_not_ is empty.
+void EngineContext::end_meeting(bool is_served) {
+  if (!is_served) {
+    if (ddl_context* context = std::exchange(context_, nullptr)) engine_->destroy(context);
+    if (why_not_.empty()) {
+      why_not_ = "gloo failed while the ranks met";
+      log_warning(
+          "gloo failed before all ranks had come to their first all-reduce; where all of them should have, "
+          "see "
+          "that the shim is preloaded on each");
+    }
+  }
+  std::lock_guard lock(mutex_);
+  phase_ = is_served ? Phase::served : Phase::left;
   concluded_.notify_all();
 }
 
 void EngineContext::meet(const AllReduceOptions& call, Original original) {
   struct Ending {
     EngineContext& self;
-    Phase phase = Phase::left;
-    ~Ending() { self.end_meeting(phase); }
+    bool is_served = false;
+    ~Ending() { self.end_meeting(is_served); }
   } ending{*this};
   const CreateBuffer create = create_buffer_of(original);
   if (!create) {
@@ -97,13 +113,13 @@ void EngineContext::meet(const AllReduceOptions& call, Original original) {
   join(meeting);
   gloo_reduces();
   if (conclude(meeting); !why_not_.empty()) return;
-  ending.phase = Phase::served;
+  ending.is_served = true;
 }
 
 void EngineContext::begin(Meeting& meeting) {
   std::byte id[Meeting::kIdBytes] = {};
-  const char* why = "";
-  const ddl_engine_api* engine = load_engine(&why);
+  static const char* why = "";
+  static const ddl_engine_api* const engine = load_engine(&why);
   trouble_ = engine ? "" : why;
   if (engine) {
     engine_ = engine->context;
@@ -130,16 +146,24 @@ void EngineContext::conclude(const Meeting& meeting) {
   const bool speaks = meeting.who_says_no() == rank_ && trouble_ != "DDL_ENABLE=0";
   if (speaks || (rank_ == 0 && meeting.who_is_strange() >= 0))
     log_warning(fmt::format("gloo's all-reduces stay with gloo: {}", why_not_));
-  if (ddl_context* context = std::exchange(context_, nullptr)) engine_->destroy(context);
 }
 
-std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context) {
+std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context,
+                                                  EngineContextList& over) {
   std::lock_guard lock(mutex_);
+  auto is_there = [](const auto& one) { return !one->is_over(); };
+  const auto ended = std::stable_partition(all_.begin(), all_.end(), is_there);
+  over.assign(std::make_move_iterator(ended), std::make_move_iterator(all_.end()));
+  all_.erase(ended, all_.end());
   for (const auto& one : all_)
     if (one->is_of(context)) return one;
-  if (!keeps_) std::erase_if(all_, [](const auto& one) { return one->is_over(); });
   all_.push_back(std::make_shared<EngineContext>(context));
   return all_.back();
+}
+
+EngineContextList EngineContexts::all() const {
+  std::lock_guard lock(mutex_);
+  return all_;
 }
 
 }  // namespace ddl::gloo

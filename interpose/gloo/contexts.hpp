@@ -1,12 +1,13 @@
 // What is known of gloo's contexts: whether their all-reduces go to the engine, and what they need there.
 //
 // A context is told from a later one at the same address by a weak count on it. All ranks of one conclude
-// alike, in its first all-reduce that could go to the engine: see Meeting. Thread safety: all.
+// alike, in its first all-reduce that could go to the engine: see Meeting. Where gloo fails in that meeting
+// they need not, but then the context is of no use to gloo either. Thread safety: all.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,7 +32,7 @@ class EngineContext {
   EngineContext& operator=(const EngineContext&) = delete;
 
   bool is_of(const std::shared_ptr<Context>& context) const {
-    return !original_.expired() && original_.lock() == context;
+    return !original_.owner_before(context) && !context.owner_before(original_);
   }
   bool is_over() const { return original_.expired(); }
   Rank rank() const { return rank_; }
@@ -44,8 +45,8 @@ class EngineContext {
   /// An all-reduce on the engine; false: see failure().
   bool all_reduce(const ddl_context_call& call) { return engine_->all_reduce(context_, &call) != 0; }
   std::string failure() const { return engine_->failure(context_); }
-  /// "" where it is served.
-  const std::string& why_not() const { return why_not_; }
+  /// "" where it is served, or nobody has asked.
+  std::string why_not() const;
   bool has_joined() const { return phase_ == Phase::served; }
   std::string report_part() const { return engine_->report_part(context_); }
   void write_report(const std::vector<std::string>& parts) const;
@@ -58,11 +59,11 @@ class EngineContext {
   void begin(Meeting& meeting);
   void join(Meeting& meeting);
   void conclude(const Meeting& meeting);
-  void end_meeting(Phase phase);
+  void end_meeting(bool is_served);
 
   const std::weak_ptr<Context> original_;
   const Rank rank_, size_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable concluded_;
   std::atomic<Phase> phase_ = Phase::fresh;
   std::string why_not_;
@@ -71,23 +72,19 @@ class EngineContext {
   ddl_context* context_ = nullptr;
 };
 
+using EngineContextList = std::deque<std::shared_ptr<EngineContext>>;
+
 class EngineContexts {
  public:
-  /// The one of this context; made where there is none.
-  std::shared_ptr<EngineContext> of(const std::shared_ptr<Context>& context);
-  /// Calls `look` with each, the first made first.
-  template <class Look>
-  void each(Look look) {
-    std::lock_guard lock(mutex_);
-    for (const auto& one : all_) look(*one);
-  }
-  /// Those that are over stay, for the report.
-  void keep_all() { keeps_ = true; }
+  /// The one of this context; made where there is none. Those whose originals are gone are taken out, and
+  /// handed to the caller: to end them may take a while.
+  std::shared_ptr<EngineContext> of(const std::shared_ptr<Context>& context, EngineContextList& over);
+  /// All, the first made first.
+  EngineContextList all() const;
 
  private:
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<EngineContext>> all_;
-  bool keeps_ = false;
+  mutable std::mutex mutex_;
+  EngineContextList all_;
 };
 
 }  // namespace ddl::gloo

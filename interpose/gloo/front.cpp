@@ -2,8 +2,7 @@
 // operation and context alone, because two threads of every rank take these calls from one queue, and may
 // make them in different orders; so calls meet by their tag.
 //
-// Exceptions: gloo's may pass through here, but only where its own function is called, in a meeting. Ours end
-// here.
+// Exceptions: gloo's may pass through here, but only where its own function is called, in a meeting.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -16,7 +15,7 @@
 #include "interpose/front.h"
 #include "interpose/gloo/contexts.hpp"
 #include "interpose/gloo/layout.hpp"
-#include "interpose/gloo/reduction.hpp"
+#include "interpose/gloo/reductions.hpp"
 #include "interpose/gloo/report.hpp"
 
 namespace ddl::gloo {
@@ -58,12 +57,15 @@ bool makes_sense(const AllReduceOptions& call, Original original) {
   return false;
 }
 
-// What several buffers of this rank come to, before and after all ranks' do.
-void gather_in(const AllReduceOptions& call) {
+// What several buffers of this rank come to, before and after all ranks' do. The first output takes it.
+const void* gather_in(const AllReduceOptions& call) {
   const auto& from = call.in.empty() ? call.out : call.in;
-  void* sum = call.out[0]->pointer;
-  if (!call.in.empty() && from.size() > 1) std::memcpy(sum, from[0]->pointer, from[0]->size);
-  for (std::size_t i = 1; i < from.size(); ++i) call.reduce(sum, sum, from[i]->pointer, call.elements);
+  const void* so_far = from[0]->pointer;
+  for (std::size_t i = 1; i < from.size(); ++i) {
+    call.reduce(call.out[0]->pointer, so_far, from[i]->pointer, call.elements);
+    so_far = call.out[0]->pointer;
+  }
+  return so_far;
 }
 void spread_out(const AllReduceOptions& call) {
   for (std::size_t i = 1; i < call.out.size(); ++i)
@@ -71,8 +73,7 @@ void spread_out(const AllReduceOptions& call) {
 }
 
 bool run(EngineContext& context, const AllReduceOptions& call, const Reduction& reduction) {
-  gather_in(call);
-  const void* in = call.in.size() == 1 ? call.in[0]->pointer : call.out[0]->pointer;
+  const void* in = gather_in(call);
   const auto timeout = static_cast<std::uint64_t>(std::max<std::int64_t>(call.timeout.count(), 0));
   if (!context.all_reduce({in, call.out[0]->pointer, call.elements, to_c(reduction.type), to_c(reduction.op),
                            kCollective, call.tag, timeout}))
@@ -96,7 +97,7 @@ Served look_at(const AllReduceOptions& call, Original original) {
   if (!served.reduction)
     served.why_not = "operation";
   else
-    served.context = contexts().of(call.context);
+    served.context = context_of(call);
   return served;
 }
 

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "interpose/shim.h"
 
@@ -72,7 +74,7 @@ static all_reduce_function* original_for(const void* caller) {
 }
 
 /* std::runtime_error, which gloo's own exceptions are. Returns where the process has no such thing. */
-static void raise_error(const char* text) {
+static void throw_error(const char* text) {
   void* runtime = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (!runtime) return;
   ddl_function allocate = (ddl_function)(uintptr_t)ddl_dlsym(runtime, "__cxa_allocate_exception");
@@ -86,6 +88,13 @@ static void raise_error(const char* text) {
   ((void (*)(void*, void*, ddl_function))throw_it)(error, type, destroy);
 }
 
+/* The buffers hold nothing of use any more: the call cannot be left to gloo. */
+static void raise_error(const char* text) {
+  throw_error(text);
+  fprintf(stderr, "%s\n", text);
+  abort();
+}
+
 void ALL_REDUCE(const void* options) {
   all_reduce_function* original = original_for(__builtin_return_address(0));
   pthread_once(&front_once, load_front);
@@ -96,7 +105,7 @@ void ALL_REDUCE(const void* options) {
         return;
       case DDL_GLOO_RAISE:
         raise_error(error);
-        break; /* what gloo makes of it */
+        return;
       case DDL_GLOO_ORIGINAL:
         break;
     }

@@ -1,6 +1,7 @@
 #include "interpose/gloo/layout.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,7 +30,12 @@ class Reader {
   bool read(const void* from, void* to, std::size_t bytes) const {
     if (!care_) return std::memcpy(to, from, bytes), true;
     iovec here{to, bytes}, there{const_cast<void*>(from), bytes};
-    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes);
+    if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes)) return true;
+    if (errno != EPERM && errno != ENOSYS) return false;  // a sandbox may forbid it
+    const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    const auto got = pread(memory, to, bytes, static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from)));
+    if (memory >= 0) close(memory);
+    return got == static_cast<ssize_t>(bytes);
   }
   template <class Value>
   bool read(const void* from, Value& value) const {
@@ -60,7 +66,7 @@ struct FunctionImage {
   const void* manager;
   const void* invoker;
 };
-static_assert(sizeof(FunctionImage) == sizeof(std::function<ReduceFunction>));
+static_assert(sizeof(FunctionImage) == sizeof(ReduceFunction));
 static_assert(sizeof(VectorWords) == sizeof(AllReduceOptions::in));
 
 bool is_code(const void* address) {
@@ -84,10 +90,10 @@ std::string look_at(const Reader& reader, const VectorWords& buffers, std::size_
 
 }  // namespace
 
-FunctionWords words_of(const std::function<ReduceFunction>& function) {
+const void* held_by(const ReduceFunction& function) {
   FunctionImage image;
   std::memcpy(&image, static_cast<const void*>(&function), sizeof image);
-  return {image.held[0], image.invoker};
+  return image.held[0];
 }
 
 std::string why_not(const AllReduceOptions& options, bool care) {

@@ -8,10 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "core/reduce/recognise.hpp"
 
 namespace ddl::gloo {
 
@@ -29,9 +30,6 @@ struct Context {
   int size;
 };
 
-/// out[i] = a[i] op b[i] for so many elements.
-using ReduceFunction = void(void* out, const void* a, const void* b, std::size_t elements);
-
 /// gloo::AllreduceOptions. Without inputs the outputs are the inputs; several of either are reduced, too.
 struct AllReduceOptions {
   std::shared_ptr<Context> context;
@@ -41,7 +39,7 @@ struct AllReduceOptions {
   std::vector<std::unique_ptr<UnboundBuffer>> out;
   std::size_t elements = 0;
   std::size_t element_size = 0;
-  std::function<ReduceFunction> reduce;
+  ReduceFunction reduce;
   std::uint32_t tag = 0;
   std::size_t max_segment = 1 << 20;
   std::byte room[64] = {};  // for what later versions add
@@ -51,13 +49,8 @@ struct AllReduceOptions {
 constexpr const char* kCreateBuffer = "_ZN4gloo7Context19createUnboundBufferEPvm";
 using CreateBuffer = std::unique_ptr<UnboundBuffer> (*)(Context* self, void* pointer, std::size_t size);
 
-/// Of a function object: what it would call, and the plain function that it holds, if it holds one.
-struct FunctionWords {
-  const void* held;
-  const void* invoker;
-  friend bool operator==(const FunctionWords&, const FunctionWords&) = default;
-};
-FunctionWords words_of(const std::function<ReduceFunction>& function);
+/// The plain function that a function object of one holds.
+const void* held_by(const ReduceFunction& function);
 
 /// Why these are not options as above, "" where they make sense. With `care` memory is not touched before the
 /// kernel says that it is there: what is somewhere else in another version must not end the program.

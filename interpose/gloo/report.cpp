@@ -1,5 +1,5 @@
 // The report holds the counts of the one process that writes it: rank 0 of the launcher's job, where there is
-// one, else rank 0 of the first context.
+// one, else rank 0 of the largest context.
 #include "interpose/gloo/report.hpp"
 
 #include <unistd.h>
@@ -16,11 +16,16 @@
 namespace ddl::gloo {
 namespace {
 
+using nlohmann::json;
+
 struct Report {
   Env env;
   ReportFile file;
   Counters left;  // to gloo
   EngineContexts contexts;
+  std::mutex mutex;                        // of what follows
+  std::vector<std::string> parts;          // of contexts that are over
+  std::shared_ptr<EngineContext> largest;  // of them; stays, for the head of the report
   pid_t owner = getpid();
 };
 
@@ -29,38 +34,47 @@ Report& report() {
   return the_report;
 }
 
-// The lowest rank of this process in any of its contexts.
-bool is_writer() {
+// "" outside a job.
+std::string rank_of_launcher() {
   for (const char* name : {"PMIX_RANK", "RANK"})
-    if (std::string rank = foreign_env(name); !rank.empty()) return rank == "0";
-  Rank lowest = 0;
-  bool is_first = true;
-  contexts().each([&](const EngineContext& context) {
-    if (std::exchange(is_first, false)) lowest = context.rank();
-  });
-  return lowest == 0;
+    if (std::string rank = foreign_env(name); !rank.empty()) return rank;
+  return "";
+}
+
+bool is_larger(const std::shared_ptr<EngineContext>& one, const std::shared_ptr<EngineContext>& other) {
+  return !other || one->size() > other->size();
+}
+
+// The report that somebody else of this process has written, with what was counted here.
+json merged(json report, const std::vector<std::string>& parts) {
+  for (const std::string& text : parts) {
+    const json part = json::parse(text);
+    merge_counts(report, part);
+    for (const json& algorithm : part.value("algorithms", json::array()))
+      report["algorithms"].push_back(algorithm);
+  }
+  return report;
 }
 
 void write_report() {
   Report& r = report();
-  if (r.env.report.empty() || !is_writer()) return;
+  std::lock_guard lock(r.mutex);
   std::vector<std::string> parts{r.left.to_json().dump()};
-  EngineContext* largest = nullptr;
-  Rank ranks = 1;
   std::string why = "no all-reduce of gloo's was made";
-  r.contexts.each([&](EngineContext& context) {
-    ranks = std::max(ranks, context.size());
-    if (!context.has_joined()) {
-      why = context.why_not();
-      return;
+  for (const std::shared_ptr<EngineContext>& context : r.contexts.all()) {
+    if (context->has_joined()) {
+      parts.push_back(context->report_part());
+      if (is_larger(context, r.largest)) r.largest = context;
+    } else if (std::string reason = context->why_not(); !reason.empty()) {
+      why = reason;
     }
-    parts.push_back(context.report_part());
-    if (!largest || largest->size() < context.size()) largest = &context;
-  });
-  if (largest) return largest->write_report(parts);
-  nlohmann::json text = empty_report(ranks, false, why);
-  merge_counts(text, r.left.to_json());
-  r.file.write(text);
+  }
+  parts.insert(parts.end(), r.parts.begin(), r.parts.end());
+  const std::string rank = rank_of_launcher();
+  if (rank.empty() ? !r.largest || r.largest->rank() != 0 : rank != "0") return;
+  if (json found = r.file.written(); !found.is_null()) return r.file.write(merged(std::move(found), parts));
+  if (r.largest) return r.largest->write_report(parts);
+  r.file.write(merged(empty_report(1, false, why), parts));
 }
 
 void at_exit() {
@@ -72,21 +86,34 @@ void at_exit() {
   }
 }
 
+void count_ended(const EngineContextList& over) {
+  Report& r = report();
+  std::lock_guard lock(r.mutex);
+  for (const std::shared_ptr<EngineContext>& context : over) {
+    if (!context->has_joined()) continue;
+    r.parts.push_back(context->report_part());
+    if (is_larger(context, r.largest)) r.largest = context;
+  }
+}
+
 }  // namespace
 
-EngineContexts& contexts() { return report().contexts; }
+std::shared_ptr<EngineContext> context_of(const AllReduceOptions& call) {
+  EngineContextList over;
+  std::shared_ptr<EngineContext> context = report().contexts.of(call.context, over);
+  if (!over.empty() && !report().env.report.empty()) count_ended(over);
+  return context;
+}
 
 void start_report() {
   Report& r = report();
   try {
     r.env = load_env();
   } catch (const UsageError& error) {
-    if (is_writer()) log_warning(error.what());
+    if (std::string rank = rank_of_launcher(); rank.empty() || rank == "0") log_warning(error.what());
   }
   r.file = ReportFile(r.env.report);
-  if (r.env.report.empty()) return;
-  r.contexts.keep_all();
-  std::atexit(at_exit);
+  if (!r.env.report.empty()) std::atexit(at_exit);
 }
 
 void count_original(const AllReduceOptions& call, const char* why) {

@@ -9,8 +9,8 @@ namespace ddl::gloo {
 
 constexpr const char* kCollective = "gloo::allreduce";
 
-/// Of this process; for ever.
-EngineContexts& contexts();
+/// That of a call; those that are over meanwhile are counted and ended.
+std::shared_ptr<EngineContext> context_of(const AllReduceOptions& call);
 
 /// Reads the environment, and sees to it that the report is written when the process ends.
 void start_report();

@@ -31,6 +31,7 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Allreduce, allreduce);
   DDL_HOOKED(MPI_Iallreduce, iallreduce);
   DDL_HOOKED(MPI_Bcast, bcast);
+  DDL_HOOKED(MPI_Op_free, op_free);
   DDL_HOOKED(MPI_Comm_dup, comm_dup);
   DDL_HOOKED(MPI_Comm_dup_with_info, comm_dup_with_info);
   DDL_HOOKED(MPI_Comm_create, comm_create);

@@ -10,10 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/engine_api.h"
-#include "core/reduce/types.hpp"
+#include "core/reduce/recognise.hpp"
 #include "interpose/front.h"
 
 namespace ddl::mpi {
@@ -89,6 +90,12 @@ struct Route {
 Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 /// Bytes of `count` elements, for the counters; 0 for what is no type.
 std::uint64_t bytes_of(int count, MPI_Datatype type);
+
+// custom_ops.cpp
+/// What an operation of the program's own on two bytes in a row is; nothing where it is none that we know, or
+/// the type another one. The operation is called on a few chosen elements when it is first seen.
+std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op);
+int op_free(MPI_Op* op);
 
 // all_reduce.cpp
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);

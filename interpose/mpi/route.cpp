@@ -101,19 +101,23 @@ Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, 
   route.comm = state_of(comm);
   if (!route.comm) return original("communicator unknown to the engine");
   if (!route.comm->engine) return original(route.comm->reason);
-  const KnownType* known = find_type(type);
-  if (!known) return original("datatype");
-  std::optional<Op> operation = find_op(op);
-  if (!operation || !is_reducible(known->type, *operation) ||
-      (known->use == Use::bitwise && *operation < Op::band))
-    return original("operation");
+  std::optional<Reduction> reduction;
+  if (const KnownType* known = find_type(type)) {
+    std::optional<Op> operation = find_op(op);
+    if (!operation || !is_reducible(known->type, *operation) ||
+        (known->use == Use::bitwise && *operation < Op::band))
+      return original("operation");
+    reduction = {known->type, *operation};
+  } else if (reduction = custom_reduction(type, op); !reduction) {
+    return original("datatype");
+  }
   if (count < 0) return original("erroneous call");
   if (in == MPI_IN_PLACE)
     in = out;
   else if (in == out && count > 1)
     return original("erroneous call");  // of one element Open MPI lets it pass, as in place
   if (count > 0 && (!in || !out || out == MPI_IN_PLACE)) return original("erroneous call");
-  route.call = {in, out, static_cast<std::uint64_t>(count), to_c(known->type), to_c(*operation), ""};
+  route.call = {in, out, static_cast<std::uint64_t>(count), to_c(reduction->type), to_c(reduction->op), ""};
   return route;
 }
 

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-HANGS = 600  # seconds, on a machine that may stand still for a while
+HANGS = 300  # seconds, on a machine that may stand still for a while
 PYTHON = "/usr/bin/python3"
 
 
@@ -123,6 +123,25 @@ class GlooTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("engine on 2 of 2 ranks", done.stdout)
 
+    def test_example(self):
+        """examples/05_pytorch_ddp with and without the engine: the same accuracy and weights."""
+        train = f"{HERE}/../../examples/05_pytorch_ddp/train.py"
+        said = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for how, options in (("plain", ["-x", "DDL_ENABLE=0"]), ("engine", ["--report", f"{folder}/report"])):
+                done = subprocess.run([f"{BUILD}/bin/ddlrun", *options, "-np", "2", PYTHON, train], check=False, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                said[how] = re.findall(r"accuracy (\S+) %|weights (.*)", done.stdout)
+                self.assertGreater(float(said[how][2][0]), 90, done.stdout)
+                self.assertIn("the same on all ranks", said[how][3][1])
+            with open(f"{folder}/report", encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertEqual(said["plain"], said["engine"])
+        counts = report["collectives"][0]
+        self.assertGreater(counts["engine"]["bytes"], 150 * 8_000_000)
+        self.assertEqual(counts["original"], [])
+
     # ---- as without us ----
 
     def test_switched_off(self):
@@ -150,6 +169,13 @@ class GlooTest(unittest.TestCase):
         for ranks in (2, 3):
             self.raises(ranks, "dead_peer", "raised: ddl: .*rank [0-9] is gone")
         self.raises(2, "dead_peer", "raised: ddl: .*gone", DDL_FAKE_HOSTS="1,1")
+
+    def test_a_rank_is_killed_before_they_meet(self):
+        """What gloo throws then passes through."""
+        self.raises(2, "never_met", "ddl: warning: .*gloo failed before all ranks had come(.|\n)*raised: .*(closed|reset) by peer")
+
+    def test_a_rank_is_late_for_the_first(self):
+        self.right_on_engine(2, "late_for_the_first", DDL_TIMEOUT="2")
 
     def test_a_rank_raises(self):
         self.raises(2, "raises", "raised: ddl: .*rank 1 is gone")

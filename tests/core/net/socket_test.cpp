@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/net/wait.hpp"
+#include "tests/support/patience.hpp"
 #include "tests/support/socket_pair.hpp"
 
 namespace ddl {
@@ -16,7 +17,7 @@ namespace {
 
 using test::SocketPair;
 
-constexpr double kLong_s = 20;
+using test::kLong_s;
 constexpr const char* kHere = "127.0.0.1";
 
 long read_into(const Socket& socket, std::span<char> memory) {

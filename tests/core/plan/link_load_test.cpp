@@ -17,8 +17,8 @@ using test::plans_of;
 
 constexpr double kGiga = 1e9;
 // Bytes of the buffer: cut by any of the sizes below without a remainder.
-constexpr Elements kCount = 8 * 9 * 1024;
-constexpr Bytes kBuffer = kCount * 4;
+constexpr Elements kElements = 8 * 9 * 1024;
+constexpr Bytes kBuffer = kElements * 4;
 
 // Every link carries the same both ways, as far as `used` is concerned: all must carry something.
 void expect_both_ways_alike(const Network& network, const std::vector<Bytes>& load) {
@@ -133,7 +133,7 @@ TEST(LinkLoad, ARingInBothDirectionsUsesEveryLinkOfAnS822lcBothWays) {
   auto load = [&](std::vector<std::uint32_t> share) {
     return link_load(box.network, box.places,
                      plans_of(grid, choice_for(grid, Algorithm::ring, Algorithm::ring, std::move(share))),
-                     kCount, 4);
+                     kElements, 4);
   };
   constexpr Bytes kOneLap = kBuffer * 2 * 3 / 4;
   LinkId x_bus = box.network.link(box.cpus[0][0], box.cpus[0][1]);
@@ -152,7 +152,7 @@ TEST(LinkLoad, PackagesAsADimensionSpareTheXBusAThird) {
   Grid grid = test::blocks({2, 2}, 2);
   std::vector<Bytes> load =
       link_load(box.network, box.places,
-                plans_of(grid, choice_for(grid, Algorithm::direct, Algorithm::direct)), kCount, 4);
+                plans_of(grid, choice_for(grid, Algorithm::direct, Algorithm::direct)), kElements, 4);
   expect_both_ways_alike(box.network, load);
   const std::vector<VertexId>&gpu = box.places.vertex, &cpu = box.cpus[0];
   EXPECT_EQ(load_between(box.network, load, gpu[0], gpu[1]), kBuffer);
@@ -165,7 +165,7 @@ TEST(LinkLoad, BothPortsOfEveryS822lcCarryHalfOfTheBufferBothWays) {
   S822lc cluster(kHosts);
   Grid grid = Grid::from_hosts(hosts_of({4, 4, 4}));
   PlanChoice choice = choice_for(grid, Algorithm::ring, Algorithm::ring, {1, 1});
-  std::vector<Bytes> load = link_load(cluster.network, cluster.places, plans_of(grid, choice), kCount, 4);
+  std::vector<Bytes> load = link_load(cluster.network, cluster.places, plans_of(grid, choice), kElements, 4);
   expect_both_ways_alike(cluster.network, load);
   for (int h = 0; h < kHosts; ++h)
     for (int package = 0; package < 2; ++package) {
@@ -182,7 +182,7 @@ TEST(LinkLoad, ARingInTreeOrderPassesEachLinkOfASwitchTreeOnceEachWay) {
   auto load = [&](std::span<const Rank> order) {
     Grid grid = Grid::from_levels(hosts, {{"hosts", hosts}}, order);
     return link_load(tree.network, tree.places,
-                     plans_of(grid, choice_for(grid, Algorithm::direct, Algorithm::ring)), kCount, 4);
+                     plans_of(grid, choice_for(grid, Algorithm::direct, Algorithm::ring)), kElements, 4);
   };
   std::vector<Rank> order = tree.ring_order();
   EXPECT_EQ(order, (std::vector<Rank>{0, 4, 1, 5, 2, 6, 3, 7}));
@@ -200,7 +200,7 @@ TEST(LinkLoad, EveryNicOfAGpuBoxCarriesItsQuarterBothWays) {
   for (Algorithm inside : {Algorithm::direct, Algorithm::ring}) {
     std::vector<Bytes> load =
         link_load(boxes.network, boxes.places,
-                  plans_of(grid, choice_for(grid, inside, Algorithm::ring, {1, 1})), kCount, 4);
+                  plans_of(grid, choice_for(grid, inside, Algorithm::ring, {1, 1})), kElements, 4);
     expect_both_ways_alike(boxes.network, load);
     for (VertexId nic : boxes.nics) {
       Bytes out = 0;

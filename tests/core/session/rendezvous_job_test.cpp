@@ -124,6 +124,17 @@ TEST(SessionCommunicator, CallsMeetThoseOfTheSameKey) {
     });
 }
 
+TEST(SessionCommunicator, AKeyMayComeAgain) {
+  each(3, env_with({"DDL_FAKE_HOSTS=2,1", "DDL_WIRE=tcp"}), [&](Calls& calls) {
+    for (std::int64_t i = 0; i < 300; ++i) {
+      std::int64_t value = i + calls.member.job.rank();
+      ASSERT_EQ(calls.communicator.run({&value, &value, 1, DType::int64, Op::sum, "keyed"}, 7).what,
+                What::done);
+      ASSERT_EQ(value, 3 * i + 3);
+    }
+  });
+}
+
 TEST(SessionCommunicator, OfNonblockingCallsEachEndIsToldOnceToItsOwner) {
   constexpr std::size_t kCalls = 50;
   each(2, env_with({}), [&](Calls& calls) {

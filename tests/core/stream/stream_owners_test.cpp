@@ -16,7 +16,6 @@ struct Member : Owner {
 TEST(StreamOwners, TwoRanksOfOneCommunicatorMayNotHaveCallsUnderWayOnOneStream) {
   Member one(1), other(1);
   EXPECT_TRUE(claim(context(1), stream(1), one));
-  one.under_way = 1;
   EXPECT_TRUE(claim(context(1), stream(1), one));
   EXPECT_FALSE(claim(context(1), stream(1), other));
   EXPECT_TRUE(claim(context(1), stream(2), other));
@@ -27,7 +26,6 @@ TEST(StreamOwners, TwoRanksOfOneCommunicatorMayNotHaveCallsUnderWayOnOneStream) 
 TEST(StreamOwners, TheDefaultStreamHasTwoNamesAndIsAnotherOneInEachContext) {
   Member one(1), other(1);
   EXPECT_TRUE(claim(context(1), nullptr, one));
-  one.under_way = 1;
   EXPECT_FALSE(claim(context(1), cuda::kStreamLegacy, other));
   EXPECT_TRUE(claim(context(2), nullptr, other));
   EXPECT_TRUE(claim(context(1), cuda::kStreamPerThread, one));
@@ -36,7 +34,6 @@ TEST(StreamOwners, TheDefaultStreamHasTwoNamesAndIsAnotherOneInEachContext) {
 
 TEST(StreamOwners, CommunicatorsDoNotKnowEachOther) {
   Member one(1), other(2);
-  one.under_way = 1;
   EXPECT_TRUE(claim(context(1), stream(1), one));
   EXPECT_TRUE(claim(context(1), stream(1), other));
 }
@@ -45,7 +42,6 @@ TEST(StreamOwners, WhoIsGoneOwnsNothing) {
   Member other(1);
   {
     Member one(1);
-    one.under_way = 1;
     EXPECT_TRUE(claim(context(1), stream(1), one));
   }
   EXPECT_TRUE(claim(context(1), stream(1), other));

@@ -5,19 +5,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temp_folder.hpp"
+
 namespace ddl {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / "ddl_caches_test";
-  Folder() { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
+class Caches : public test::TempFolder {
+ protected:
   void add(int index, const std::string& level, const std::string& type, const std::string& size,
            const std::string& cpus) const {
-    fs::path place = path / ("index" + std::to_string(index));
-    fs::create_directories(place);
+    std::filesystem::path place = folder_ / ("index" + std::to_string(index));
+    std::filesystem::create_directories(place);
     std::ofstream(place / "level") << level << '\n';
     std::ofstream(place / "type") << type << '\n';
     std::ofstream(place / "size") << size << '\n';
@@ -25,29 +23,25 @@ struct Folder {
   }
 };
 
-}  // namespace
-
-TEST(Caches, TheLastOneCountsWithAllThatShareIt) {
-  Folder folder;
-  folder.add(0, "1", "Data", "48K", "0,64");
-  folder.add(1, "1", "Instruction", "32K", "0,64");
-  folder.add(2, "2", "Unified", "1024K", "0,64");
-  folder.add(3, "3", "Unified", "32M", "0-7,64-71");
-  SharedCache cache = last_cache(folder.path);
+TEST_F(Caches, TheLastOneCountsWithAllThatShareIt) {
+  add(0, "1", "Data", "48K", "0,64");
+  add(1, "1", "Instruction", "32K", "0,64");
+  add(2, "2", "Unified", "1024K", "0,64");
+  add(3, "3", "Unified", "32M", "0-7,64-71");
+  SharedCache cache = last_cache(folder_);
   EXPECT_EQ(cache.bytes, Bytes{32} << 20);
   EXPECT_EQ(cache.cores, 16);
 }
 
-TEST(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamed) {
+TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamed) {
   SharedCache cache = last_cache("/nowhere");
   EXPECT_EQ(cache.bytes, 0u);
   EXPECT_EQ(streamed_from(cache, 4), Bytes{2} << 20);
-  Folder folder;
-  folder.add(0, "3", "Unified", "much", "all");
-  EXPECT_EQ(streamed_from(last_cache(folder.path), 4), Bytes{2} << 20);
+  add(0, "3", "Unified", "much", "all");
+  EXPECT_EQ(streamed_from(last_cache(folder_), 4), Bytes{2} << 20);
 }
 
-TEST(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
+TEST_F(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
   SharedCache cache{Bytes{32} << 20, 8};
   EXPECT_EQ(streamed_from(cache, 1), Bytes{16} << 20);
   EXPECT_EQ(streamed_from(cache, 2), Bytes{8} << 20);
@@ -55,4 +49,5 @@ TEST(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
   EXPECT_EQ(streamed_from(cache, 64), Bytes{2} << 20) << "others of them have caches of their own";
 }
 
+}  // namespace
 }  // namespace ddl

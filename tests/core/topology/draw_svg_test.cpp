@@ -10,7 +10,9 @@ namespace {
 
 using example::two_packages;
 
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+bool contains(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
 
 std::size_t occurrences(const std::string& text, const std::string& words) {
   std::size_t count = 0;
@@ -45,7 +47,7 @@ TEST(DrawSvg, IsBalancedAndShowsHostsGpusNicsRanksAndRings) {
   EXPECT_TRUE(is_balanced(svg));
   for (const char* words : {">h0<", ">h1<", ">gpu3<", ">gpu0 · r0<", ">10.0.2.2/24<", ">25 Gbit/s<",
                             ">rank 1<", ">ring over eth1 10.0.2.0/24<", "green lines: NVLink 40 GB/s"})
-    EXPECT_TRUE(has(svg, words)) << words;
+    EXPECT_TRUE(contains(svg, words)) << words;
   EXPECT_EQ(occurrences(svg, "marker-end"), 4u) << "two rings of two hosts have four arrows";
 }
 
@@ -60,7 +62,7 @@ TEST(DrawSvg, UsesNoExternalResources) {
   Topology topology{{two_packages("h0", 1)}, {}};
   std::string svg = draw_svg(topology);
   EXPECT_EQ(occurrences(svg, "http"), 1u) << "the name space only";
-  EXPECT_FALSE(has(svg, "href"));
+  EXPECT_FALSE(contains(svg, "href"));
 }
 
 TEST(DrawSvg, NamesFromOutsideCannotBreakTheDocument) {
@@ -68,14 +70,14 @@ TEST(DrawSvg, NamesFromOutsideCannotBreakTheDocument) {
   node.gpus[0].name = "</text><script>";
   std::string svg = draw_svg({{node}, {}}, {{"<rail>", {"<a>", "b&c"}}});
   EXPECT_TRUE(is_balanced(svg));
-  EXPECT_FALSE(has(svg, "<script"));
+  EXPECT_FALSE(contains(svg, "<script"));
 }
 
 TEST(DrawSvg, ManyHostsAndAnEmptyTopologyAreDrawnToo) {
   Topology topology;
   for (int i = 0; i < 20; ++i) topology.hosts.push_back(two_packages("h" + std::to_string(i), i + 1));
   EXPECT_TRUE(is_balanced(draw_svg(topology, possible_rings(topology))));
-  EXPECT_TRUE(has(draw_svg(topology, possible_rings(topology)), "20 hosts: h0 → h1"));
+  EXPECT_TRUE(contains(draw_svg(topology, possible_rings(topology)), "20 hosts: h0 → h1"));
   EXPECT_TRUE(is_balanced(draw_svg({})));
 }
 

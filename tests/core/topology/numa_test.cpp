@@ -5,11 +5,15 @@
 #include <fstream>
 #include <vector>
 
+#include "tests/support/temp_folder.hpp"
+
 namespace ddl {
 
-TEST(Numa, CpusOfOneNodeAreThere) {
+using Numa = test::TempFolder;
+
+TEST_F(Numa, CpusOfOneNodeAreThere) {
   namespace fs = std::filesystem;
-  fs::path nodes = fs::path(testing::TempDir()) / "numa_test";
+  const fs::path& nodes = folder_;
   for (const char* file :
        {"node0/cpu0", "node0/cpu2", "node1/cpu1", "node1/cpu11", "possible", "nodes/cpu0"}) {
     fs::create_directories((nodes / file).parent_path());
@@ -22,7 +26,6 @@ TEST(Numa, CpusOfOneNodeAreThere) {
   EXPECT_EQ(node_of({7}), -1) << "of none";
   EXPECT_EQ(node_of({}), -1);
   EXPECT_EQ(numa_node_of(std::vector<int>{0}, nodes / "missing"), -1);
-  fs::remove_all(nodes);
 }
 
 }  // namespace ddl

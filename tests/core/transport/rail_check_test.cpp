@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/support/patience.hpp"
+
 namespace ddl {
 namespace {
 
-constexpr double kLong_s = 20, kShort_s = 0.3;
+using test::kLong_s;
+constexpr double kShort_s = 0.3;
 
 TEST(RailListeners, AnswerWithoutAnybodyAcceptingAnything) {
   RailListeners listeners(std::vector<TcpRail>{{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});

@@ -1,17 +1,14 @@
-#include "interpose/gloo/reduction.hpp"
-
-#include <dlfcn.h>
+#include "core/reduce/recognise.hpp"
 
 #include <array>
 #include <cstring>
 
 #include "core/reduce/reduce.hpp"
 
-namespace ddl::gloo {
+namespace ddl {
 namespace {
 
-constexpr std::size_t kElements = 8;  // some functions have a faster way for so many
-constexpr std::size_t kMostKnown = 256;
+constexpr std::size_t kElements = 8;                     // some functions have a faster way for so many
 using Elements8 = std::array<std::uint64_t, kElements>;  // room for the largest
 
 // Bits that are numbers in every type of that size, whose results differ from one operation and type to
@@ -29,7 +26,7 @@ Chosen chosen(const std::array<Bits, kElements>& a, const std::array<Bits, kElem
   return made;
 }
 
-Chosen chosen_of(std::size_t size) {
+Chosen chosen_of(Bytes size) {
   switch (size) {
     case 1:
       return chosen<std::uint8_t>({3, 5, 0x81, 0x7f, 12, 0xfe, 7, 0}, {6, 0x90, 7, 2, 10, 0xf0, 7, 5});
@@ -57,7 +54,7 @@ Chosen chosen_for_bfloat16() {
                                {0x3c00, 0x7e00, 0x3c00, 0xfe00, 0x3c00, 0x7c01, 0x3c00, 0xfc01});
 }
 
-Elements8 result_of(const std::function<ReduceFunction>& function, const Chosen& given) {
+Elements8 result_of(const ReduceFunction& function, const Chosen& given) {
   Elements8 result{};
   function(result.data(), given.a.data(), given.b.data(), kElements);
   return result;
@@ -70,7 +67,7 @@ bool makes(const Reduction& reduction, const Chosen& given, const Elements8& res
   return ours == result;
 }
 
-Reduction sure_of(const Reduction& found, const std::function<ReduceFunction>& function) {
+Reduction sure_of(const Reduction& found, const ReduceFunction& function) {
   const Reduction other{DType::bfloat16, found.op};
   const Chosen given = chosen_for_bfloat16();
   const bool may_be_other = found.type == DType::float16 && (found.op == Op::min || found.op == Op::max);
@@ -80,7 +77,8 @@ Reduction sure_of(const Reduction& found, const std::function<ReduceFunction>& f
 }  // namespace
 
 // Several may fit where they are the same in all bits: sums of signed and of unsigned integers.
-std::optional<Reduction> recognise(const std::function<ReduceFunction>& function, std::size_t element_size) {
+std::optional<Reduction> recognise(const ReduceFunction& function, Bytes element_size) {
+  if (element_size != 1 && element_size != 2 && element_size != 4 && element_size != 8) return std::nullopt;
   const Chosen given = chosen_of(element_size);
   const Elements8 result = result_of(function, given);
   for (int t = 0; t < kDTypes; ++t)
@@ -93,17 +91,4 @@ std::optional<Reduction> recognise(const std::function<ReduceFunction>& function
   return std::nullopt;
 }
 
-std::optional<Reduction> KnownReductions::of(const std::function<ReduceFunction>& function,
-                                             std::size_t element_size) {
-  const FunctionWords words = words_of(function);
-  std::lock_guard lock(mutex_);
-  for (const Known& known : known_)
-    if (known.words == words && known.element_size == element_size) return known.reduction;
-  Dl_info found;
-  const bool is_plain = words.held && dladdr(words.held, &found) != 0;
-  if (!is_plain || known_.size() == kMostKnown) return std::nullopt;
-  known_.push_back({words, element_size, recognise(function, element_size)});
-  return known_.back().reduction;
-}
-
-}  // namespace ddl::gloo
+}  // namespace ddl

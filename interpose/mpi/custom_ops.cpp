@@ -1,0 +1,64 @@
+// Operations that programs make for types that MPI does not have. Horovod's float16 is two bytes in a row and
+// four operations of its own; which they are is found out at first use, on chosen elements. Others are left
+// alone: a function of the program's may have effects beside its result.
+#include <algorithm>
+#include <mutex>
+
+#include "core/reduce/recognise.hpp"
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+// MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte.
+bool is_two_bytes(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  if (type == MPI_DATATYPE_NULL ||
+      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS ||
+      combiner != MPI_COMBINER_CONTIGUOUS)
+    return false;
+  int count = 0;
+  MPI_Aint no_address = 0;
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, 1, 0, 1, &count, &no_address, &of) != MPI_SUCCESS || count != 2)
+    return false;
+  int size = 0;
+  if (PMPI_Type_get_envelope(of, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
+  if (combiner != MPI_COMBINER_NAMED) return PMPI_Type_free(&of), false;  // the copy is ours
+  return PMPI_Type_size(of, &size) == MPI_SUCCESS && size == 1;
+}
+
+struct Known {
+  MPI_Op op;
+  std::optional<Reduction> reduction;
+};
+std::mutex mutex;
+std::vector<Known>& known() {
+  static auto& all = *new std::vector<Known>;  // outlives exit handlers of the program
+  return all;
+}
+
+}  // namespace
+
+std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
+  if (op == MPI_OP_NULL || !is_two_bytes(type)) return std::nullopt;
+  std::lock_guard lock(mutex);
+  for (const Known& one : known())
+    if (one.op == op) return one.reduction;
+  auto apply = [&](void* out, const void* a, const void* b, std::size_t elements) {
+    std::copy_n(static_cast<const std::byte*>(b), 2 * elements, static_cast<std::byte*>(out));
+    PMPI_Reduce_local(a, out, static_cast<int>(elements), type, op);
+  };
+  known().push_back({op, recognise(apply, 2)});
+  return known().back().reduction;
+}
+
+int op_free(MPI_Op* op) {
+  if (op) {
+    std::lock_guard lock(mutex);
+    std::erase_if(known(), [&](const Known& one) { return one.op == *op; });  // the next may have its handle
+  }
+  return DDL_NEXT(MPI_Op_free)(op);
+}
+
+}  // namespace ddl::mpi

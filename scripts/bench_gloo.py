@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""PyTorch's all_reduce over gloo with and without the engine, in alternating runs: medians and their ratio.
+
+  scripts/bench_gloo.py [--rounds N] [--max BYTES] [ddlrun's options, -np 2 by default]
+
+Needs a release build and PyTorch. On virtual hosts:
+  tests/cluster/vcluster --hosts 4 --rails 1 --rate 1gbit -- scripts/bench_gloo.py -np 8 -H h0:2,h1:2,h2:2,h3:2
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+SIZES = [4, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
+
+
+def work(largest):
+    """One rank: median time of a call per size, in microseconds, printed by rank 0."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    medians = {}
+    for size in (size for size in SIZES if size <= largest):
+        tensor, times = torch.zeros(size // 4), []
+        for call in range(5 + max(7, min(200, (1 << 26) // size))):
+            began = time.perf_counter()
+            dist.all_reduce(tensor)
+            if call >= 5:
+                times.append(time.perf_counter() - began)
+        medians[size] = 1e6 * statistics.median(times)
+    if dist.get_rank() == 0:
+        print(json.dumps(medians), flush=True)
+    dist.destroy_process_group()
+
+
+def run(launcher, largest, enable):
+    done = subprocess.run([*launcher, "/usr/bin/python3", os.path.realpath(__file__), "--work", str(largest)], check=True,
+                          stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "DDL_ENABLE": enable})
+    return {int(size): time for size, time in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="All other options are ddlrun's.")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default %(default)s)")
+    parser.add_argument("--max", type=int, default=SIZES[-1], help="largest size in bytes (default %(default)s)")
+    options, of_ddlrun = parser.parse_known_args()
+    if "h0" in " ".join(of_ddlrun):  # the virtual cluster: gloo itself takes the address of the host's name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "r0")
+    launcher = [f"{HERE}/../build/release/bin/ddlrun", "-s", "-x", "GLOO_SOCKET_IFNAME", "-x", "DDL_ENABLE", "-x",
+                "OMP_NUM_THREADS", *(of_ddlrun or ["-np", "2"])]
+    runs = {enable: [] for enable in "01"}
+    for _ in range(options.rounds):
+        for enable in "01":
+            runs[enable].append(run(launcher, options.max, enable))
+    print("|     bytes | gloo (us) | engine (us) | ratio |\n|---:|---:|---:|---:|")
+    for size in runs["0"][0]:
+        gloo, engine = (statistics.median(one[size] for one in runs[enable]) for enable in "01")
+        print(f"| {size:9} | {gloo:9.1f} | {engine:11.1f} | {gloo / engine:5.2f} |")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        work(int(sys.argv[2]))
+    else:
+        main()
