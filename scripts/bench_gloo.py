@@ -52,8 +52,9 @@ def main():
     options, of_ddlrun = parser.parse_known_args()
     if "h0" in " ".join(of_ddlrun):  # the virtual cluster: gloo itself takes the address of the host's name
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "r0")
-    launcher = [f"{HERE}/../build/release/bin/ddlrun", "-s", "-x", "GLOO_SOCKET_IFNAME", "-x", "DDL_ENABLE", "-x",
-                "OMP_NUM_THREADS", *(of_ddlrun or ["-np", "2"])]
+    interface = ["-x", "GLOO_SOCKET_IFNAME"] if "GLOO_SOCKET_IFNAME" in os.environ else []
+    launcher = [f"{HERE}/../build/release/bin/ddlrun", "-s", *interface, "-x", "DDL_ENABLE", "-x", "OMP_NUM_THREADS",
+                *(of_ddlrun or ["-np", "2"])]
     runs = {enable: [] for enable in "01"}
     for _ in range(options.rounds):
         for enable in "01":
