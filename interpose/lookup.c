@@ -5,7 +5,7 @@
  * Every lookup of every preloaded process comes through here, that of memory checkers while they start too.
  * So: whatever is not asked of a handle by a name that begins with "nccl" goes on by a jump, with its return
  * address, by which RTLD_NEXT knows who asks; the code on this way needs no memory, no lock and nothing of a
- * sanitizer's. dlvsym is not ours: by it we find the next dlsym, which may be another's hook.
+ * sanitizer's.
  *
  * Written for x86-64 with glibc; elsewhere lookups are not seen. */
 #define _GNU_SOURCE
@@ -16,32 +16,18 @@
 
 #if defined(__x86_64__) && defined(__GLIBC__)
 
-typedef void* lookup_function(void* handle, const char* name);
-
 /* What the dlsym below does next: jump to `next`, or return `found` where that is NULL. In rax and rdx. */
 struct answer {
   void* found;
-  lookup_function* next;
+  ddl_lookup_function* next;
 };
 
-#define PLAIN_CODE __attribute__((no_sanitize("address", "thread", "undefined"), no_stack_protector))
-
-static lookup_function* next_lookup; /* alike whoever finds it */
-
-PLAIN_CODE static lookup_function* find_next_lookup(void) {
-  lookup_function* next = __atomic_load_n(&next_lookup, __ATOMIC_RELAXED);
-  if (next) return next;
-  next = (lookup_function*)(uintptr_t)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-  __atomic_store_n(&next_lookup, next, __ATOMIC_RELAXED);
-  return next;
-}
-
-PLAIN_CODE static int may_be_nccl(void* handle, const char* name) {
+DDL_PLAIN_CODE static int may_be_nccl(void* handle, const char* name) {
   return handle != RTLD_DEFAULT && handle != RTLD_NEXT && name && name[0] == 'n' && name[1] == 'c' &&
          name[2] == 'c' && name[3] == 'l';
 }
 
-static void* look_up_nccl(lookup_function* next, void* handle, const char* name) {
+static void* look_up_nccl(ddl_lookup_function* next, void* handle, const char* name) {
   void* found = next(handle, name);
   if (!found) return NULL;
   void* hook = ddl_nccl_hook_of(name, found);
@@ -49,9 +35,9 @@ static void* look_up_nccl(lookup_function* next, void* handle, const char* name)
   return hook ? hook : found;
 }
 
-__attribute__((used)) PLAIN_CODE DDL_SHIM_LOCAL struct answer ddl_answer_lookup(void* handle,
-                                                                                const char* name) {
-  lookup_function* next = find_next_lookup();
+__attribute__((used)) DDL_PLAIN_CODE DDL_SHIM_LOCAL struct answer ddl_answer_lookup(void* handle,
+                                                                                    const char* name) {
+  ddl_lookup_function* next = ddl_next_lookup();
   if (!next || !may_be_nccl(handle, name)) return (struct answer){NULL, next};
   return (struct answer){look_up_nccl(next, handle, name), NULL};
 }
@@ -85,14 +71,5 @@ __asm__(
     "  ret\n"
     "  .cfi_endproc\n"
     "  .size dlsym, .-dlsym\n");
-
-void* ddl_dlsym(void* handle, const char* name) {
-  lookup_function* next = find_next_lookup();
-  return next ? next(handle, name) : NULL;
-}
-
-#else
-
-void* ddl_dlsym(void* handle, const char* name) { return dlsym(handle, name); }
 
 #endif

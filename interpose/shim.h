@@ -1,4 +1,4 @@
-/* What the hooks of MPI and of NCCL share inside libddl_shim.so. Nothing here is exported. */
+/* What the hooks of MPI, gloo and NCCL share inside libddl_shim.so. Nothing here is exported. */
 #ifndef DDL_INTERPOSE_SHIM_H
 #define DDL_INTERPOSE_SHIM_H
 
@@ -12,8 +12,12 @@
  * `library`. NULL: there is none. */
 DDL_SHIM_LOCAL ddl_function ddl_find_next(const char* name, const char* library);
 
-/* The dynamic linker's dlsym: by its own name it is a hook of ours. */
+/* The dynamic linker's dlsym: by its own name it is a hook of ours. And where it is, for that hook: see there
+ * what such code must do without. */
+typedef void* ddl_lookup_function(void* handle, const char* name);
 DDL_SHIM_LOCAL void* ddl_dlsym(void* handle, const char* name);
+DDL_SHIM_LOCAL ddl_lookup_function* ddl_next_lookup(void);
+#define DDL_PLAIN_CODE __attribute__((no_sanitize("address", "thread", "undefined"), no_stack_protector))
 
 /* Our hook of this name, where `found` is the very function that it would call; else NULL. May leave an error
  * in dlerror(). */

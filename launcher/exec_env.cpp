@@ -91,7 +91,7 @@ bool can_be_preloaded(const std::string& file) { return file.find_first_of(" \t\
 int master_port(const std::string& job_id) {
   std::uint32_t hash = 2166136261u;  // FNV-1a: equal on all hosts, unlike std::hash
   for (unsigned char c : job_id) hash = (hash ^ c) * 16777619u;
-  return 20000 + static_cast<int>(hash % 20000u);
+  return 10000 + static_cast<int>(hash % 22000u);
 }
 
 }  // namespace ddl

@@ -28,7 +28,8 @@ std::string preload_list(const std::string& shim, const std::string& existing);
 /// LD_PRELOAD separates names by blanks and colons and has no quotes.
 bool can_be_preloaded(const std::string& file);
 
-/// In [20000, 40000), the same for all ranks of a job.
+/// In [10000, 32000), the same for all ranks of a job: below the ports that Linux hands out by itself, one of
+/// which some connection may hold.
 int master_port(const std::string& job_id);
 
 }  // namespace ddl

@@ -1,10 +1,15 @@
 #!/bin/bash
 # Installs what is needed, builds and runs every test: all of them in the release build, the unit tests again under
 # address + undefined and under thread sanitizers. Ends with a summary; the exit code is 0 only if everything passed.
-# What cannot run on this machine is skipped and named. DDL_TEST_PRESETS="release" runs less.
+# What cannot run on this machine is skipped and named. DDL_TEST_PRESETS="release" runs less; --frameworks also trains with
+# Horovod and ChainerMN, which it installs first.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
+case "${1-}" in
+  '' | --frameworks) frameworks=${1-} ;;
+  *) echo "test: error: unknown option $1; known: --frameworks" >&2; exit 2 ;;
+esac
 
 presets=${DDL_TEST_PRESETS:-release asan tsan}
 jobs=$(nproc)
@@ -47,6 +52,15 @@ run_preset() {  # preset
 ./scripts/install_deps.sh || exit 1
 started=$SECONDS
 for preset in $presets; do run_preset "$preset"; done
+if [ "$frameworks" ]; then
+  log=$logs/frameworks.log
+  ctest --test-dir build/release -L frameworks --output-on-failure 2>&1 | tee "$log"
+  result=passed
+  [ "${PIPESTATUS[0]}" -eq 0 ] || { result=FAILED; failed=1; }
+  note frameworks "$result" "$(grep 'tests passed' "$log" | tail -n 1), $(grep -c '\*\*\*Skipped' "$log") skipped"
+else
+  note '' '' "not run: Horovod, ChainerMN (--frameworks)"
+fi
 
 echo
 echo "== summary ($((SECONDS - started)) s)"

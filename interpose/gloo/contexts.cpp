@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -80,9 +79,9 @@ void EngineContext::end_meeting(bool is_served) {
     if (why_not_.empty()) {
       why_not_ = "gloo failed while the ranks met";
       log_warning(
-          "gloo failed before all ranks had come to their first all-reduce; where all of them should have, "
-          "see "
-          "that the shim is preloaded on each");
+          "gloo failed before all ranks had come to their first all-reduce; where all of them should have "
+          "come, "
+          "see that the shim is preloaded on each");
     }
   }
   std::lock_guard lock(mutex_);
@@ -151,10 +150,11 @@ void EngineContext::conclude(const Meeting& meeting) {
 std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context,
                                                   EngineContextList& over) {
   std::lock_guard lock(mutex_);
-  auto is_there = [](const auto& one) { return !one->is_over(); };
-  const auto ended = std::stable_partition(all_.begin(), all_.end(), is_there);
-  over.assign(std::make_move_iterator(ended), std::make_move_iterator(all_.end()));
-  all_.erase(ended, all_.end());
+  for (std::size_t i = all_.size(); i-- > 0;)
+    if (all_[i]->is_over()) {
+      over.push_back(std::move(all_[i]));
+      all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   for (const auto& one : all_)
     if (one->is_of(context)) return one;
   all_.push_back(std::make_shared<EngineContext>(context));

@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""The framework examples with and without the engine: the same accuracy and, with two ranks, the same weights; the report
+shows their bytes on the engine.
+
+  frameworks_test.py BUILD_FOLDER MPIRUN [TEST...]
+
+Installs the frameworks (minutes, at first); ends with 77 where that fails.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+HANGS = 900  # seconds, on a machine that may stand still for a while
+
+
+class FrameworksTest(unittest.TestCase):
+    def python(self, name):
+        made = subprocess.run([f"{HERE}/../../scripts/install_frameworks.sh", name], check=False, stdout=subprocess.PIPE,
+                              text=True)
+        if made.returncode:
+            self.skipTest(f"{name} cannot be installed here")
+        return made.stdout.strip()
+
+    def job(self, launcher, program):
+        done = subprocess.run([*launcher, "-np", "2", *program], check=False, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=HANGS)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("the same on all ranks", done.stdout)
+        results = {"accuracy": re.findall(r"test accuracy (\S+) %", done.stdout),
+                   "weights": re.findall(r"weights (\S+)", done.stdout)}
+        print(launcher[0].rsplit("/", 1)[-1], re.findall(r"(\S+) ms a step", done.stdout)[-1], "ms a step", results)
+        return results
+
+    def example(self, framework, folder, *options):
+        """The same both ways; how much of the all-reduced bytes the engine took, and the report's line."""
+        program = [self.python(framework), f"{HERE}/../../examples/{folder}/train.py", *options]
+        with tempfile.TemporaryDirectory() as place:
+            plain = self.job([MPIRUN, "--oversubscribe"], program)
+            ours = self.job([f"{BUILD}/bin/ddlrun", "--report", f"{place}/report"], program)
+            with open(f"{place}/report", encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertGreater(float(ours["accuracy"][-1]), 88)
+        calls = next(one for one in report["collectives"] if one["name"] == "MPI_Allreduce")
+        left = sum(one["bytes"] for one in calls["original"])
+        print("engine", calls["engine"], "original", calls["original"])
+        self.assertGreaterEqual(calls["engine"]["bytes"], 19 * left, calls)
+        return plain, ours, calls
+
+    def test_horovod(self):
+        plain, ours, _ = self.example("horovod", "06_horovod")
+        self.assertEqual(plain, ours)
+
+    def test_horovod_float16(self):
+        plain, ours, calls = self.example("horovod", "06_horovod", "--fp16")
+        self.assertEqual(plain["accuracy"], ours["accuracy"])
+        self.assertNotIn("datatype", [one["reason"] for one in calls["original"]])
+
+    def test_chainermn(self):
+        plain, ours, _ = self.example("chainermn", "07_chainermn")
+        self.assertEqual(plain, ours)
+
+
+if __name__ == "__main__":
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    BUILD, MPIRUN = sys.argv[1:3]
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2, exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
