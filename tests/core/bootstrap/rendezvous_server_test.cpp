@@ -198,7 +198,7 @@ TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt)
   EXPECT_EQ(waiting.hear().value().kind, Kind::failed);
 }
 
-TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) {
+TEST(RendezvousServer, SubgroupsMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) {
   RendezvousServer server({kLong_s, 5});
   const RendezvousId& id = server.id();
   auto keeper = std::make_unique<Rendezvous>(id.part(0, 0), 0, 1, kLong_s);
@@ -218,7 +218,7 @@ TEST(RendezvousServer, CirclesMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) 
   EXPECT_THROW(Rendezvous(id.part(3, 7), 0, 2, 1e6), Error) << "nobody waits for a server that has ended";
 }
 
-TEST(RendezvousServer, WhatBefallsOneCircleDoesNotConcernTheOthers) {
+TEST(RendezvousServer, WhatBefallsOneSubgroupDoesNotConcernTheOthers) {
   RendezvousServer server({kLong_s, 2});
   const RendezvousId& id = server.id();
   Visitor waiting(id), dying(id), early(id);
