@@ -31,7 +31,7 @@ TEST(RendezvousId, SurvivesTheJourneyAs128Bytes) {
   EXPECT_EQ((Endpoint{copy->address[1], copy->port}.text()), "[fd00::7]:4711");
 }
 
-TEST(RendezvousId, PartsMeetAtTheSamePlaceInOtherCircles) {
+TEST(RendezvousId, PartsMeetAtTheSamePlaceInOtherSubgroups) {
   RendezvousId id = RendezvousId::make(4711, {parse_address("10.1.2.3")});
   RendezvousId part = RendezvousId::from(copy_of(id.part(1, 5))).value();
   EXPECT_EQ(part.token, id.token);
