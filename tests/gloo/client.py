@@ -133,6 +133,7 @@ def groups():
         if rank in (0, size - 1):
             check(ends, 100000)
     if rank in (0, size - 1) and size > 2:
+        time.sleep(0.1)  # see the end
         dist.destroy_process_group(ends)
     check()
 
