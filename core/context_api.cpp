@@ -69,13 +69,6 @@ Result guarded(ddl_problem* problem, Result otherwise, Body body) noexcept {
   return otherwise;
 }
 
-RendezvousId id_from(const void* id) {
-  auto found = RendezvousId::from(std::span<const std::byte, RendezvousId::kBytes>(
-      static_cast<const std::byte*>(id), RendezvousId::kBytes));
-  if (!found) throw ddl::Error("rank 0 runs another version of the engine");
-  return *found;
-}
-
 ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) {
   return guarded(problem, static_cast<ddl_context*>(nullptr), [&] {
     auto context = std::make_unique<ddl_context>();
@@ -97,8 +90,9 @@ ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) 
 
 int join(ddl_context* context, const void* id, ddl_problem* problem) {
   return guarded(problem, 0, [&] {
-    context->membership.rendezvous =
-        std::make_shared<ddl::Rendezvous>(id_from(id), context->rank, context->size, context->env.timeout_s);
+    context->membership.rendezvous = std::make_shared<ddl::Rendezvous>(
+        ddl::id_from(std::span(static_cast<const std::byte*>(id), RendezvousId::kBytes)), context->rank,
+        context->size, context->env.timeout_s);
     context->job = std::make_unique<ddl::StandaloneJob>(std::move(context->membership), context->env,
                                                         ddl::StandaloneOptions{false, overdue});
     ddl::Session& session = context->job->session();

@@ -186,6 +186,12 @@ std::string foreign_env(const char* name) {
   return value ? value : "";
 }
 
+std::string launcher_rank() {
+  for (const char* name : {"PMIX_RANK", "RANK"})
+    if (std::string rank = foreign_env(name); !rank.empty()) return rank;
+  return "";
+}
+
 std::string env_markdown() {
   std::string page =
       "# Environment variables\n\n"

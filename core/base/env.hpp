@@ -40,6 +40,8 @@ Env load_env();
 
 /// A variable that is not ours (OMPI_COMM_WORLD_RANK, PATH, ...): its value or "".
 std::string foreign_env(const char* name);
+/// This process's rank in the launcher's job (PMIX_RANK, else RANK), "" outside one.
+std::string launcher_rank();
 
 /// `docs/environment.md`, generated.
 std::string env_markdown();

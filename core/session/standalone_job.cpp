@@ -21,13 +21,6 @@ std::atomic<std::uint32_t> joined{0};
 
 RendezvousLimits limits_of(const Env& env) { return {env.timeout_s, env.timeout_s}; }
 
-RendezvousId id_from(std::span<const std::byte> bytes) {
-  std::optional<RendezvousId> id;
-  if (bytes.size() == RendezvousId::kBytes) id = RendezvousId::from(bytes.first<RendezvousId::kBytes>());
-  if (!id) throw Error("rank 0 runs another version of the engine");
-  return *id;
-}
-
 RendezvousId id_of(const JobPlace& place) {
   std::vector<IpAddress> addresses;
   for (const std::string& text : resolve(place.address)) addresses.push_back(parse_address(text));
@@ -65,6 +58,13 @@ Membership join_rendezvous(const JobAsked& asked, const Env& env) {
 }
 
 }  // namespace
+
+RendezvousId id_from(std::span<const std::byte> bytes) {
+  std::optional<RendezvousId> id;
+  if (bytes.size() == RendezvousId::kBytes) id = RendezvousId::from(bytes.first<RendezvousId::kBytes>());
+  if (!id) throw Error("rank 0 runs another version of the engine");
+  return *id;
+}
 
 StandaloneJob::StandaloneJob(const JobAsked& asked, Env env)
     : StandaloneJob(join_rendezvous(asked, env), env) {

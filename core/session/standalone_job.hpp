@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/bootstrap/job_place.hpp"
@@ -21,6 +22,9 @@ struct Membership {
   std::unique_ptr<RendezvousServer> server;  // rank 0's
   std::shared_ptr<Rendezvous> rendezvous;
 };
+
+/// The id that rank 0 has sent. Error where it is of another version.
+RendezvousId id_from(std::span<const std::byte> bytes);
 
 struct StandaloneOptions {
   bool speaks_for_process = true;  // see SessionOptions

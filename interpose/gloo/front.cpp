@@ -9,7 +9,6 @@
 #include <cstring>
 #include <string>
 
-#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/engine_types.hpp"
 #include "interpose/front.h"

@@ -48,29 +48,26 @@ static all_reduce_function* find_original(const void* caller) {
   return (all_reduce_function*)(uintptr_t)original;
 }
 
-/* The places that call it are few. */
+/* The places that call it are few. One that two threads see first at once may be known twice. */
 static all_reduce_function* original_for(const void* caller) {
   enum { kPlaces = 8 };
   static struct {
     const void* caller;
     all_reduce_function* original;
   } known[kPlaces];
-  for (int i = 0; i < kPlaces; ++i) {
-    const void* of = __atomic_load_n(&known[i].caller, __ATOMIC_ACQUIRE);
-    if (of == caller) return known[i].original;
-    if (of) continue;
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&mutex);
-    int is_mine = !known[i].caller;
-    if (is_mine) {
-      known[i].original = find_original(caller);
-      __atomic_store_n(&known[i].caller, caller, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&mutex);
-    if (is_mine) return known[i].original;
-    --i; /* another thread was faster: look again */
+  static int count;
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (int i = __atomic_load_n(&count, __ATOMIC_ACQUIRE); i-- > 0;)
+    if (known[i].caller == caller) return known[i].original;
+  all_reduce_function* original = find_original(caller);
+  pthread_mutex_lock(&mutex);
+  if (count < kPlaces) {
+    known[count].caller = caller;
+    known[count].original = original;
+    __atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
   }
-  return find_original(caller);
+  pthread_mutex_unlock(&mutex);
+  return original;
 }
 
 /* std::runtime_error, which gloo's own exceptions are. Returns where the process has no such thing. */

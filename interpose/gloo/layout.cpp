@@ -90,12 +90,6 @@ std::string look_at(const Reader& reader, const VectorWords& buffers, std::size_
 
 }  // namespace
 
-const void* held_by(const ReduceFunction& function) {
-  FunctionImage image;
-  std::memcpy(&image, static_cast<const void*>(&function), sizeof image);
-  return image.held[0];
-}
-
 std::string why_not(const AllReduceOptions& options, bool care) {
   const Reader reader(care);
   constexpr std::size_t kKnown = offsetof(AllReduceOptions, max_segment);

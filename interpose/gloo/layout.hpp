@@ -49,9 +49,6 @@ struct AllReduceOptions {
 constexpr const char* kCreateBuffer = "_ZN4gloo7Context19createUnboundBufferEPvm";
 using CreateBuffer = std::unique_ptr<UnboundBuffer> (*)(Context* self, void* pointer, std::size_t size);
 
-/// The plain function that a function object of one holds.
-const void* held_by(const ReduceFunction& function);
-
 /// Why these are not options as above, "" where they make sense. With `care` memory is not touched before the
 /// kernel says that it is there: what is somewhere else in another version must not end the program.
 std::string why_not(const AllReduceOptions& options, bool care);

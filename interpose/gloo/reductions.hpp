@@ -19,8 +19,9 @@ class KnownReductions {
   std::optional<Reduction> of(const ReduceFunction& function, std::size_t element_size);
 
  private:
+  using Plain = void (*)(void* out, const void* a, const void* b, std::size_t elements);
   struct Known {
-    const void* address;
+    Plain function;
     std::size_t element_size;
     std::optional<Reduction> reduction;
   };

@@ -34,13 +34,6 @@ Report& report() {
   return the_report;
 }
 
-// "" outside a job.
-std::string rank_of_launcher() {
-  for (const char* name : {"PMIX_RANK", "RANK"})
-    if (std::string rank = foreign_env(name); !rank.empty()) return rank;
-  return "";
-}
-
 bool is_larger(const std::shared_ptr<EngineContext>& one, const std::shared_ptr<EngineContext>& other) {
   return !other || one->size() > other->size();
 }
@@ -70,7 +63,7 @@ void write_report() {
     }
   }
   parts.insert(parts.end(), r.parts.begin(), r.parts.end());
-  const std::string rank = rank_of_launcher();
+  const std::string rank = launcher_rank();
   if (rank.empty() ? !r.largest || r.largest->rank() != 0 : rank != "0") return;
   if (json found = r.file.written(); !found.is_null()) return r.file.write(merged(std::move(found), parts));
   if (r.largest) return r.largest->write_report(parts);
@@ -110,7 +103,7 @@ void start_report() {
   try {
     r.env = load_env();
   } catch (const UsageError& error) {
-    if (std::string rank = rank_of_launcher(); rank.empty() || rank == "0") log_warning(error.what());
+    if (std::string rank = launcher_rank(); rank.empty() || rank == "0") log_warning(error.what());
   }
   r.file = ReportFile(r.env.report);
   if (!r.env.report.empty()) std::atexit(at_exit);

@@ -42,15 +42,8 @@ Report& report() {
   return *the_report;
 }
 
-// "" outside a job.
-std::string rank_of_launcher() {
-  for (const char* name : {"PMIX_RANK", "RANK"})
-    if (std::string rank = foreign_env(name); !rank.empty()) return rank;
-  return "";
-}
-
 bool is_writer() {
-  std::string rank = rank_of_launcher();
+  std::string rank = launcher_rank();
   return rank.empty() ? comm_facts().lowest == 0 : rank == "0";
 }
 
@@ -103,10 +96,10 @@ void start_report() {
   try {
     r.env = load_env();
   } catch (const UsageError& error) {
-    std::string rank = rank_of_launcher();
+    std::string rank = launcher_rank();
     if (rank.empty() || rank == "0") log_warning(error.what());
   }
-  if (r.env.verbose > 0 && (rank_of_launcher().empty() || rank_of_launcher() == "0"))
+  if (r.env.verbose > 0 && (launcher_rank().empty() || launcher_rank() == "0"))
     log_info(next().ncclCommInitRank
                  ? fmt::format("NCCL {} of {}: its calls are left to it where it can serve them", version(),
                                path_of_original())

@@ -23,8 +23,6 @@ class File : public test::TempFolder {
   }
 };
 
-}  // namespace
-
 TEST_F(File, ARewrittenOneIsWholeHasANewStampAndLeavesNothingBeside) {
   const std::string name = in_folder("report");
   EXPECT_EQ(stamp_of(name), FileStamp{});
@@ -76,4 +74,5 @@ TEST_F(File, APipeIsWrittenToAndStaysOne) {
   EXPECT_TRUE(fs::is_fifo(name));
 }
 
+}  // namespace
 }  // namespace ddl
