@@ -69,9 +69,9 @@ Work way_up(Algorithm algorithm, Rank fanout, Copies copies) {
   return work;
 }
 
-// Time by what it keeps busy, for one segment.
+// Time by what it keeps busy, for one segment. Turns are taken while rails carry.
 struct Busy {
-  double latency = 0, core = 0;
+  double latency = 0, core = 0, turns = 0;
   std::map<LaneId, double> rail;
   double slowest_rail() const {
     double most = 0;
@@ -145,20 +145,27 @@ class Model {
     Busy& busy = busy_[stage];
     if (grid_.dimension(d).fabric == Fabric::local) {
       busy.latency = std::max(busy.latency, work.steps * machine_.local.alpha);
+      busy.turns += turns(hosts_ * work.messages / 2);
       busy.core += crowd_ * work.messages * machine_.local.overhead +
                    std::max(crowd_, memory_) * (sent * machine_.local.beta + added);
       return;
     }
-    double turns = 0, overhead = machine_.wire.overhead;
-    if (machine_.shared_cores > 0) {  // a turn is also what the message takes of a processor
-      turns = hosts_ * state.active / grid_.fanout(d) * work.all * machine_.turn / machine_.shared_cores;
-      overhead = 0;
-    }
-    busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha + turns);
+    // A turn is also what a message's way through the kernel takes.
+    if (!takes_turns()) busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha);
+    busy.turns += turns(hosts_ / grid_.fanout(d) * work.all);
     // The ranks of a host work side by side, but their messages leave one after the other.
+    const double overhead = takes_turns() ? 0 : machine_.wire.overhead;
     busy.core += crowd_ * (work.messages * overhead + sent * machine_.wire_copy + added);
+    // Between processes of one kernel calls follow each other so closely that both directions of a link are
+    // busy at once: of a funnel's owner the one that it sends in counts.
+    if (takes_turns() && algorithm(d) == Algorithm::funnel && work.added > 0) return;
     busy.rail[rail_] +=
         (state.active - 1) * work.messages * machine_.rail_overhead + state.active * sent * loss(d) / rate();
+  }
+
+  bool takes_turns() const { return machine_.shared_cores > 0; }
+  double turns(double number) const {
+    return takes_turns() ? number * machine_.turn / machine_.shared_cores : 0;
   }
 
   double loss(int d) const {
@@ -182,15 +189,17 @@ class Model {
   Prediction total() {
     Prediction prediction;
     Busy all;
-    double one = 0;
+    double carrying = 0;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       const Busy& busy = busy_[i];
-      double working = busy.slowest_rail() + busy.core;
-      stages_[i].seconds = busy.latency + segments_ * working;
-      one += busy.latency + working;
+      stages_[i].seconds = busy.latency + segments_ * (busy.core + std::max(busy.turns, busy.slowest_rail()));
+      all.latency += busy.latency;
       all.core += busy.core;
+      all.turns += busy.turns;
+      carrying += busy.slowest_rail();
       for (const auto& [rail, seconds] : busy.rail) all.rail[rail] += seconds;
     }
+    const double one = all.latency + all.core + std::max(all.turns, carrying);
     double period = std::max({all.slowest_rail(), all.core, one / choice_.window});
     prediction.seconds = one + (segments_ - 1) * period;
     prediction.segments = std::ceil(segments_);

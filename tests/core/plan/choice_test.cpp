@@ -82,7 +82,9 @@ TEST(Choice, WhereHostsShareProcessorsFewMessagesCountMoreThanFewSteps) {
   auto last = [&](Bytes bytes) { return choose(grid, bytes, shared).algorithm.back(); };
   EXPECT_EQ(last_of(grid, 8), Algorithm::exchange);
   EXPECT_EQ(last(8), Algorithm::funnel);
-  EXPECT_EQ(last(1024), Algorithm::doubling);
+  EXPECT_EQ(last(4096), Algorithm::funnel);
+  EXPECT_EQ(last(8192), Algorithm::doubling);
+  EXPECT_EQ(last(16 << 10), Algorithm::halving);
   EXPECT_EQ(last(16 << 20), Algorithm::ring);
 }
 

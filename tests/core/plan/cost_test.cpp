@@ -148,10 +148,12 @@ TEST(Cost, WhatARailTakesPerMessageIsPaidByAllRanksBehindIt) {
   }
 }
 
-TEST(Cost, WhereHostsShareProcessorsEveryMessageOfAllRanksTakesATurn) {
-  Machine own, shared;
-  own.wire.overhead = 0;  // of a processor: a turn is more than that
-  shared.shared_cores = 2;
+TEST(Cost, WhereHostsShareProcessorsMessagesBetweenThemTakeTurns) {
+  Machine free;  // but for turns
+  free.local = {0, 0, 0};
+  free.wire.beta = free.rail_overhead = free.gamma = free.wire_copy = 0;
+  free.rail_rate = {1e30};
+  free.shared_cores = 2;
   for (int number : {3, 4, 7, 8})
     for (int ranks : {1, 2})
       for (Algorithm local : {Algorithm::direct, Algorithm::funnel})
@@ -159,14 +161,31 @@ TEST(Cost, WhereHostsShareProcessorsEveryMessageOfAllRanksTakesATurn) {
                                Algorithm::halving, Algorithm::funnel}) {
           Grid grid = hosts(number, ranks);
           PlanChoice choice = in_segments(choice_for(grid, local, last), 4096);
-          int messages = 0;
+          double messages = 0;
           for (const Plan& plan : plans_of(grid, choice))
             for (const Step& step : plan.steps)
               if (step.verb == Verb::send && step.fabric == Fabric::wire) messages += step.peers;
-          const double turns =
-              predict(grid, choice, 4096, shared).seconds - predict(grid, choice, 4096, own).seconds;
-          EXPECT_NEAR(turns, messages * shared.turn / shared.shared_cores, 1e-9) << describe(grid, choice);
+          if (local == Algorithm::direct) messages /= ranks;  // those of a host hear at the same time
+          if (ranks > 1) messages += number;                  // within the hosts, down and up
+          EXPECT_NEAR(predict(grid, choice, 4096, free).seconds, messages * free.turn / free.shared_cores,
+                      1e-9)
+              << describe(grid, choice);
         }
+}
+
+TEST(Cost, RailsCarryWhileTurnsAreTaken) {
+  Machine shared;
+  shared.local = {0, 0, 0};
+  shared.rail_overhead = shared.gamma = shared.wire_copy = 0;
+  shared.shared_cores = 2;
+  Grid grid = hosts(4, 1);
+  auto seconds = [&](Bytes bytes) {
+    return predict(grid, in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), bytes), bytes,
+                   shared)
+        .seconds;
+  };
+  EXPECT_NEAR(seconds(64), 24 * shared.turn / 2, 1e-9);  // 6 messages of each host
+  EXPECT_NEAR(seconds(128 << 10), 2 * 0.75 * (128 << 10) * shared.wire.beta, 1e-9);
 }
 
 TEST(Cost, RailsThatAreRatedCarryThatManyBytesAndUnknownOnesWhatIsAssumed) {
