@@ -114,14 +114,13 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
                       found[0].predicted.seconds;
   std::set<Algorithm> tried;
   for (const Candidate& candidate : found) {
-    if (of_class.plans.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
+    if (of_class.ways.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
     const Algorithm between = candidate.choice.algorithm.back();
     const bool is_worth = !is_least || (!cuts(between) && tried.insert(between).second);
-    if (is_worth || of_class.plans.empty())
-      of_class.plans.push_back(&plans_.prepare(candidate.choice, bytes));
+    if (is_worth || of_class.ways.empty()) of_class.ways.push_back(candidate.choice);
   }
   of_class.tuner =
-      std::make_unique<Tuner>(TunerPlan{static_cast<int>(of_class.plans.size()), rounds_for(bytes),
+      std::make_unique<Tuner>(TunerPlan{static_cast<int>(of_class.ways.size()), rounds_for(bytes),
                                         settings_.has_original, noise_of(bytes), true});
 }
 
@@ -178,7 +177,7 @@ Route Selection::blocking(const CallShape& call) {
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Trial::What::candidate:
-      route.plan = of_class.plans[index];
+      route.plan = &plans_.prepare(of_class.ways[index], of_class.key.size_class);
       break;
     case Trial::What::original:
       route.plan = nullptr;
@@ -255,12 +254,14 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
 void Selection::settle(Class& of_class) {
   const Tuner& tuner = *of_class.tuner;
   auto best = static_cast<std::size_t>(tuner.best());
-  of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{of_class.plans[best]};
+  of_class.settled = tuner.original_wins()
+                         ? Route{nullptr, kFaster}
+                         : Route{&plans_.prepare(of_class.ways[best], of_class.key.size_class)};
   if (!settings_.has_original) {  // what jobs with an original have found out stays
     std::optional<TuningEntry> known = memory_.find(plans_.name(), of_class.key.size_class);
     if (known && known->original) return;
   }
-  memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.plans[best]->choice,
+  memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.ways[best],
                  measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});
 }
 

@@ -78,8 +78,8 @@ class Selection {
   };
   struct Class {
     Key key;
-    std::unique_ptr<Tuner> tuner;      // null once settled
-    std::vector<PreparedPlan*> plans;  // that the tuner tries
+    std::unique_ptr<Tuner> tuner;  // null once settled
+    std::vector<PlanChoice> ways;  // that the tuner tries; planned when their turn comes
     Route settled;
   };
 

@@ -75,6 +75,17 @@ static void use(const char* name, MPI_Comm comm, size_t count) {
   finish_call(&call);
 }
 
+/* Two sides, one of which comes first. */
+static MPI_Comm merged(int size, int side, int tag) {
+  if (size < 2) return MPI_COMM_NULL;
+  MPI_Comm half = split(side, 0), between, whole;
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, tag, &between);
+  MPI_Intercomm_merge(between, side, &whole);
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
+  return whole;
+}
+
 void churn(int rounds) {
   int rank, size;
   MPI_Comm kept = MPI_COMM_NULL;
@@ -82,6 +93,11 @@ void churn(int rounds) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (int i = 0; i < rounds; ++i) {
     MPI_Comm parts = split((rank + i) % 3, i % 2 ? rank : -rank), copy, whole = split(0, (rank + i) % size);
+    MPI_Comm halves[2] = {merged(size, rank % 2, 2 * i), merged(size, rank % 2, 2 * i + 1)};
+    use("merged halves, the second", halves[1], 200 + (size_t)i);
+    use("merged halves, the first", halves[0], 77);
+    if (halves[0] != MPI_COMM_NULL) MPI_Comm_free(&halves[0]);
+    if (halves[1] != MPI_COMM_NULL) MPI_Comm_free(&halves[1]);
     use("churned part", parts, 100 + (size_t)i);
     MPI_Comm_dup(parts, &copy);
     MPI_Comm_free(&parts);
