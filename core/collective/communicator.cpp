@@ -332,6 +332,10 @@ std::byte* Communicator::place_for(const Header& header) const {
   return operation && operation->fingerprint() == header.fingerprint ? operation->place_for(header) : nullptr;
 }
 
+void Communicator::leave_place(const Header& header) const {
+  if (Operation* operation = addressee(header)) operation->leave_place(header);
+}
+
 void Communicator::take_early() {
   scratch_.swap(early_);
   take_again(scratch_);

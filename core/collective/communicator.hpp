@@ -76,6 +76,7 @@ class Communicator : public Sender {
   std::string take(const Header& header, const View& view);
   /// See MessageHandler.
   std::byte* place_for(const Header& header) const;
+  void leave_place(const Header& header) const;
   /// The oldest operation under way, and whom it waits for, as ranks in the job.
   const Operation* oldest() const;
   std::vector<Rank> waiting_for() const;

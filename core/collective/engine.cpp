@@ -300,6 +300,11 @@ std::byte* Engine::place_for(const Header& header) {
   return found == communicators_.end() ? nullptr : found->second->place_for(header);
 }
 
+void Engine::leave_place(const Header& header) {
+  if (auto found = communicators_.find(header.comm); found != communicators_.end())
+    found->second->leave_place(header);
+}
+
 void Engine::peer_failed(Rank peer, const std::string& why) {
   fail_locked(fmt::format("rank {} of the job is gone ({})", peer, why));
 }

@@ -87,6 +87,7 @@ class Engine : private MessageHandler {
  private:
   void deliver(const Header& header, const View& view) override;
   std::byte* place_for(const Header& header) override;
+  void leave_place(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
   bool advance_active();

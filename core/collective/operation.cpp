@@ -308,6 +308,16 @@ std::byte* Operation::place_for(const Header& header) {
   return nullptr;
 }
 
+void Operation::leave_place(const Header& header) {
+  for (Run& run : runs_) {
+    if (!run.open || run.segment != header.segment) continue;
+    int expected = prepared_->plan.find_expected(header.tag, header.from);
+    if (expected < 0) return;
+    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
+    if (arrived == Arrival::being_placed) arrived = Arrival::missing;
+  }
+}
+
 void Operation::drop() {
   if (!is_open_) return;
   for (Run& run : runs_) {

@@ -107,6 +107,7 @@ class Operation {
   bool all_senders_were_alone() const { return alone_senders_ == prepared_->plan.expected.size(); }
   /// See MessageHandler. From then on nothing else is taken in the place of that message.
   std::byte* place_for(const Header& header);
+  void leave_place(const Header& header);
   /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
   /// used: what the report compares with the rail.
   std::span<const Bytes> wire_bytes() const { return wire_bytes_; }

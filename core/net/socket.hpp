@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/net/address.hpp"
 
 namespace ddl {
@@ -51,11 +53,20 @@ class Socket : public FileDescriptor {
   int error() const;
   /// How often in a row the kernel has sent the same bytes, or asked for room, without an answer.
   int unanswered_tries() const;
+  /// Bytes that the kernel took and the other end's kernel has not acknowledged.
+  std::size_t unacknowledged() const;
+  /// Nanoseconds that sending has waited for the other end to read, in all.
+  Nanoseconds waited_for_reader() const;
   /// Ends the connection, also for the copies that forked children hold. What has come can still be read.
   void shut_down() const;
   /// The same, and closes it.
   void hang_up();
+  /// Closes it and drops what has not been sent.
+  void reset();
 };
+
+/// Whether the interface is up and its link carries; true where nobody knows.
+bool is_running(const std::string& interface);
 
 // Where these cannot make a socket they return a closed one, and errno says why.
 

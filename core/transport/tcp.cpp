@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/net/wait.hpp"
+#include "core/transport/lost_rails.hpp"
 #include "core/transport/tcp_stream.hpp"
 
 namespace ddl {
@@ -20,8 +24,17 @@ namespace {
 // What an event is about: the kind in the upper half, an index in the lower.
 enum class Kind : std::uint32_t { listener, out, in };
 
-constexpr int kQuietLooks = 1024;  // empty looks between two at the clock
-constexpr Nanoseconds kListenEvery = 2'000'000'000;
+constexpr int kLooks = 256;  // between two at the clock
+constexpr Nanoseconds kInspectEvery = 500'000'000;
+// Unanswered tries in a row, each twice as late as the one before, from 0.2 s: 3 s, or 6 s where no other
+// rail is left.
+constexpr int kTries = 4, kLastTries = 5;
+// A rail that needs longer than that for what waits, while another one has nothing to do, is given up; and
+// how often in a row it is found so.
+constexpr double kTooSlow_s = 2;
+constexpr int kTooSlow = 2;
+// Before what was lost is tried again. A slow rail takes connections.
+constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
 std::uint64_t key_of(Kind kind, std::size_t index) { return static_cast<std::uint64_t>(kind) << 32 | index; }
 
@@ -54,7 +67,7 @@ Socket listen_on(const TcpRail& rail, Endpoint& local) {
   return socket;
 }
 
-struct TcpTransport::Impl {
+struct TcpTransport::Impl : LostStreams {
   struct Rail {
     std::string interface;
     Endpoint local;
@@ -64,6 +77,18 @@ struct TcpTransport::Impl {
     std::vector<Rank> used;                        // those of outs that exist
     Bytes sent = 0;
     std::vector<Rank> gathering;  // those of used that have had messages since the last push
+    bool is_said_lost = false;
+  };
+  struct Pace {
+    Bytes acknowledged = 0;
+    Nanoseconds waited_for_reader = 0;
+    int slow = 0;
+  };
+  // What is to be said of a rail, unless it turns out that the peer is gone.
+  struct Note {
+    std::size_t lane;
+    Nanoseconds since;
+    std::string text;
   };
 
   Rank me = 0;
@@ -75,16 +100,52 @@ struct TcpTransport::Impl {
   std::vector<std::pair<Rank, std::string>> failures;
   EventSet events;
   bool said_stranger = false;
-  int quiet_looks = 0;
-  Nanoseconds next_listening = 0;
+  int looks = 0;
+  Nanoseconds inspected = 0;
+
+  // Where there are several rails.
+  LostRails lost_rails{0};
+  std::map<LostStream, std::uint64_t> next_of;  // of streams that were lost: the number of the next frame
+  std::vector<std::pair<std::size_t, Rank>> suspects;  // streams that may be broken
+  struct BrokenIn {
+    std::size_t lane;
+    Rank from;
+    std::string why;
+  };
+  std::vector<BrokenIn> broken_ins;
+  std::map<std::pair<std::size_t, Rank>, Pace> paces;
+  std::vector<Note> notes;
+  bool is_told = false;               // by another rank, which says it
+  MessageHandler* handler = nullptr;  // while progress() is at work
 
   void open_rail(const TcpRail& wanted);
   OutStream* connect(std::size_t lane, Rank to);
+  OutStream* stream_for(std::size_t& lane, Rank to);
+  OutStream* begin_stream(std::size_t lane, Rank to);
+  void end_stream(std::size_t lane, Rank to);
   void accept_all(std::size_t lane);
+  Hello hello_of(std::size_t lane) const {
+    return {Hello::kMagic, rails[lane].token, static_cast<std::uint32_t>(ranks), 0};
+  }
   void check(std::size_t lane, Rank to, bool had_to_send);
+  void check_suspects();
+  void give_up(std::size_t lane, Rank to, const std::string& why, Loss loss = Loss::of_a_peer);
+  void give_up_all(std::size_t lane, const std::string& why, Loss loss);
   bool on_out(std::size_t index);
-  bool on_in(std::size_t index, MessageHandler& handler);
-  void listen_for_silence();
+  bool on_in(std::size_t index);
+  void inspect();
+  void inspect_links();
+  void inspect_pace(std::size_t lane, Rank to, Nanoseconds passed);
+  void try_again();
+  void say_notes();
+
+  void lost(const LostStream& stream, Loss loss) override;
+  bool lacks(const LostStream& stream, std::uint64_t frame) const override;
+  bool is_over(const LostStream& stream) const override { return next_of.contains(stream); }
+  void took(const LostStream& stream, std::uint64_t frame) override;
+  OutStream* out(std::size_t lane, Rank to) const {
+    return rails[lane].outs[static_cast<std::size_t>(to)].get();
+  }
 };
 
 void TcpTransport::Impl::open_rail(const TcpRail& wanted) {
@@ -116,29 +177,40 @@ void TcpTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
   impl_->rails = std::move(lanes);
   impl_->addresses = std::move(addresses);
   impl_->ranks = static_cast<Rank>(impl_->addresses.size());
+  impl_->lost_rails = LostRails(impl_->rails.size());
   for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
     impl_->rails[lane].outs.resize(impl_->addresses.size());
     impl_->events.watch(impl_->rails[lane].listener, EPOLLIN, key_of(Kind::listener, lane));
   }
 }
 
-// Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
-// costs no event.
 OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
+  if (OutStream* known = out(lane, to)) return known;
+  OutStream* made = begin_stream(lane, to);
+  if (made) return made;
+  const std::string why =
+      fmt::format("cannot connect over {}: {}", rails[lane].interface, std::strerror(errno));
+  if (rails.size() > 1)
+    give_up(lane, to, why);
+  else
+    failures.emplace_back(to, why);
+  return nullptr;
+}
+
+// Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
+// costs no event. Null where it cannot even begin; errno says why.
+OutStream* TcpTransport::Impl::begin_stream(std::size_t lane, Rank to) {
   Rail& rail = rails[lane];
   auto& out = rail.outs[static_cast<std::size_t>(to)];
-  if (out) return out.get();
   PackedAddress remote{};
   const WireAddress& bytes = addresses[static_cast<std::size_t>(to)][lane];
   if (bytes.size() == sizeof(remote)) std::memcpy(&remote, bytes.data(), sizeof(remote));
   Socket socket = start_connecting(remote.endpoint, rail.local.address);
-  if (!socket.is_open()) {
-    failures.emplace_back(to, fmt::format("cannot connect over {} to {}: {}", rail.interface,
-                                          remote.endpoint.text(), std::strerror(errno)));
-    return nullptr;
-  }
-  out = std::make_unique<OutStream>(std::move(socket),
-                                    Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), 0});
+  if (!socket.is_open()) return nullptr;
+  out = std::make_unique<OutStream>(
+      std::move(socket),
+      Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), lost_rails.times(to, lane)},
+      rails.size() > 1 ? Keeps::unacknowledged : Keeps::nothing);
   rail.used.push_back(to);
   rail.gathering.push_back(to);  // its hello
   events.watch(out->socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
@@ -146,18 +218,44 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
   return out.get();
 }
 
+void TcpTransport::Impl::end_stream(std::size_t lane, Rank to) {
+  Rail& rail = rails[lane];
+  auto& out = rail.outs[static_cast<std::size_t>(to)];
+  if (!out) return;
+  out->hang_up();
+  out.reset();
+  std::erase(rail.used, to);
+  std::erase(rail.gathering, to);
+  paces.erase({lane, to});
+}
+
+// Null where none is left, or the only one cannot even begin.
+OutStream* TcpTransport::Impl::stream_for(std::size_t& lane, Rank to) {
+  if (!lost_rails.any())
+    if (OutStream* known = connect(lane, to)) return known;
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
+    if (!lost_rails.any()) return nullptr;
+    if (OutStream* stream = connect(*carrier, to)) return lane = *carrier, stream;
+  }
+  return nullptr;
+}
+
 bool TcpTransport::send(const Outgoing& message) {
-  Impl::Rail& rail = impl_->rails[message.rail];
   for (Rank to : message.to) {
-    OutStream* out = rail.outs[static_cast<std::size_t>(to)].get();
-    if (!out) out = impl_->connect(message.rail, to);
+    std::size_t lane = message.rail;
+    OutStream* out = impl_->stream_for(lane, to);
     if (!out) continue;  // reported as a failed peer by the next progress()
+    Impl::Rail& rail = impl_->rails[lane];
     if (!out->is_gathering()) rail.gathering.push_back(to);
     out->send(message.header, message.payload, *message.unfinished);
     rail.sent += sizeof(Header) + message.payload.size();
-    if (out->state() != StreamState::open) impl_->check(message.rail, to, true);
+    if (out->state() != StreamState::open) impl_->check(lane, to, true);
   }
   return true;
+}
+
+void TcpTransport::give_up(std::size_t lane, const std::string& why) {
+  impl_->give_up_all(lane, why, Loss::of_a_peer);
 }
 
 bool TcpTransport::push(Bytes at_least) {
@@ -168,28 +266,98 @@ bool TcpTransport::push(Bytes at_least) {
       OutStream& out = *rail.outs[static_cast<std::size_t>(to)];
       if (out.state() != StreamState::open) return true;  // that has been said
       moved |= out.push(at_least);
-      if (out.state() != StreamState::open) impl_->check(lane, to, true);
+      if (out.state() != StreamState::open) impl_->suspects.emplace_back(lane, to);
       return !out.is_gathering();
     });
   }
+  if (!impl_->suspects.empty()) impl_->check_suspects();
   return moved;
 }
 
+// A stream of a rail that is tried again has nothing to flush but its hello.
 void TcpTransport::flush(std::uint32_t& unfinished) {
-  for (Impl::Rail& rail : impl_->rails)
-    for (Rank to : rail.used) rail.outs[static_cast<std::size_t>(to)]->flush(unfinished);
+  for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane)
+    for (Rank to : impl_->rails[lane].used)
+      if (!impl_->lost_rails.is_lost(to, lane)) impl_->out(lane, to)->flush(unfinished);
+}
+
+void TcpTransport::Impl::check_suspects() {
+  for (auto [lane, to] : std::exchange(suspects, {}))
+    if (out(lane, to)) check(lane, to, true);
 }
 
 // A peer that closes its end says so first; it has failed all the same when there is something to send.
 void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
-  const OutStream& out = *rails[lane].outs[static_cast<std::size_t>(to)];
-  if (out.state() == StreamState::open) return;
-  std::string why = out.why();
-  if (out.state() == StreamState::left) {
-    if (!had_to_send) return;
-    why = "it has left";
+  const OutStream& stream = *out(lane, to);
+  if (stream.state() == StreamState::open) return;
+  const std::string over = fmt::format("connection over {}: ", rails[lane].interface);
+  if (stream.state() == StreamState::left) {
+    if (had_to_send) failures.emplace_back(to, over + "it has left");
+  } else if (rails.size() > 1) {
+    give_up(lane, to, over + stream.why());
+  } else {
+    failures.emplace_back(to, over + stream.why());
   }
-  failures.emplace_back(to, fmt::format("connection over {}: {}", rails[lane].interface, why));
+}
+
+// Whatever may not have come there goes another way; the peer hears of it even if there is nothing. Where no
+// rail is left, or nobody answers on it, the peer has failed.
+void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const std::string& why, Loss loss) {
+  const std::uint32_t epoch = lost_rails.times(to, lane);
+  if (!lost_rails.lose(to, lane, now(), loss == Loss::of_speed ? kPauseOfSlow : kPause)) return;
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
+    OutStream* next = connect(*carrier, to);
+    if (!next) continue;  // that one is lost, too
+    if (OutStream* old = out(lane, to))
+      next->take_over(*old, lane, epoch, loss);
+    else
+      next->say_lost(lane, epoch, loss);
+    end_stream(lane, to);
+    std::vector<Rank>& gathering = rails[*carrier].gathering;
+    if (std::find(gathering.begin(), gathering.end(), to) == gathering.end()) gathering.push_back(to);
+    if (!is_told)
+      notes.push_back({lane, now(),
+                       fmt::format("rail {} is lost ({}, rank {}); what it carried goes over {}",
+                                   rails[lane].interface, why, to, rails[*carrier].interface)});
+    if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
+    return;
+  }
+  failures.emplace_back(to, why);
+}
+
+// ---- what its writer has lost ----
+
+// What came there before is taken first.
+void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
+  if (stream.lane >= rails.size()) return;
+  accept_all(stream.lane);
+  for (std::size_t i = 0; i < ins.size(); ++i) {
+    InStream* in = ins[i].get();
+    auto is_it = [&] { return in->from() == stream.from && in->epoch() <= stream.epoch; };
+    if (!in || in->is_reading() || in->rail() != stream.lane || !(in->from() < 0 || is_it())) continue;
+    while (in->receive(hello_of(stream.lane), pool, *handler, *this)) continue;
+    if (!is_it()) continue;
+    next_of[{stream.from, stream.lane, in->epoch()}] = in->next_frame();
+    in->abandon(*handler);
+    ins[i].reset();
+  }
+  next_of.try_emplace(stream, 1);
+  is_told = true;
+  if (loss == Loss::of_a_peer)
+    give_up(stream.lane, stream.from, "the other end has lost it");
+  else
+    give_up_all(stream.lane, "the other end has lost it", loss);
+  is_told = false;
+}
+
+bool TcpTransport::Impl::lacks(const LostStream& stream, std::uint64_t frame) const {
+  auto known = next_of.find(stream);
+  return known == next_of.end() || frame >= known->second;
+}
+
+void TcpTransport::Impl::took(const LostStream& stream, std::uint64_t frame) {
+  std::uint64_t& next = next_of[stream];
+  next = std::max(next, frame + 1);
 }
 
 void TcpTransport::Impl::accept_all(std::size_t lane) {
@@ -212,46 +380,132 @@ void TcpTransport::Impl::accept_all(std::size_t lane) {
 bool TcpTransport::Impl::on_out(std::size_t index) {
   std::size_t lane = index / static_cast<std::size_t>(ranks);
   auto to = static_cast<Rank>(index % static_cast<std::size_t>(ranks));
-  OutStream& out = *rails[lane].outs[static_cast<std::size_t>(to)];
-  if (out.state() != StreamState::open) return false;
-  bool moved = out.wake();
-  check(lane, to, !out.idle());
+  OutStream* stream = out(lane, to);
+  if (!stream || stream->state() != StreamState::open) return false;
+  bool moved = stream->wake();
+  if (!lost_rails.is_lost(to, lane)) {
+    check(lane, to, !stream->idle());
+  } else if (stream->state() != StreamState::open) {  // it does not carry yet
+    end_stream(lane, to);
+  } else if (stream->idle()) {  // it has said hello
+    lost_rails.regain(to, lane);
+    if (std::exchange(rails[lane].is_said_lost, false))
+      log_warning(fmt::format("rail {} carries again (rank {})", rails[lane].interface, to));
+  }
   return moved;
 }
 
-bool TcpTransport::Impl::on_in(std::size_t index, MessageHandler& handler) {
+bool TcpTransport::Impl::on_in(std::size_t index) {
   if (index >= ins.size() || !ins[index]) return false;
   InStream& in = *ins[index];
-  const Rail& rail = rails[in.rail()];
-  Hello expected{Hello::kMagic, rail.token, static_cast<std::uint32_t>(ranks), 0};
-  bool moved = in.receive(expected, pool, handler);
+  const std::size_t lane = in.rail();
+  bool moved = in.receive(hello_of(lane), pool, *handler, *this);
   if (in.state() == StreamState::open) return moved;
-  if (in.state() == StreamState::broken && in.from() >= 0)
-    failures.emplace_back(in.from(), fmt::format("connection over {}: {}", rail.interface, in.why()));
-  if (in.from() < 0 && !std::exchange(said_stranger, true))
+  const std::string why = fmt::format("connection over {}: {}", rails[lane].interface, in.why());
+  const Rank from = in.from();
+  if (in.state() == StreamState::broken && from >= 0) {
+    if (rails.size() > 1) {
+      next_of[{from, lane, in.epoch()}] = in.next_frame();
+      in.abandon(*handler);
+      broken_ins.push_back({lane, from, why});
+    } else {
+      failures.emplace_back(from, why);
+    }
+  }
+  if (from < 0 && !std::exchange(said_stranger, true))
     log_warning(fmt::format("a connection over {} that does not belong to this job was refused ({})",
-                            rail.interface, in.why()));
+                            rails[lane].interface, in.why()));
   ins[index].reset();
   return moved;
 }
 
-// A peer's machine that has gone makes no event. Only asked while nothing else happens, every few seconds.
-void TcpTransport::Impl::listen_for_silence() {
-  if (++quiet_looks % kQuietLooks != 0 || now() < next_listening) return;
-  next_listening = now() + kListenEvery;
+// ---- what makes no event ----
+
+// A peer's machine that has gone, a link without carrier, a rail that has become slow.
+void TcpTransport::Impl::inspect() {
+  const Nanoseconds passed = now() - inspected;
+  if (passed < kInspectEvery) return;
+  const bool is_first = inspected == 0;
+  inspected += passed;
+  if (is_first) return;
+  if (rails.size() > 1) inspect_links();
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
     for (Rank to : rails[lane].used) {
-      OutStream& out = *rails[lane].outs[static_cast<std::size_t>(to)];
-      if (out.state() != StreamState::open) continue;
-      out.listen_for_silence();
-      check(lane, to, true);
+      OutStream& stream = *out(lane, to);
+      if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
+      const bool is_last = lost_rails.carrier(to, lane + 1) == lane;
+      stream.listen_for_silence(is_last ? kLastTries : kTries);
+      if (stream.state() != StreamState::open) suspects.emplace_back(lane, to);
     }
+  check_suspects();
+  if (rails.size() == 1) return;
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
+  try_again();
+  say_notes();
+}
+
+void TcpTransport::Impl::inspect_links() {
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    if (!is_running(rails[lane].interface)) give_up_all(lane, "its link is down", Loss::of_a_peer);
+}
+
+void TcpTransport::Impl::give_up_all(std::size_t lane, const std::string& why, Loss loss) {
+  std::set<Rank> peers;
+  for (const Rail& rail : rails) peers.insert(rail.used.begin(), rail.used.end());
+  for (Rank to : peers) give_up(lane, to, why, loss);
+}
+
+// Who waits for its reader is not slow. What goes around a ring waits for its slowest link, so a slow rail is
+// given up by all.
+void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds passed) {
+  OutStream* stream = out(lane, to);
+  if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, lane)) return;
+  Pace& pace = paces[{lane, to}];
+  const Pace before = pace;
+  pace.acknowledged = stream->acknowledged();
+  pace.waited_for_reader = stream->socket().waited_for_reader();
+  const auto seconds = static_cast<double>(passed) * 1e-9;
+  const double rate = static_cast<double>(pace.acknowledged - before.acknowledged) / seconds;
+  const auto backlog = static_cast<double>(stream->backlog());
+  const bool is_read = pace.waited_for_reader - before.waited_for_reader < passed / 4;
+  bool is_other_free = false;
+  for (std::size_t other = 0; other < rails.size(); ++other)
+    if (other != lane && !lost_rails.is_lost(to, other))
+      is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
+  const bool is_slow = is_other_free && is_read && backlog > rate * kTooSlow_s;
+  pace.slow = is_slow ? pace.slow + 1 : 0;
+  if (pace.slow <= kTooSlow) return;
+  if (rate > 0)
+    give_up_all(lane, fmt::format("{:.2f} MB/s, while another has nothing to do", rate * 1e-6),
+                Loss::of_speed);
+  else
+    give_up_all(lane, "nothing is acknowledged", Loss::of_several);
+}
+
+// By a connection that carries nothing until it stands.
+void TcpTransport::Impl::try_again() {
+  if (!lost_rails.any()) return;
+  for (auto [to, lane] : lost_rails.due(now())) {
+    end_stream(lane, to);
+    if (is_running(rails[lane].interface)) begin_stream(lane, to);
+  }
+}
+
+void TcpTransport::Impl::say_notes() {
+  const Nanoseconds before = now() - kInspectEvery;
+  while (!notes.empty() && notes.front().since <= before) {
+    const Note note = std::move(notes.front());
+    notes.erase(notes.begin());
+    if (!std::exchange(rails[note.lane].is_said_lost, true)) log_warning(note.text);
+  }
 }
 
 bool TcpTransport::progress(MessageHandler& handler) {
+  impl_->handler = &handler;
   std::span<const epoll_event> events = impl_->events.look();
   bool moved = push(0);
-  if (events.empty()) impl_->listen_for_silence();
+  if (++impl_->looks % kLooks == 0) impl_->inspect();
   for (const epoll_event& event : events) {
     std::uint64_t key = event.data.u64;
     auto index = static_cast<std::size_t>(key & 0xffff'ffff);
@@ -263,10 +517,12 @@ bool TcpTransport::progress(MessageHandler& handler) {
         moved |= impl_->on_out(index);
         break;
       case Kind::in:
-        moved |= impl_->on_in(index, handler);
+        moved |= impl_->on_in(index);
         break;
     }
   }
+  for (auto& [lane, from, why] : std::exchange(impl_->broken_ins, {})) impl_->give_up(lane, from, why);
+  impl_->check_suspects();
   if (!impl_->failures.empty())
     for (auto& [peer, why] : std::exchange(impl_->failures, {})) handler.peer_failed(peer, why);
   return moved;

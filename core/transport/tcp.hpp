@@ -2,8 +2,12 @@
 // (peer, rail, direction), opened at its first message.
 //
 // A message is handed to the kernel with one system call straight from the caller's memory, and received into
-// the block that its view lends: two copies per byte, both the kernel's. What the kernel does not take waits
-// by reference. No thread, no handshake but the connection's own.
+// the block that its view lends: two copies per byte, both the kernel's, and a third where there are several
+// rails. What the kernel does not take waits by reference. No thread, no handshake but the connection's own.
+//
+// Where there are several rails, one that breaks, that nobody answers on, whose link is down or that has
+// become much slower than another is given up for that peer: what may not have come there is sent again over
+// another, and it is tried again ever more rarely. A peer has failed when no rail reaches it.
 //
 // Peers are known by a secret of the rail that its address carries; whoever does not know it is refused.
 #pragma once
@@ -40,6 +44,8 @@ class TcpTransport : public WireTransport {
   void flush(std::uint32_t& unfinished) override;
   bool push(Bytes at_least) override;
   bool progress(MessageHandler& handler) override;
+  /// Of several rails that one carries no more, to nobody: what may not have come goes over another.
+  void give_up(std::size_t lane, const std::string& why);
   Bytes bytes_sent(std::size_t lane) const override;
   int wake_fd() const override;
   void close() override;

@@ -7,9 +7,10 @@
 namespace ddl {
 namespace {
 
-constexpr std::uint32_t kFarewell = 1;  // Header.turn
-constexpr std::size_t kGathered = 64;   // pieces per system call
+enum Turn : std::uint32_t { kMessage, kFarewell, kLost, kAgain };  // in Header::turn
+constexpr std::size_t kGathered = 64;                              // pieces per system call
 constexpr Bytes kAtOnce = 32 << 10;     // a message does not wait for others behind so many bytes
+constexpr Bytes kMostKept = 256 << 10;  // before the kernel is asked what has been acknowledged
 
 Header farewell() {
   Header header{};
@@ -31,7 +32,8 @@ void say_farewell(const Socket& socket) {
 
 }  // namespace
 
-OutStream::OutStream(Socket socket, const Hello& hello) : socket_(std::move(socket)) {
+OutStream::OutStream(Socket socket, const Hello& hello, Keeps keeps)
+    : socket_(std::move(socket)), keeps_(keeps) {
   Frame& frame = append();
   std::memcpy(frame.head.data(), &hello, sizeof(hello));
   waiting_ = frame.head_bytes = sizeof(hello);
@@ -42,6 +44,7 @@ OutStream::Frame& OutStream::append() {
   if (idle() || (first_ >= kGone && 2 * first_ >= queue_.size())) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(first_));
     first_ = 0;
+    if (queue_.empty()) again_.clear();
   }
   return queue_.emplace_back();
 }
@@ -71,19 +74,30 @@ void OutStream::flush(std::uint32_t& unfinished) {
   ++unfinished;
 }
 
+void OutStream::append_header(const Header& header) {
+  Frame& frame = append();
+  std::memcpy(frame.head.data(), &header, sizeof(header));
+  frame.head_bytes = sizeof(header);
+  waiting_ += sizeof(header);
+}
+
 // Takes bytes that the kernel took off the front of the queue.
 void OutStream::advance(std::size_t bytes) {
+  taken_ += bytes;
+  waiting_ -= bytes;
   while (!idle()) {
     Frame& frame = queue_[first_];
-    std::size_t head = std::min(bytes, frame.head_bytes - frame.head_done);
+    const std::size_t head = std::min(bytes, frame.head_bytes - frame.head_done);
+    const std::size_t rest = std::min(bytes - head, frame.rest.size() - frame.rest_done);
+    if (keeps_ == Keeps::unacknowledged) {
+      sent_.add(std::as_bytes(std::span(frame.head)).subspan(frame.head_done, head));
+      sent_.add(frame.rest.subspan(frame.rest_done, rest));
+    }
     frame.head_done += head;
-    bytes -= head;
-    waiting_ -= head;
-    std::size_t rest = frame.head_done == frame.head_bytes ? std::min(bytes, frame.rest.size()) : 0;
-    frame.rest = frame.rest.subspan(rest);
-    bytes -= rest;
-    waiting_ -= rest;
-    if (frame.head_done < frame.head_bytes || !frame.rest.empty()) return;
+    frame.rest_done += rest;
+    bytes -= head + rest;
+    if (!frame.is_done()) return;
+    if (keeps_ == Keeps::unacknowledged && !frame.is_empty()) sent_.end_frame();
     if (frame.unfinished) --*frame.unfinished;
     ++first_;
   }
@@ -98,7 +112,8 @@ bool OutStream::drain() {
       const Frame& frame = queue_[f];
       if (frame.head_done < frame.head_bytes)
         pieces[count++] = piece_of(frame.head.data() + frame.head_done, frame.head_bytes - frame.head_done);
-      if (!frame.rest.empty()) pieces[count++] = piece_of(frame.rest.data(), frame.rest.size());
+      if (frame.rest_done < frame.rest.size())
+        pieces[count++] = piece_of(frame.rest.data() + frame.rest_done, frame.rest.size() - frame.rest_done);
     }
     long sent = count ? socket_.send(std::span(pieces).first(count)) : 0;
     is_blocked_ = sent < 0;
@@ -110,7 +125,45 @@ bool OutStream::drain() {
     moved = true;
     advance(static_cast<std::size_t>(sent));
   }
+  if (sent_.bytes() > kMostKept) sent_.trim(socket_.unacknowledged());
   return moved;
+}
+
+void OutStream::say_lost(std::size_t lane, std::uint32_t epoch, Loss loss) {
+  Header lost{};
+  lost.turn = kLost;
+  lost.tag = lane;
+  lost.seq = epoch;
+  lost.segment = static_cast<std::uint32_t>(loss);
+  append_header(lost);
+}
+
+// Frames that the kernel has taken whole may have come or not, the reader knows. Those behind have not.
+void OutStream::take_over(OutStream& other, std::size_t lane, std::uint32_t epoch, Loss loss) {
+  say_lost(lane, epoch, loss);
+  bool has_said_hello = other.taken_ >= sizeof(Hello);
+  while (other.sent_.frames() > 0) {
+    Header again{};
+    again.turn = kAgain;
+    again.tag = other.sent_.first_frame();
+    again.from = static_cast<Rank>(lane);
+    again.seq = epoch;
+    again_.push_back(other.sent_.pop());
+    if (again.tag == 0) continue;  // its hello
+    again.bytes = static_cast<std::uint32_t>(again_.back().size());
+    append_header(again);
+    queue_.back().rest = again_.back();
+    waiting_ += again_.back().size();
+  }
+  for (; !other.idle(); ++other.first_) {
+    if (!std::exchange(has_said_hello, true)) continue;
+    Frame frame = other.queue_[other.first_];
+    frame.head_done = frame.rest_done = 0;
+    waiting_ += frame.head_bytes + frame.rest.size();
+    append() = frame;
+  }
+  for (std::vector<std::byte>& bytes : other.again_) again_.push_back(std::move(bytes));
+  push(0);
 }
 
 bool OutStream::wake() {
@@ -140,9 +193,17 @@ void OutStream::listen() {
 
 // The kernel alone would try for a quarter of an hour. A machine that is there answers however busy its
 // programs are, so that this is no bound on them, as TCP_USER_TIMEOUT would be.
-void OutStream::listen_for_silence() {
-  constexpr int kTries = 7;  // each waits twice as long as the one before: half a minute at the least
-  if (state_ == StreamState::open && socket_.unanswered_tries() >= kTries) fail(ETIMEDOUT);
+void OutStream::listen_for_silence(int tries) {
+  if (state_ == StreamState::open && socket_.unanswered_tries() >= tries) fail(ETIMEDOUT);
+}
+
+void OutStream::hang_up() {
+  queue_.clear();
+  again_.clear();
+  first_ = waiting_ = 0;
+  sent_ = {};
+  state_ = StreamState::left;
+  socket_.reset();
 }
 
 void OutStream::fail(int error) {
@@ -172,7 +233,8 @@ long InStream::read(Bytes& into_block) {
   return socket_.receive(std::span(pieces).first(count));
 }
 
-bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler) {
+bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler,
+                       LostStreams& others) {
   Bytes wanted = 0;
   long got = read(wanted);
   if (got == Socket::kNotNow) return false;
@@ -183,14 +245,16 @@ bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler&
   Bytes in_block = std::min(wanted, static_cast<Bytes>(got));
   filled_ += in_block;
   have_ += static_cast<Bytes>(got) - in_block;
-  if (block_ && filled_ == header_.bytes) deliver(handler);
-  if (!block_) parse(expected, pool, handler);
+  is_reading_ = true;
+  if (block_ && filled_ == header_.bytes) deliver(handler, others);
+  if (!block_) parse(expected, pool, handler, others);
+  is_reading_ = false;
   return true;
 }
 
-void InStream::parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler) {
-  if (from_ >= 0 || parse_hello(expected))
-    while (state_ == StreamState::open && !block_ && parse_message(pool, handler)) continue;
+void InStream::parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others) {
+  if (from_ >= 0 || parse_hello(expected, others))
+    while (state_ == StreamState::open && !block_ && parse_frame(pool, handler, others)) continue;
   if (at_ == have_) {
     at_ = have_ = 0;
   } else if (at_ > 0) {
@@ -199,7 +263,7 @@ void InStream::parse(const Hello& expected, ReceivePool& pool, MessageHandler& h
   }
 }
 
-bool InStream::parse_hello(const Hello& expected) {
+bool InStream::parse_hello(const Hello& expected, const LostStreams& others) {
   Hello hello;
   if (have_ - at_ < sizeof(hello)) return false;
   std::memcpy(&hello, stage_.data() + at_, sizeof(hello));
@@ -209,31 +273,75 @@ bool InStream::parse_hello(const Hello& expected) {
   }
   at_ += sizeof(hello);
   from_ = static_cast<Rank>(hello.rank);
-  return true;
+  epoch_ = hello.epoch;
+  if (others.is_over({from_, rail_, epoch_})) state_ = StreamState::left;
+  return state_ == StreamState::open;
 }
 
-// False when there is no whole header.
-bool InStream::parse_message(ReceivePool& pool, MessageHandler& handler) {
+// False when there is no whole header, or not all of what is skipped.
+bool InStream::parse_frame(ReceivePool& pool, MessageHandler& handler, LostStreams& others) {
+  if (to_skip_ > 0) return skip(), to_skip_ == 0;
   if (have_ - at_ < sizeof(Header)) return false;
   std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
   at_ += sizeof(Header);
-  if (is_farewell(header_)) {
-    state_ = StreamState::left;
-  } else if (header_.turn != 0 || header_.bytes > kLargest) {
-    fail("it sends what is no message");
-  } else {
-    take_payload(pool, handler);
+  if (header_.bytes > kLargest) return fail("it sends what is no message"), true;
+  switch (header_.turn) {
+    case kMessage:
+      take_payload(pool, handler, others);
+      break;
+    case kFarewell:
+      if (is_farewell(header_)) {
+        state_ = StreamState::left;
+        break;
+      }
+      [[fallthrough]];
+    default:
+      fail("it sends what is no message");
+      break;
+    case kLost:
+      others.lost({from_, header_.tag, header_.seq}, static_cast<Loss>(header_.segment));
+      note_frame(others);
+      break;
+    case kAgain:
+      parse_again(others);
+      break;
   }
   return true;
 }
 
+// What follows is a frame of another stream.
+void InStream::parse_again(const LostStreams& others) {
+  const LostStream stream{from_, static_cast<std::size_t>(header_.from), header_.seq};
+  if (header_.bytes < sizeof(Header)) return fail("it sends what is no message");
+  again_.emplace_back(stream, header_.tag);
+  if (others.lacks(stream, header_.tag)) return;
+  again_.clear();
+  to_skip_ = header_.bytes;
+  skip();
+}
+
+void InStream::skip() {
+  const Bytes here = std::min(to_skip_, have_ - at_);
+  at_ += here;
+  to_skip_ -= here;
+  if (to_skip_ == 0) ++next_frame_;
+}
+
+// A frame has come whole.
+void InStream::note_frame(LostStreams& others) {
+  ++next_frame_;
+  for (const auto& [stream, frame] : again_) others.took(stream, frame);
+  again_.clear();
+}
+
 // A tiny payload travels in its view; any other gets a block or goes to its place, which the stage may fill
 // only in part.
-void InStream::take_payload(ReceivePool& pool, MessageHandler& handler) {
+void InStream::take_payload(ReceivePool& pool, MessageHandler& handler, LostStreams& others) {
   const std::byte* here = stage_.data() + at_;
   Bytes staged = std::min<Bytes>(have_ - at_, header_.bytes);
   if (staged == header_.bytes && staged <= View::kInline) {
     at_ += staged;
+    note_frame(others);
     return handler.deliver(header_, View::copy_of(here, staged));
   }
   pool_ = &pool;
@@ -243,13 +351,20 @@ void InStream::take_payload(ReceivePool& pool, MessageHandler& handler) {
   std::memcpy(block_, here, staged);
   at_ += staged;
   filled_ = staged;
-  if (staged == header_.bytes) deliver(handler);
+  if (staged == header_.bytes) deliver(handler, others);
 }
 
-void InStream::deliver(MessageHandler& handler) {
+void InStream::deliver(MessageHandler& handler, LostStreams& others) {
   std::byte* payload = std::exchange(block_, nullptr);
+  note_frame(others);
   handler.deliver(header_, is_pooled_ ? pool_->view(payload, filled_)
                                       : View(payload, filled_, nullptr, nullptr, nullptr));
+}
+
+void InStream::abandon(MessageHandler& handler) {
+  if (block_ && !is_pooled_) handler.leave_place(header_);
+  if (block_ && is_pooled_) pool_->give(block_);
+  block_ = nullptr;
 }
 
 void InStream::fail(const std::string& why) {

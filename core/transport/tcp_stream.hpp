@@ -1,11 +1,21 @@
 // The two ends of a one-way connection: OutStream writes messages, InStream reads them. Each rank connects
 // for what it sends, so that two that begin at once need no tie-break.
 //
-//   connection := hello message* farewell
-//   hello      := magic:u64 token:u64 rank:u32 0:u32     token: of the listening rail, from its address
-//   message    := Header payload                         Header.turn = 0
-//   farewell   := Header                                 Header.turn = 1; also sent backwards by a reader
-//                                                        that closes. An end without it is a failure.
+//   connection := hello frame* farewell
+//   hello      := magic:u64 token:u64 rank:u32 epoch:u32  token: of the listening rail, from its address;
+//                                                         epoch: how often its writer has lost that rail
+//   frame      := message | lost | again frame
+//   message    := Header payload                          Header.turn = 0
+//   lost       := Header                                  turn = 2, tag: lane, seq: epoch. What was sent
+//   there
+//                                                         and did not come follows here
+//   again      := Header                                  turn = 3, tag: number of the frame that follows, on
+//                                                         the lane `from` with the epoch seq; bytes: its own
+//   farewell   := Header                                  turn = 1; also sent backwards by a reader that
+//                                                         closes. An end without it is a failure.
+//
+// Frames are numbered from 1. Who wants to send what was lost again keeps a copy until the reader's kernel
+// has acknowledged it.
 //
 // Ownership: a payload that the kernel has not taken is read from its owner's memory until `unfinished`
 // falls; only small ones are copied. Thread safety: none.
@@ -18,6 +28,7 @@
 
 #include "core/net/socket.hpp"
 #include "core/transport/receive_pool.hpp"
+#include "core/transport/sent_bytes.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -27,19 +38,48 @@ struct Hello {
   std::uint64_t magic = kMagic;
   std::uint64_t token = 0;
   std::uint32_t rank = 0;
-  std::uint32_t zero = 0;
+  std::uint32_t epoch = 0;
 };
 static_assert(sizeof(Hello) == 24);
 
 /// How a stream stands. `left`: the peer said farewell; `broken`: it did not, see why().
 enum class StreamState : std::uint8_t { open, left, broken };
 
+/// A stream that was lost: who wrote it, on which lane, the how manieth there.
+struct LostStream {
+  Rank from;
+  std::size_t lane;
+  std::uint32_t epoch;
+  friend auto operator<=>(const LostStream&, const LostStream&) = default;
+};
+
+/// What has become of a rail: it does not carry to a peer; nobody knows how many others it does not reach; or
+/// it is slow, and better left alone by all.
+enum class Loss : std::uint32_t { of_a_peer, of_several, of_speed };
+
+/// What a reader must know of other streams of the same writer.
+class LostStreams {
+ public:
+  virtual ~LostStreams() = default;
+  /// Nothing more comes there; what did come has to be taken first.
+  virtual void lost(const LostStream& stream, Loss loss) = 0;
+  /// Whether that frame of it did not come.
+  virtual bool lacks(const LostStream& stream, std::uint64_t frame) const = 0;
+  /// Whether it has been lost, so that what may still come there is not wanted.
+  virtual bool is_over(const LostStream& stream) const = 0;
+  /// Now it has.
+  virtual void took(const LostStream& stream, std::uint64_t frame) = 0;
+};
+
+/// Whether a writer can send again what was lost.
+enum class Keeps : std::uint8_t { nothing, unacknowledged };
+
 class OutStream {
  public:
   static constexpr Bytes kCopied = 256;  // payloads up to this size are copied where they have to wait
 
   /// `socket` may still be connecting. Says hello first.
-  OutStream(Socket socket, const Hello& hello);
+  OutStream(Socket socket, const Hello& hello, Keeps keeps = Keeps::nothing);
 
   const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
@@ -56,8 +96,17 @@ class OutStream {
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.
   bool wake();
-  /// Fails when the peer's machine has left the last half minute of attempts unanswered.
-  void listen_for_silence();
+  /// Fails when the peer's machine has left the attempts of the last seconds unanswered: so many in a row.
+  void listen_for_silence(int tries);
+  /// Sends all of `other` that may not have come: its `lane` and `epoch` tell the reader which stream it was.
+  void take_over(OutStream& other, std::size_t lane, std::uint32_t epoch, Loss loss);
+  /// Tells the reader that nothing comes on that lane.
+  void say_lost(std::size_t lane, std::uint32_t epoch, Loss loss);
+  /// The reader's kernel has that many bytes; so many more are waiting or under way.
+  Bytes acknowledged() const { return taken_ - socket_.unacknowledged(); }
+  Bytes backlog() const { return waiting_ + socket_.unacknowledged(); }
+  /// Forgets what waits and what was kept, and ends the connection at once.
+  void hang_up();
   /// Forgets what waits (nothing counts any more) and says farewell if it can.
   void close();
 
@@ -65,11 +114,14 @@ class OutStream {
   struct Frame {
     Frame() {}  // leaves `head` as it is
     std::array<std::byte, sizeof(Header) + kCopied> head;
-    std::size_t head_bytes = 0, head_done = 0;
+    std::size_t head_bytes = 0, head_done = 0, rest_done = 0;
     std::span<const std::byte> rest;      // in its owner's memory
     std::uint32_t* unfinished = nullptr;  // falls when the frame is gone
+    bool is_done() const { return head_done == head_bytes && rest_done == rest.size(); }
+    bool is_empty() const { return head_bytes == 0; }
   };
   Frame& append();
+  void append_header(const Header& header);
   bool drain();
   void advance(std::size_t bytes);
   void listen();
@@ -78,8 +130,12 @@ class OutStream {
   Socket socket_;
   std::vector<Frame> queue_;
   std::size_t first_ = 0;
-  Bytes waiting_ = 0;        // bytes of messages in the queue
-  bool is_blocked_ = false;  // the kernel took no more, and will say when it does
+  Bytes waiting_ = 0;  // bytes of messages in the queue
+  Bytes taken_ = 0;    // bytes that the kernel took, in all
+  const Keeps keeps_;
+  SentBytes sent_;
+  std::vector<std::vector<std::byte>> again_;  // frames of other streams, until the queue is empty
+  bool is_blocked_ = false;                    // the kernel took no more, and will say when it does
   StreamState state_ = StreamState::open;
   std::string why_;
 };
@@ -97,10 +153,17 @@ class InStream {
   std::size_t rail() const { return rail_; }
   /// Who writes; -1 before the hello.
   Rank from() const { return from_; }
+  std::uint32_t epoch() const { return epoch_; }
+  /// The number of the next frame.
+  std::uint64_t next_frame() const { return next_frame_; }
 
   /// Reads once and delivers what is complete; true when bytes came. `expected` is the hello of this rail
   /// with the number of ranks in the place of the rank; another one breaks the stream.
-  bool receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler);
+  bool receive(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others);
+  /// In the middle of receive().
+  bool is_reading() const { return is_reading_; }
+  /// A message that has begun to come will not be whole.
+  void abandon(MessageHandler& handler);
   /// Says farewell backwards.
   void close();
 
@@ -110,11 +173,14 @@ class InStream {
   static constexpr Bytes kLargest = 1 << 30;  // more than that is no message
 
   long read(Bytes& into_block);
-  void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler);
-  bool parse_hello(const Hello& expected);
-  bool parse_message(ReceivePool& pool, MessageHandler& handler);
-  void take_payload(ReceivePool& pool, MessageHandler& handler);
-  void deliver(MessageHandler& handler);
+  void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others);
+  bool parse_hello(const Hello& expected, const LostStreams& others);
+  bool parse_frame(ReceivePool& pool, MessageHandler& handler, LostStreams& others);
+  void parse_again(const LostStreams& others);
+  void note_frame(LostStreams& others);
+  void take_payload(ReceivePool& pool, MessageHandler& handler, LostStreams& others);
+  void skip();
+  void deliver(MessageHandler& handler, LostStreams& others);
   void fail(const std::string& why);
 
   Socket socket_;
@@ -124,9 +190,14 @@ class InStream {
   std::string why_;
   Header header_{};             // of the payload under way
   std::byte* block_ = nullptr;  // where it goes; null between messages
-  bool is_pooled_ = false;      // or at its place in the message handler
+  bool is_reading_ = false;
+  bool is_pooled_ = false;  // or at its place in the message handler
   ReceivePool* pool_ = nullptr;
   Bytes filled_ = 0;
+  Bytes to_skip_ = 0;  // of a frame that has come before
+  std::uint32_t epoch_ = 0;
+  std::uint64_t next_frame_ = 1;
+  std::vector<std::pair<LostStream, std::uint64_t>> again_;  // what the message under way stands for
   Bytes at_ = 0, have_ = 0;  // what stage_ holds and is not parsed: [at_, have_)
   alignas(64) std::array<std::byte, kStage> stage_;
 };

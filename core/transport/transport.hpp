@@ -111,6 +111,8 @@ class MessageHandler {
     (void)header;
     return nullptr;
   }
+  /// What was to be written there will come again, another way.
+  virtual void leave_place(const Header& header) { (void)header; }
   virtual void peer_failed(Rank peer, const std::string& why) = 0;
 };
 
