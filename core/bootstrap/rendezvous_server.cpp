@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/bootstrap/rendezvous_group.hpp"
+#include "core/net/strangers.hpp"
 #include "core/net/wait.hpp"
 
 namespace ddl {
@@ -27,20 +27,9 @@ namespace {
 
 using namespace rendezvous;
 
-constexpr std::size_t kMostStrangers = 256;  // connections that have not said hello yet
-constexpr double kSilence_s = 10;            // a stranger may take until it has joined
-constexpr double kFarewell_s = 2;            // for answers under way at the end
-constexpr int kLook_ms = 500;                // at the clock, for strangers
-constexpr int kRest_ms = 50;                 // when there are no descriptors for another connection
-
-// Connections last as long as their communicators, and this is the program's process: it shall find as many
-// descriptors free as are taken. NCCL raises this limit, too, where its ranks first meet.
-void keep_descriptors_free(int newest) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(newest) < limit.rlim_cur / 2) return;
-  limit.rlim_cur = std::min(limit.rlim_max, 2 * limit.rlim_cur);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
+constexpr double kFarewell_s = 2;  // for answers under way at the end
+constexpr int kLook_ms = 500;      // at the clock, for strangers
+constexpr int kRest_ms = 50;       // when there are no descriptors for another connection
 
 Socket listen_anywhere(Endpoint& local) {
   const std::uint16_t wanted = local.port;
@@ -101,7 +90,7 @@ struct Client {
   Rank rank = -1, size = 0;
   FrameReader reader{sizeof(Hello)};
   FrameWriter writer{};
-  Timeout silence{kSilence_s};
+  Timeout silence{kStrangersTime_s};
   bool ready = false, gone = false;
   ~Client() { socket.hang_up(); }
   bool has_joined() const { return stage == Stage::member; }

@@ -31,6 +31,8 @@ constexpr Bytes kBrief = 1 << 20;
 // than a sleep (4 ranks on two cores, up to 256 KiB: 4 to 7 % less than without).
 constexpr int kCrowdedYields = 4;
 constexpr Nanoseconds kLongestSleepWithoutWakeFd = 200'000;  // nothing on the wire ends it
+// Waiting for communicators that this rank has not made: nobody is that far ahead.
+constexpr Bytes kMostEarly = 256 << 20;
 // Messages to one peer travel together from that many bytes on, where several calls are under way.
 constexpr Bytes kTogether = 16 << 10;
 
@@ -64,6 +66,7 @@ Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans) {
   if (!early_.empty()) {
     std::vector<Early> early;
     early.swap(early_);
+    early_bytes_ = 0;
     for (Early& message : early) deliver(message.header, message.view);
   }
   return *place->second;
@@ -290,6 +293,12 @@ void Engine::deliver(const Header& header, const View& view) {
   auto found = communicators_.find(header.comm);
   if (found == communicators_.end()) {
     early_.push_back({header, view});
+    early_bytes_ += sizeof(Early) + view.bytes();
+    if (early_bytes_ > kMostEarly)
+      fail_locked(
+          fmt::format("{} messages wait for communicators that this rank has not made; the last is of "
+                      "rank {} there",
+                      early_.size(), header.from));
     return;
   }
   if (std::string problem = found->second->take(header, view); !problem.empty()) fail_locked(problem);
@@ -298,6 +307,14 @@ void Engine::deliver(const Header& header, const View& view) {
 std::byte* Engine::place_for(const Header& header) {
   auto found = communicators_.find(header.comm);
   return found == communicators_.end() ? nullptr : found->second->place_for(header);
+}
+
+bool Engine::may_come_from(Rank sender, const Header& header) const {
+  auto found = communicators_.find(header.comm);
+  if (found == communicators_.end() || header.from < 0) return true;  // that is found out later
+  const std::vector<Rank>& ranks = found->second->members().ranks;
+  const auto from = static_cast<std::size_t>(header.from);
+  return from >= ranks.size() || ranks[from] == sender;
 }
 
 void Engine::leave_place(const Header& header) {

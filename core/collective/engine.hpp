@@ -87,6 +87,7 @@ class Engine : private MessageHandler {
  private:
   void deliver(const Header& header, const View& view) override;
   std::byte* place_for(const Header& header) override;
+  bool may_come_from(Rank sender, const Header& header) const override;
   void leave_place(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
   bool progress_locked();
@@ -122,6 +123,7 @@ class Engine : private MessageHandler {
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone
   std::vector<Early> early_;                        // for communicators that this rank has not created yet
+  Bytes early_bytes_ = 0;                           // of these
   std::string failure_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint32_t> calls_{0};  // blocking ones

@@ -115,6 +115,19 @@ void Socket::reset() {
   close();
 }
 
+IpAddress Socket::remote() const {
+  SocketAddress address;
+  socklen_t bytes = sizeof(address);
+  IpAddress remote;
+  if (::getpeername(fd(), &address.any, &bytes) != 0) return remote;
+  remote.family = address.any.sa_family == AF_INET ? 4 : address.any.sa_family == AF_INET6 ? 6 : 0;
+  if (remote.family == 4)
+    std::memcpy(remote.bytes.data(), &address.four.sin_addr, sizeof(address.four.sin_addr));
+  if (remote.family == 6)
+    std::memcpy(remote.bytes.data(), &address.six.sin6_addr, sizeof(address.six.sin6_addr));
+  return remote;
+}
+
 void Socket::shut_down() const { ::shutdown(fd(), SHUT_RDWR); }
 
 void Socket::hang_up() {

@@ -57,6 +57,8 @@ class Socket : public FileDescriptor {
   std::size_t unacknowledged() const;
   /// Nanoseconds that sending has waited for the other end to read, in all.
   Nanoseconds waited_for_reader() const;
+  /// The address of the other end; family 0 where there is none.
+  IpAddress remote() const;
   /// Ends the connection, also for the copies that forked children hold. What has come can still be read.
   void shut_down() const;
   /// The same, and closes it.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/net/strangers.hpp"
 #include "core/net/wait.hpp"
 #include "core/transport/lost_rails.hpp"
 #include "core/transport/tcp_stream.hpp"
@@ -33,6 +35,11 @@ constexpr int kTries = 4, kLastTries = 5;
 // how often in a row it is found so.
 constexpr double kTooSlow_s = 2;
 constexpr int kTooSlow = 2;
+// Before a failure is told: the peer may have ended because of another, and may be about to say so; or the
+// launcher ends all ranks, of which this one is not the last.
+constexpr Nanoseconds kGrace = 300'000'000;
+// A stranger that one of us may be has had that long to say hello.
+constexpr Nanoseconds kStrangersLeast = 100'000'000;
 // Before what was lost is tried again. A slow rail takes connections.
 constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
@@ -97,7 +104,17 @@ struct TcpTransport::Impl : LostStreams {
   std::vector<Rail> rails;  // after set_lanes(): by lane
   std::vector<std::vector<WireAddress>> addresses;
   std::vector<std::unique_ptr<InStream>> ins;
-  std::vector<std::pair<Rank, std::string>> failures;
+  struct Stranger {
+    InStream* in;
+    Nanoseconds since;
+  };
+  std::deque<Stranger> strangers;  // those of `ins` that have not said hello, the oldest first
+  struct Failure {
+    Rank peer;
+    std::string why;
+    Nanoseconds since;
+  };
+  std::vector<Failure> failures;
   EventSet events;
   bool said_stranger = false;
   int looks = 0;
@@ -123,7 +140,13 @@ struct TcpTransport::Impl : LostStreams {
   OutStream* stream_for(std::size_t& lane, Rank to);
   OutStream* begin_stream(std::size_t lane, Rank to);
   void end_stream(std::size_t lane, Rank to);
+  void fail(Rank peer, std::string why) { failures.push_back({peer, std::move(why), now()}); }
+  void tell_failures();
   void accept_all(std::size_t lane);
+  bool is_peer(std::size_t lane, const IpAddress& remote) const;
+  bool make_room(Nanoseconds least);
+  void refuse(std::size_t lane, const std::string& why);
+  void remove_in(std::size_t index);
   Hello hello_of(std::size_t lane) const {
     return {Hello::kMagic, rails[lane].token, static_cast<std::uint32_t>(ranks), 0};
   }
@@ -137,10 +160,11 @@ struct TcpTransport::Impl : LostStreams {
   void inspect_links();
   void inspect_pace(std::size_t lane, Rank to, Nanoseconds passed);
   void try_again();
-  void say_notes();
+  void say_notes(Nanoseconds before);
 
   void lost(const LostStream& stream, Loss loss) override;
   bool lacks(const LostStream& stream, std::uint64_t frame) const override;
+  void gone(Rank says, Rank who) override;
   bool is_over(const LostStream& stream) const override { return next_of.contains(stream); }
   void took(const LostStream& stream, std::uint64_t frame) override;
   OutStream* out(std::size_t lane, Rank to) const {
@@ -193,7 +217,7 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
   if (rails.size() > 1)
     give_up(lane, to, why);
   else
-    failures.emplace_back(to, why);
+    fail(to, why);
   return nullptr;
 }
 
@@ -292,11 +316,11 @@ void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
   if (stream.state() == StreamState::open) return;
   const std::string over = fmt::format("connection over {}: ", rails[lane].interface);
   if (stream.state() == StreamState::left) {
-    if (had_to_send) failures.emplace_back(to, over + "it has left");
+    if (had_to_send) fail(to, over + "it has left");
   } else if (rails.size() > 1) {
     give_up(lane, to, over + stream.why());
   } else {
-    failures.emplace_back(to, over + stream.why());
+    fail(to, over + stream.why());
   }
 }
 
@@ -322,7 +346,7 @@ void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const std::string& w
     if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
     return;
   }
-  failures.emplace_back(to, why);
+  fail(to, why);
 }
 
 // ---- what its writer has lost ----
@@ -339,7 +363,7 @@ void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
     if (!is_it()) continue;
     next_of[{stream.from, stream.lane, in->epoch()}] = in->next_frame();
     in->abandon(*handler);
-    ins[i].reset();
+    remove_in(i);
   }
   next_of.try_emplace(stream, 1);
   is_told = true;
@@ -360,21 +384,63 @@ void TcpTransport::Impl::took(const LostStream& stream, std::uint64_t frame) {
   next = std::max(next, frame + 1);
 }
 
+// Ranks of other hosts connect from the addresses of their rails.
+bool TcpTransport::Impl::is_peer(std::size_t lane, const IpAddress& remote) const {
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    PackedAddress known{};
+    const WireAddress& bytes = addresses[static_cast<std::size_t>(rank)][lane];
+    if (rank == me || bytes.size() != sizeof(known)) continue;
+    std::memcpy(&known, bytes.data(), sizeof(known));
+    if (known.endpoint.address == remote) return true;
+  }
+  return false;
+}
+
 void TcpTransport::Impl::accept_all(std::size_t lane) {
-  while (true) {
+  while (strangers.size() < kMostStrangers || make_room(kStrangersLeast)) {
     Socket socket = accept_from(rails[lane].listener);
     if (!socket.is_open()) {
-      if (errno == EMFILE || errno == ENFILE)
-        failures.emplace_back(me, fmt::format("cannot accept a connection over {}: {}", rails[lane].interface,
-                                              std::strerror(errno)));
+      const bool is_full = errno == EMFILE || errno == ENFILE;
+      if (is_full && make_room(kStrangersLeast)) continue;
+      if (is_full) refuse(lane, fmt::format("none can be accepted for the moment: {}", std::strerror(errno)));
       return;
+    }
+    keep_descriptors_free(socket.fd());
+    if (!is_peer(lane, socket.remote())) {
+      refuse(lane, "it comes from another machine");
+      continue;
     }
     std::size_t index = 0;
     while (index < ins.size() && ins[index]) ++index;
     if (index == ins.size()) ins.emplace_back();
     ins[index] = std::make_unique<InStream>(std::move(socket), lane);
+    strangers.push_back({ins[index].get(), now()});
     events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(Kind::in, index));
   }
+}
+
+// The oldest that has not said hello for so long goes; false when there is none.
+bool TcpTransport::Impl::make_room(Nanoseconds least) {
+  if (strangers.empty() || now() - strangers.front().since < least) return false;
+  InStream* oldest = strangers.front().in;
+  std::size_t index = 0;
+  while (ins[index].get() != oldest) ++index;
+  on_in(index);  // it may just have done so
+  if (strangers.empty() || strangers.front().in != oldest) return true;
+  refuse(oldest->rail(), "it does not say who it is");
+  remove_in(index);
+  return true;
+}
+
+void TcpTransport::Impl::refuse(std::size_t lane, const std::string& why) {
+  if (!std::exchange(said_stranger, true))
+    log_warning(fmt::format("a connection over {} that does not belong to this job was refused ({})",
+                            rails[lane].interface, why));
+}
+
+void TcpTransport::Impl::remove_in(std::size_t index) {
+  std::erase_if(strangers, [&](const Stranger& one) { return one.in == ins[index].get(); });
+  ins[index].reset();
 }
 
 bool TcpTransport::Impl::on_out(std::size_t index) {
@@ -400,6 +466,8 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   InStream& in = *ins[index];
   const std::size_t lane = in.rail();
   bool moved = in.receive(hello_of(lane), pool, *handler, *this);
+  if (in.from() >= 0 && !strangers.empty())
+    std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; });
   if (in.state() == StreamState::open) return moved;
   const std::string why = fmt::format("connection over {}: {}", rails[lane].interface, in.why());
   const Rank from = in.from();
@@ -409,13 +477,11 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
       in.abandon(*handler);
       broken_ins.push_back({lane, from, why});
     } else {
-      failures.emplace_back(from, why);
+      fail(from, why);
     }
   }
-  if (from < 0 && !std::exchange(said_stranger, true))
-    log_warning(fmt::format("a connection over {} that does not belong to this job was refused ({})",
-                            rails[lane].interface, in.why()));
-  ins[index].reset();
+  if (from < 0) refuse(lane, in.why());
+  remove_in(index);
   return moved;
 }
 
@@ -427,6 +493,7 @@ void TcpTransport::Impl::inspect() {
   if (passed < kInspectEvery) return;
   const bool is_first = inspected == 0;
   inspected += passed;
+  while (make_room(static_cast<Nanoseconds>(kStrangersTime_s * 1e9))) continue;
   if (is_first) return;
   if (rails.size() > 1) inspect_links();
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
@@ -442,7 +509,7 @@ void TcpTransport::Impl::inspect() {
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
     for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
   try_again();
-  say_notes();
+  say_notes(now() - kInspectEvery);
 }
 
 void TcpTransport::Impl::inspect_links() {
@@ -492,8 +559,7 @@ void TcpTransport::Impl::try_again() {
   }
 }
 
-void TcpTransport::Impl::say_notes() {
-  const Nanoseconds before = now() - kInspectEvery;
+void TcpTransport::Impl::say_notes(Nanoseconds before) {
   while (!notes.empty() && notes.front().since <= before) {
     const Note note = std::move(notes.front());
     notes.erase(notes.begin());
@@ -523,9 +589,23 @@ bool TcpTransport::progress(MessageHandler& handler) {
   }
   for (auto& [lane, from, why] : std::exchange(impl_->broken_ins, {})) impl_->give_up(lane, from, why);
   impl_->check_suspects();
-  if (!impl_->failures.empty())
-    for (auto& [peer, why] : std::exchange(impl_->failures, {})) handler.peer_failed(peer, why);
+  if (!impl_->failures.empty()) impl_->tell_failures();
   return moved;
+}
+
+// The others hear of the first one, so that they do not take this rank's end for the cause.
+void TcpTransport::Impl::tell_failures() {
+  if (now() - failures.front().since < kGrace) return;
+  const Failure first = failures.front();
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    for (Rank to : rails[lane].used)
+      if (to != first.peer) out(lane, to)->say_gone(first.peer);
+  for (const Failure& failure : std::exchange(failures, {})) handler->peer_failed(failure.peer, failure.why);
+}
+
+void TcpTransport::Impl::gone(Rank says, Rank who) {
+  if (who == me || who < 0 || who >= ranks) return;
+  failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now() - kGrace});
 }
 
 Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane].sent; }
@@ -533,6 +613,7 @@ Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lan
 int TcpTransport::wake_fd() const { return impl_->events.fd(); }
 
 void TcpTransport::close() {
+  if (impl_->failures.empty()) impl_->say_notes(now());
   for (Impl::Rail& rail : impl_->rails) {
     rail.gathering.clear();
     for (Rank to : std::exchange(rail.used, {})) {
@@ -543,6 +624,7 @@ void TcpTransport::close() {
   }
   for (auto& in : impl_->ins)
     if (in) in->close();
+  impl_->strangers.clear();
   impl_->ins.clear();
 }
 

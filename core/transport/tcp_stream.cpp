@@ -7,8 +7,8 @@
 namespace ddl {
 namespace {
 
-enum Turn : std::uint32_t { kMessage, kFarewell, kLost, kAgain };  // in Header::turn
-constexpr std::size_t kGathered = 64;                              // pieces per system call
+enum Turn : std::uint32_t { kMessage, kFarewell, kLost, kAgain, kGone };  // in Header::turn
+constexpr std::size_t kGathered = 64;                                     // pieces per system call
 constexpr Bytes kAtOnce = 32 << 10;     // a message does not wait for others behind so many bytes
 constexpr Bytes kMostKept = 256 << 10;  // before the kernel is asked what has been acknowledged
 
@@ -136,6 +136,14 @@ void OutStream::say_lost(std::size_t lane, std::uint32_t epoch, Loss loss) {
   lost.seq = epoch;
   lost.segment = static_cast<std::uint32_t>(loss);
   append_header(lost);
+}
+
+void OutStream::say_gone(Rank who) {
+  Header gone{};
+  gone.turn = kGone;
+  gone.from = who;
+  append_header(gone);
+  push(0);
 }
 
 // Frames that the kernel has taken whole may have come or not, the reader knows. Those behind have not.
@@ -287,6 +295,10 @@ bool InStream::parse_frame(ReceivePool& pool, MessageHandler& handler, LostStrea
   if (header_.bytes > kLargest) return fail("it sends what is no message"), true;
   switch (header_.turn) {
     case kMessage:
+      if (!handler.may_come_from(from_, header_)) {
+        fail("it speaks for another rank");
+        break;
+      }
       take_payload(pool, handler, others);
       break;
     case kFarewell:
@@ -300,6 +312,10 @@ bool InStream::parse_frame(ReceivePool& pool, MessageHandler& handler, LostStrea
       break;
     case kLost:
       others.lost({from_, header_.tag, header_.seq}, static_cast<Loss>(header_.segment));
+      note_frame(others);
+      break;
+    case kGone:
+      others.gone(from_, header_.from);
       note_frame(others);
       break;
     case kAgain:

@@ -4,11 +4,13 @@
 //   connection := hello frame* farewell
 //   hello      := magic:u64 token:u64 rank:u32 epoch:u32  token: of the listening rail, from its address;
 //                                                         epoch: how often its writer has lost that rail
-//   frame      := message | lost | again frame
+//   frame      := message | lost | gone | again frame
 //   message    := Header payload                          Header.turn = 0
 //   lost       := Header                                  turn = 2, tag: lane, seq: epoch. What was sent
 //   there
 //                                                         and did not come follows here
+//   gone       := Header                                  turn = 4, from: a rank of the job. The writer ends
+//                                                         because that one has failed
 //   again      := Header                                  turn = 3, tag: number of the frame that follows, on
 //                                                         the lane `from` with the epoch seq; bytes: its own
 //   farewell   := Header                                  turn = 1; also sent backwards by a reader that
@@ -63,6 +65,8 @@ class LostStreams {
   virtual ~LostStreams() = default;
   /// Nothing more comes there; what did come has to be taken first.
   virtual void lost(const LostStream& stream, Loss loss) = 0;
+  /// The writer ends because another rank has failed.
+  virtual void gone(Rank says, Rank who) = 0;
   /// Whether that frame of it did not come.
   virtual bool lacks(const LostStream& stream, std::uint64_t frame) const = 0;
   /// Whether it has been lost, so that what may still come there is not wanted.
@@ -100,6 +104,8 @@ class OutStream {
   void listen_for_silence(int tries);
   /// Sends all of `other` that may not have come: its `lane` and `epoch` tell the reader which stream it was.
   void take_over(OutStream& other, std::size_t lane, std::uint32_t epoch, Loss loss);
+  /// Tells the reader because of whom the writer ends.
+  void say_gone(Rank who);
   /// Tells the reader that nothing comes on that lane.
   void say_lost(std::size_t lane, std::uint32_t epoch, Loss loss);
   /// The reader's kernel has that many bytes; so many more are waiting or under way.

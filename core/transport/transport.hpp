@@ -111,6 +111,11 @@ class MessageHandler {
     (void)header;
     return nullptr;
   }
+  /// Whether that rank of the job sends such messages, as far as is known.
+  virtual bool may_come_from(Rank sender, const Header& header) const {
+    (void)sender, (void)header;
+    return true;
+  }
   /// What was to be written there will come again, another way.
   virtual void leave_place(const Header& header) { (void)header; }
   virtual void peer_failed(Rank peer, const std::string& why) = 0;

@@ -15,6 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/transport/tcp_stream.hpp"
 
 namespace ddl {
 namespace {
@@ -234,6 +235,57 @@ TEST(Tcp, AStrangerIsRefusedAndHarmsNobody) {
   ASSERT_TRUE(pair.until([&] { return pair.at_a.messages.size() == 1; }));
 }
 
+// Whoever may reach a rank's port: they say nothing, half a hello, or come from somewhere else.
+TEST(Tcp, ACrowdOfStrangersKeepsNobodyOut) {
+  TcpPair pair;
+  struct Address {  // as in WireAddress
+    std::uint64_t token;
+    Endpoint endpoint;
+  } at_a{};
+  std::memcpy(&at_a, pair.a.address(0).data(), sizeof(at_a));
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 700; ++i) {
+    strangers.push_back(start_connecting(at_a.endpoint, parse_address(i % 3 ? "127.0.0.1" : "127.0.0.9")));
+    if (!strangers.back().is_open()) strangers.pop_back();  // out of descriptors: as many as there can be
+    if (i % 2) {
+      std::uint64_t half = Hello::kMagic;
+      iovec piece = piece_of(&half, sizeof(half));
+      strangers.back().send({&piece, 1});
+    }
+    pair.a.progress(pair.at_a);
+  }
+  std::uint32_t unfinished = 0;
+  const std::vector<std::byte> payload = pattern(1000, 1);
+  send(pair.b, 0, payload, 2, unfinished);
+  EXPECT_TRUE(pair.until([&] { return pair.at_a.messages.size() == 1; }));
+  EXPECT_TRUE(pair.at_a.failures.empty() && pair.at_b.failures.empty());
+}
+
+TEST(Tcp, WhoEndsBecauseOfAnotherSaysSo) {
+  std::vector<std::vector<WireAddress>> addresses;
+  TcpTransport a({{"lo", "127.0.0.1"}}, 0), b({{"lo", "127.0.0.1"}}, 1);
+  for (const TcpTransport* one : {&a, &b}) addresses.push_back({one->address(0)});
+  {
+    TcpTransport gone({{"lo", "127.0.0.1"}}, 2);
+    addresses.push_back({gone.address(0)});
+  }
+  a.set_lanes({0}, addresses);
+  b.set_lanes({0}, addresses);
+  Copied at_a, at_b;
+  std::uint32_t unfinished = 0;
+  const std::vector<std::byte> payload = pattern(10, 1);
+  send(b, 0, payload, 1, unfinished);
+  send(b, 2, payload, 2, unfinished);
+  for (Nanoseconds end = now() + kPatience; now() < end && at_a.failures.empty();) {
+    a.progress(at_a);
+    b.progress(at_b);
+  }
+  ASSERT_FALSE(at_a.failures.empty() || at_b.failures.empty());
+  EXPECT_EQ(at_a.failures[0].first, 2);
+  EXPECT_NE(at_a.failures[0].second.find("rank 1 says so"), std::string::npos) << at_a.failures[0].second;
+  EXPECT_EQ(at_b.failures[0].first, 2);
+}
+
 TEST(Tcp, APeerThatDiesIsNamedByWhoReadsAndByWhoWrites) {
   TcpPair pair;
   std::uint32_t unfinished = 0;
@@ -268,13 +320,14 @@ TEST(Tcp, APeerThatClosesIsNoFailureUntilSomethingIsSentToIt) {
   send(pair.b, 0, {&one, 1}, 2, unfinished);
   ASSERT_TRUE(pair.until([&] { return !pair.at_a.messages.empty() && !pair.at_b.messages.empty(); }));
   pair.b.close();
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 500; ++i) {
     pair.a.progress(pair.at_a);
     ::usleep(1000);
   }
   EXPECT_TRUE(pair.at_a.failures.empty());
   send(pair.a, 1, {&one, 1}, 3, unfinished);
-  pair.a.progress(pair.at_a);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_a.failures.empty();)
+    pair.a.progress(pair.at_a);
   ASSERT_EQ(pair.at_a.failures.size(), 1u);
   EXPECT_EQ(pair.at_a.failures[0].first, 1);
 }

@@ -1,0 +1,16 @@
+#include "core/net/strangers.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace ddl {
+
+void keep_descriptors_free(int newest) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(newest) < limit.rlim_cur / 2) return;
+  limit.rlim_cur = std::min(limit.rlim_max, 2 * limit.rlim_cur);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace ddl
