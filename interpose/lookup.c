@@ -1,11 +1,13 @@
-/* dlsym: so that programs are seen that take NCCL's functions from its own handle (CuPy, JAX, vLLM). What the
- * handle answers is replaced by our hook of the same name where that hook would call just this function
- * (nccl/hooks.c); every other answer is the dynamic linker's own.
+/* dlsym: so that programs are seen that take a library's functions from its own handle (NCCL's: CuPy, JAX,
+ * vLLM; MPI's: ctypes and whatever chooses its MPI at run time). What the handle answers is replaced by our
+ * hook of the same name where that hook would call just this function (ddl_hook_of); every other answer is
+ * the dynamic linker's own.
  *
  * Every lookup of every preloaded process comes through here, that of memory checkers while they start too.
- * So: whatever is not asked of a handle by a name that begins with "nccl" goes on by a jump, with its return
- * address, by which RTLD_NEXT knows who asks; the code on this way needs no memory, no lock and nothing of a
- * sanitizer's.
+ * So: whatever is not asked of a handle by a name that begins with "nccl" or "MPI_" goes on by a jump, with
+ * its return address, by which RTLD_NEXT knows who asks; the code on this way needs no memory, no lock and
+ * nothing of a sanitizer's. Only the first lookup after a load with RTLD_DEEPBIND stops for that
+ * (deep_binding.c).
  *
  * Written for x86-64 with glibc; elsewhere lookups are not seen. */
 #define _GNU_SOURCE
@@ -22,15 +24,19 @@ struct answer {
   ddl_lookup_function* next;
 };
 
-DDL_PLAIN_CODE static int may_be_nccl(void* handle, const char* name) {
-  return handle != RTLD_DEFAULT && handle != RTLD_NEXT && name && name[0] == 'n' && name[1] == 'c' &&
-         name[2] == 'c' && name[3] == 'l';
+DDL_PLAIN_CODE int ddl_may_be_hooked(const char* name) {
+  return (name[0] == 'n' && name[1] == 'c' && name[2] == 'c' && name[3] == 'l') ||
+         (name[0] == 'M' && name[1] == 'P' && name[2] == 'I' && name[3] == '_');
 }
 
-static void* look_up_nccl(ddl_lookup_function* next, void* handle, const char* name) {
+DDL_PLAIN_CODE static int asks_a_handle(void* handle, const char* name) {
+  return handle != RTLD_DEFAULT && handle != RTLD_NEXT && name && ddl_may_be_hooked(name);
+}
+
+static void* look_up(ddl_lookup_function* next, void* handle, const char* name) {
   void* found = next(handle, name);
   if (!found) return NULL;
-  void* hook = ddl_nccl_hook_of(name, found);
+  void* hook = ddl_hook_of(name, found);
   dlerror(); /* what that search left there is not the program's */
   return hook ? hook : found;
 }
@@ -38,8 +44,9 @@ static void* look_up_nccl(ddl_lookup_function* next, void* handle, const char* n
 __attribute__((used)) DDL_PLAIN_CODE DDL_SHIM_LOCAL struct answer ddl_answer_lookup(void* handle,
                                                                                     const char* name) {
   ddl_lookup_function* next = ddl_next_lookup();
-  if (!next || !may_be_nccl(handle, name)) return (struct answer){NULL, next};
-  return (struct answer){look_up_nccl(next, handle, name), NULL};
+  if (ddl_has_new_deep_loads()) ddl_look_at_deep_loads();
+  if (!next || !asks_a_handle(handle, name)) return (struct answer){NULL, next};
+  return (struct answer){look_up(next, handle, name), NULL};
 }
 
 /* In assembler, because no compiler flag promises the jump. */

@@ -77,22 +77,33 @@ void* ddl_load_sibling(const char* file) {
 
 static ddl_function find_next(const char* name) { return ddl_find_next(name, "libmpi.so"); }
 
-static ddl_function resolve(ddl_function* slot, const char* name) {
+/* A library whose functions we know stays loaded. */
+static ddl_function find(ddl_function* slot, const char* name) {
   ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
-  if (!found) {
-    found = find_next(name);
-    if (!found) ddl_no_such_function(name, "MPI");
+  if (!found && (found = find_next(name)) != NULL) {
+    Dl_info info;
+    if (dladdr((void*)(uintptr_t)found, &info))
+      dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     __atomic_store_n(slot, found, __ATOMIC_RELAXED);
   }
   return found;
 }
 
+static ddl_function resolve(ddl_function* slot, const char* name) {
+  ddl_function found = find(slot, name);
+  if (!found) ddl_no_such_function(name, "MPI");
+  return found;
+}
+
 static void after_fork(void) { front_is_up = 0; }
 
+/* PMPI_Init is another's where the program calls an MPI that stands on this one, with handles of its own
+ * (MPItrampoline). */
 static int is_open_mpi(void) {
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
   return library && ddl_dlsym(library, "ompi_mpi_comm_world") && ddl_dlsym(library, "MPI_Init") &&
-         (ddl_dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL);
+         (ddl_dlsym(RTLD_DEFAULT, "MPIR_Err_return_comm") == NULL) &&
+         (void*)(uintptr_t)find_next("PMPI_Init") == ddl_dlsym(library, "PMPI_Init");
 }
 
 /* A process that an MPI process of ours started must not join its parent's job a second time. */
@@ -155,3 +166,27 @@ static void load_front(void) {
   }
 #include "interpose/mpi_hooks.def"
 #undef DDL_HOOK
+
+static const struct hook {
+  const char* name;
+  ddl_function hook, *original;
+} hooks[] = {
+#define DDL_HOOK(name, arguments) {#name, (ddl_function)name, &next.name},
+#include "interpose/mpi_hooks.def"
+#undef DDL_HOOK
+};
+
+static void* mpi_hook_of(const char* name, const void* found) {
+  if (!getenv("PMIX_NAMESPACE")) return NULL; /* outside a job */
+  for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; ++i)
+    if (strcmp(hooks[i].name, name) == 0)
+      return (const void*)(uintptr_t)find(hooks[i].original, name) == found ? (void*)(uintptr_t)hooks[i].hook
+                                                                            : NULL;
+  return NULL;
+}
+
+void* ddl_hook_of(const char* name, const void* found) {
+  const char* enable = getenv("DDL_ENABLE");
+  if (enable && strcmp(enable, "0") == 0) return NULL;
+  return name[0] == 'M' ? mpi_hook_of(name, found) : ddl_nccl_hook_of(name, found);
+}

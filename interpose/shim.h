@@ -19,9 +19,17 @@ DDL_SHIM_LOCAL void* ddl_dlsym(void* handle, const char* name);
 DDL_SHIM_LOCAL ddl_lookup_function* ddl_next_lookup(void);
 #define DDL_PLAIN_CODE __attribute__((no_sanitize("address", "thread", "undefined"), no_stack_protector))
 
-/* Our hook of this name, where `found` is the very function that it would call; else NULL. May leave an error
- * in dlerror(). */
+/* Our hook of this name, where `found` is the very function that it would call; else NULL, and where the
+ * engine is switched off. May leave an error in dlerror(). */
+DDL_SHIM_LOCAL void* ddl_hook_of(const char* name, const void* found);
 DDL_SHIM_LOCAL void* ddl_nccl_hook_of(const char* name, const void* found);
+
+/* Begins it as names of hooks do? */
+DDL_SHIM_LOCAL int ddl_may_be_hooked(const char* name);
+
+/* Libraries opened with RTLD_DEEPBIND, by this thread or others, since this one last looked; and the look. */
+DDL_SHIM_LOCAL int ddl_has_new_deep_loads(void);
+DDL_SHIM_LOCAL void ddl_look_at_deep_loads(void);
 
 /* A sibling of the shim, found beside it; NULL after a warning. */
 DDL_SHIM_LOCAL void* ddl_load_sibling(const char* file);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <string>
@@ -101,17 +102,31 @@ void at_most_a_warning(const char* what, Body body) {
 // Without an endpoint info of this rank, which all others see alike.
 void announce_or_pass_through() { at_most_a_warning("collectives use the original library", announce); }
 
+// An Open MPI that was opened with RTLD_DEEPBIND has libc's own `environ`, where a program that is no PIE has
+// a copy of it. It takes a list that is not in its own for one that it may free entries of: so after we, and
+// PMIx for us, have added to the environment, that one is told. Nobody else looks at it there.
+void tell_of_environment() {
+  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  auto* others = library ? static_cast<char***>(dlsym(library, "environ")) : nullptr;
+  if (others && *others != environ) *others = environ;
+}
+
+void before_the_original() {
+  announce_or_pass_through();
+  tell_of_environment();
+}
+
 }  // namespace
 
 int init(int* argc, char*** argv) {
-  announce_or_pass_through();
+  before_the_original();
   int result = DDL_NEXT(MPI_Init)(argc, argv);
   if (result == MPI_SUCCESS) connect();
   return result;
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
-  announce_or_pass_through();
+  before_the_original();
   int result = DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided);
   if (result == MPI_SUCCESS) connect();
   return result;

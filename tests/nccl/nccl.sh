@@ -82,6 +82,11 @@ case $case_name in
     shim=$ours:$tracer alike "$programs/nccl_client_dlopened" 3 all
     [ -e "$report" ] && fail "counted some of the functions"
     ;;
+  deep_plugin)
+    export PLUGIN_DEEPBIND=1
+    alike "$programs/nccl_plugin_host" "$doubles/libnccl_client_plugin.so" 2 threads
+    counted
+    ;;
   local_plugin)
     alike "$programs/nccl_plugin_host" "$doubles/libnccl_client_plugin.so" 2 threads
     counted

@@ -17,11 +17,19 @@ import json, sys
 print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"]))
 P
 }
+# plugin_on_engine HOST WORDS...: two ranks are right, and the engine did their all-reduce.
+plugin_on_engine() {
+  rm -f "$work/report.json"
+  preloaded 2 "$@" || fail "$*: exit $?"
+  [ "$(engine_calls)" = 2 ] || fail "$*: the engine did $(engine_calls) calls"
+}
+host=$programs/preload_plugin_host plugins=$programs/../lib
+python=/usr/bin/python3 # Debian's, a program that is not position-independent
 warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo9allreduce)'); [ "$got" = dlsym ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo9allreduce)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
@@ -60,8 +68,59 @@ case $case_name in
     preloaded 2 -x DDL_FAKE_HOSTS=1,1 "$programs/preload_client" signals || fail "exit $?"
     ;;
   local_plugin)
-    preloaded 2 "$programs/preload_plugin_host" "$programs/../lib/libpreload_plugin.so" || fail "exit $?"
-    [ "$(engine_calls)" = 2 ] || fail "the engine did not do the plugin's call"
+    plugin_on_engine "$host" "$plugins/libpreload_plugin.so" local
+    plugin_on_engine "$host" "$plugins/libpreload_plugin_table.so" local
+    ;;
+  deep_plugin)
+    # What a library needs the flag for stays: its own symbols before the program's.
+    for kind in plugin plugin_now plugin_table; do
+      plugin_on_engine "$host" "$plugins/libpreload_$kind.so" deep
+      plugin_on_engine "$host" "$plugins/libpreload_$kind.so" deep_lazy
+    done
+    preloaded 2 -x DDL_ENABLE=0 "$host" "$plugins/libpreload_plugin.so" deep || fail "switched off: exit $?"
+    LD_PRELOAD=$shim timeout 30 "$host" "$plugins/libpreload_plugin_now.so" deep >"$work/log" 2>&1 || fail "outside a job: exit $?"
+    ;;
+  deep_from_python)
+    # A library of Python's, itself loaded with RTLD_LOCAL, is the one that calls dlopen.
+    plugin_on_engine "$python" -c "import ctypes, os, sys
+plugin = ctypes.CDLL('$plugins/libpreload_plugin_now.so', os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+sys.exit(plugin.run_plugin(2))"
+    if "$python" -c "import mpi4py" 2>/dev/null; then
+      plugin_on_engine "$python" -c "import os, sys
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
+from mpi4py import MPI
+assert MPI.COMM_WORLD.allreduce(1) == 2  # pickled
+from array import array
+out = array('f', [0] * 1000)
+MPI.COMM_WORLD.Allreduce(array('f', [2] * 1000), out)
+assert out[999] == 4"
+    fi
+    ;;
+  runpath)
+    # Found by nobody but the caller of dlopen.
+    for how in local deep; do
+      job 2 "$host" libpreload_plugin.so $how && fail "$how: it is found without RUNPATH"
+      job 2 "${host}_runpath" libpreload_plugin.so $how || fail "$how, without us: exit $?"
+      plugin_on_engine "${host}_runpath" libpreload_plugin.so $how
+    done
+    ;;
+  by_hand)
+    plugin_on_engine "$host" by_hand local
+    plugin_on_engine "$host" by_hand deep
+    preloaded 2 -x DDL_ENABLE=0 "$host" by_hand local || fail "switched off: exit $?"
+    ;;
+  name_space)
+    # Not served: a preloaded library is in the first name space alone. As without us.
+    job 2 "$host" "$plugins/libpreload_plugin.so" space; plain=$?
+    preloaded 2 "$host" "$plugins/libpreload_plugin.so" space
+    [ $? = $plain ] || fail "exit code not $plain"
+    [ "$(warnings)" = 0 ] || fail "warnings"
+    ;;
+  other_mpi)
+    # Its calls have handles that are not Open MPI's: left alone, with a line.
+    job 2 "$programs/preload_other_mpi_client" || fail "without us: exit $?"
+    preloaded 2 "$programs/preload_other_mpi_client" || fail "exit $?"
+    [ "$(warnings)" = 1 ] && grep -q 'not Open MPI' "$work/log" || fail "not one clear line"
     ;;
   missing_*)
     # Rank 1 (or 0) finds an installation with a part missing, as on a host where it was not copied.
