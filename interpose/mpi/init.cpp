@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/env.hpp"
@@ -103,31 +104,33 @@ void at_most_a_warning(const char* what, Body body) {
 void announce_or_pass_through() { at_most_a_warning("collectives use the original library", announce); }
 
 // An Open MPI that was opened with RTLD_DEEPBIND has libc's own `environ`, where a program that is no PIE has
-// a copy of it. It takes a list that is not in its own for one that it may free entries of: so after we, and
-// PMIx for us, have added to the environment, that one is told. Nobody else looks at it there.
-void tell_of_environment() {
+// a copy of it. It frees entries of a list that is not in its own, as in MPI_Init and MPI_Finalize after we,
+// PMIx for us or the program have added to the environment. So meanwhile its own is the program's; nobody
+// else looks at it there.
+template <class Call>
+int with_one_environment(Call call) {
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
-  auto* others = library ? static_cast<char***>(dlsym(library, "environ")) : nullptr;
-  if (others && *others != environ) *others = environ;
-}
-
-void before_the_original() {
-  announce_or_pass_through();
-  tell_of_environment();
+  auto* theirs = library ? static_cast<char***>(dlsym(library, "environ")) : nullptr;
+  if (!theirs || theirs == &environ) return call();
+  char** before = std::exchange(*theirs, environ);
+  int result = call();
+  *theirs = before;
+  return result;
 }
 
 }  // namespace
 
 int init(int* argc, char*** argv) {
-  before_the_original();
-  int result = DDL_NEXT(MPI_Init)(argc, argv);
+  announce_or_pass_through();
+  int result = with_one_environment([&] { return DDL_NEXT(MPI_Init)(argc, argv); });
   if (result == MPI_SUCCESS) connect();
   return result;
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
-  before_the_original();
-  int result = DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided);
+  announce_or_pass_through();
+  int result =
+      with_one_environment([&] { return DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided); });
   if (result == MPI_SUCCESS) connect();
   return result;
 }
@@ -146,7 +149,7 @@ int finalize() {
     s.api->close(s.job);
     s.job = nullptr;
   }
-  return DDL_NEXT(MPI_Finalize)();
+  return with_one_environment([] { return DDL_NEXT(MPI_Finalize)(); });
 }
 
 }  // namespace ddl::mpi

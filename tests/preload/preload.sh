@@ -88,7 +88,10 @@ sys.exit(plugin.run_plugin(2))"
     if "$python" -c "import mpi4py" 2>/dev/null; then
       plugin_on_engine "$python" -c "import os, sys
 sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
+os.environ['BEFORE'] = 'MPI_Init'  # without us Open MPI does not survive this
 from mpi4py import MPI
+os.environ['BEFORE'] = 'MPI_Finalize' * 100
+os.environ['AND_ONE'] = 'more'
 assert MPI.COMM_WORLD.allreduce(1) == 2  # pickled
 from array import array
 out = array('f', [0] * 1000)
