@@ -40,7 +40,10 @@ DDL_PLAIN_CODE int ddl_has_new_deep_loads(void) {
   return __atomic_load_n(&begun, __ATOMIC_RELAXED) != looked_at;
 }
 
-__attribute__((used)) DDL_PLAIN_CODE DDL_SHIM_LOCAL open_function* ddl_prepare_open(int mode) {
+__attribute__((used)) DDL_PLAIN_CODE DDL_SHIM_LOCAL open_function* ddl_prepare_open(const char* file,
+                                                                                    int mode,
+                                                                                    const void* caller) {
+  if (file) ddl_notice_open(file, caller);
   if (mode & RTLD_DEEPBIND) __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   open_function* next = __atomic_load_n(&next_open, __ATOMIC_RELAXED);
   if (next) return next;
@@ -64,7 +67,7 @@ __asm__(
     "  .cfi_adjust_cfa_offset 8\n"
     "  subq $8, %rsp\n"
     "  .cfi_adjust_cfa_offset 8\n"
-    "  movl %esi, %edi\n"
+    "  movq 24(%rsp), %rdx\n"
     "  call ddl_prepare_open\n"
     "  addq $8, %rsp\n"
     "  .cfi_adjust_cfa_offset -8\n"

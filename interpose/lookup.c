@@ -30,7 +30,13 @@ DDL_PLAIN_CODE int ddl_may_be_hooked(const char* name) {
 }
 
 DDL_PLAIN_CODE static int asks_a_handle(void* handle, const char* name) {
-  return handle != RTLD_DEFAULT && handle != RTLD_NEXT && name && ddl_may_be_hooked(name);
+  return handle != RTLD_DEFAULT && handle != RTLD_NEXT && name;
+}
+
+/* LGBM_, XGCommunicator, RabitInit, TFE_ */
+DDL_PLAIN_CODE static int may_be_unserved(const char* name) {
+  return (name[0] == 'L' && name[1] == 'G') || (name[0] == 'X' && name[1] == 'G') ||
+         (name[0] == 'R' && name[1] == 'a') || (name[0] == 'T' && name[1] == 'F');
 }
 
 static void* look_up(ddl_lookup_function* next, void* handle, const char* name) {
@@ -46,6 +52,8 @@ __attribute__((used)) DDL_PLAIN_CODE DDL_SHIM_LOCAL struct answer ddl_answer_loo
   ddl_lookup_function* next = ddl_next_lookup();
   if (ddl_has_new_deep_loads()) ddl_look_at_deep_loads();
   if (!next || !asks_a_handle(handle, name)) return (struct answer){NULL, next};
+  if (may_be_unserved(name)) ddl_notice_lookup(name);
+  if (!ddl_may_be_hooked(name)) return (struct answer){NULL, next};
   return (struct answer){look_up(next, handle, name), NULL};
 }
 

@@ -34,8 +34,14 @@ DDL_SHIM_LOCAL void ddl_look_at_deep_loads(void);
 /* A sibling of the shim, found beside it; NULL after a warning. */
 DDL_SHIM_LOCAL void* ddl_load_sibling(const char* file);
 
+/* Names what cannot be served (unserved.c): a function is asked for by that name, a file is opened by who is
+ * at `caller`. */
+DDL_SHIM_LOCAL void ddl_notice_lookup(const char* name);
+DDL_SHIM_LOCAL void ddl_notice_open(const char* file, const void* caller);
+
 /* Rank 0 speaks for the job; the other ranks of a job where only some lack the engine are named by those that
  * have it. */
+DDL_SHIM_LOCAL int ddl_speaks_for_the_job(void);
 DDL_SHIM_LOCAL void ddl_shim_warn(const char* why);
 
 /* Ends the process as the loader would have done without us. */

@@ -69,15 +69,20 @@ void check_programs(const JobInputs& in) {
 
 // Said here, once for the job, by whatever file of that name this machine has: where it takes no part, it
 // mostly shares the file system with those that do.
-void warn_of_nccl_inside(const JobInputs& in) {
-  std::set<std::string> named;
-  for (const AppContext& app : in.options.apps) {
-    std::string file = program_file(app, in.world);
-    if (file.empty() || !gpu_use(file).nccl_inside || !named.insert(file).second) continue;
-    print_warning(fmt::format(
-        "{} contains NCCL (the calls of a statically linked NCCL cannot be intercepted, they run without the "
-        "engine); link NCCL dynamically, for instance build PyTorch with USE_SYSTEM_NCCL=1",
-        file));
+void warn_of_libraries_inside(const JobInputs& in) {
+  std::set<std::string> files;
+  for (const AppContext& app : in.options.apps) files.insert(program_file(app, in.world));
+  files.erase("");
+  auto warn = [](const std::string& file, const char* library, const char* way_out) {
+    print_warning(
+        fmt::format("{} contains {} (the calls of a statically linked {} cannot be intercepted, they run "
+                    "without the engine); {}",
+                    file, library, library, way_out));
+  };
+  for (const std::string& file : files) {
+    if (gpu_use(file).nccl_inside)
+      warn(file, "NCCL", "link NCCL dynamically, for instance build PyTorch with USE_SYSTEM_NCCL=1");
+    if (contains_mpi(file)) warn(file, "MPI", "link it with libmpi.so");
   }
 }
 
@@ -140,7 +145,7 @@ int run(const Strings& args) {
   if (options.has_program()) {
     check_ddl_options(options, allocation, world, cores);
     check_programs(in);
-    warn_of_nccl_inside(in);
+    warn_of_libraries_inside(in);
   }
   if (options.dry_run) return dry_run(in);
   check_hosts(in);

@@ -57,4 +57,13 @@ GpuUse gpu_use(const std::string& file) {
   return use;
 }
 
+bool contains_mpi(const std::string& file) {
+  bool own = false, from_library = false;
+  visit_elf_symbols(file, [&](const ElfSymbol& symbol) {
+    own |= symbol.function && symbol.defined && symbol.name == "MPI_Allreduce";
+    from_library |= !symbol.defined && symbol.name.substr(0, 5) == "PMPI_";
+  });
+  return own && !from_library && has_interpreter(file);
+}
+
 }  // namespace ddl

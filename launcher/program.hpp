@@ -29,4 +29,8 @@ struct GpuUse {
 };
 GpuUse gpu_use(const std::string& file);
 
+/// Does a dynamic program contain MPI, rather than a tool's functions that call one? Nothing can come between
+/// its calls.
+bool contains_mpi(const std::string& file);
+
 }  // namespace ddl

@@ -131,6 +131,12 @@ for kind in outside stripped; do
   run 0 -np 2 "$programs/launcher_nccl_$kind"
   ! grep -q 'contains NCCL' err || fail "NCCL is said to be inside launcher_nccl_$kind"
 done
+run 0 -np 2 "$programs/launcher_mpi_inside"
+[ "$(grep -c '^ddlrun: warning: .*launcher_mpi_inside contains MPI .*libmpi.so$' err)" = 1 ] ||
+  fail "MPI inside a program is not named once"
+[ "$(wc -l <err)" = 1 ] || fail "more than one line about MPI inside a program"
+run 0 -np 2 "$programs/launcher_mpi_tool"
+[ ! -s err ] || fail "a tool's functions are taken for MPI"
 refused 2 '--accelerators 0' --accelerators 0 true
 refused 2 '--accelerators x' --accelerators x -np 1 true
 

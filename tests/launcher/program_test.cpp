@@ -99,4 +99,10 @@ TEST_F(ProgramTest, OtherProgramsHaveNothingToDoWithGpus) {
     EXPECT_FALSE(gpu_use(file).cuda || gpu_use(file).nccl_inside) << file;
 }
 
+TEST_F(ProgramTest, MpiInsideAProgramIsRecognised) {
+  EXPECT_TRUE(contains_mpi(DDL_MPI_INSIDE));
+  EXPECT_FALSE(contains_mpi(DDL_MPI_TOOL)) << "it calls the MPI of a library";
+  EXPECT_FALSE(contains_mpi("/bin/sh"));
+}
+
 }  // namespace ddl

@@ -29,7 +29,7 @@ warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo9allreduce)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo9allreduce|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
@@ -124,6 +124,29 @@ assert out[999] == 4"
     job 2 "$programs/preload_other_mpi_client" || fail "without us: exit $?"
     preloaded 2 "$programs/preload_other_mpi_client" || fail "exit $?"
     [ "$(warnings)" = 1 ] && grep -q 'not Open MPI' "$work/log" || fail "not one clear line"
+    ;;
+  unserved)
+    # tells LINES WORDS FILE CALL: both ranks get 7 from the call, and so many lines are said, with these words.
+    tells() {
+      timeout 60 "$lib/../bin/ddlrun" $options -np 2 "$python" -c "import ctypes, sys
+library = ctypes.CDLL('$plugins/unserved/$3')
+sys.exit($4 != 7)" >"$work/log" 2>&1 || fail "$3: exit $?"
+      [ "$(warnings)" = "$1" ] && [ "$(wc -l <"$work/log")" = "$1" ] || fail "$3: not $1 lines"
+      [ "$1" = 0 ] || grep -qE "^ddl: warning: .*$2" "$work/log" || fail "$3: other words"
+    }
+    lightgbm='library["LGBM_NetworkInit"](b"h0:1,h1:1", 12400, 120, 2)' xgboost='library.XGCommunicatorInit(b"{}")'
+    for options in "" "-x DDL_ENABLE=0"; do
+      lines=1; [ -z "$options" ] || lines=0
+      tells $lines 'LightGBM.*sockets' lib_lightgbm.so "$lightgbm"
+      tells $lines 'LightGBM.*sockets' lib_lightgbm.so "$lightgbm + $lightgbm - 7"
+      tells $lines 'XGBoost.*sockets' libxgboost.so "$xgboost"
+      tells $lines 'TensorFlow.*Horovod' _pywrap_tfe.so 'library.begin()'
+      tells $lines 'libjax_common.so contains NCCL .*libnccl.so.2' libjax_common.so 'library.begin()'
+    done
+    # The library alone says nothing, nor does an NCCL that we see.
+    options=""
+    for one in lib_lightgbm.so libxgboost.so _pywrap_tfe.so libjax_common.so; do tells 0 - $one 7; done
+    tells 0 - libnccl.so.2 'library.begin()'
     ;;
   missing_*)
     # Rank 1 (or 0) finds an installation with a part missing, as on a host where it was not copied.
