@@ -2,6 +2,7 @@
 # install_frameworks.sh NAME: a virtual environment with that framework, made once per list of pins under
 # ${XDG_CACHE_HOME:-~/.cache}/ddlrun; prints its python. Says on standard error what it does. Names:
 #   horovod    Horovod 0.28.1 with MPI for Debian's PyTorch 1.13, built from its source distribution, unpatched
+#   horovod_tensorflow  the same for TensorFlow 2.12, which comes with it
 #   chainermn  Chainer 7.8.1 with ChainerMN over mpi4py
 set -euo pipefail
 
@@ -15,6 +16,15 @@ case "${1:-}" in
     flags=(HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1
       HOROVOD_WITHOUT_MXNET=1)
     ;;
+  horovod_tensorflow)
+    packages=(cmake g++ python3-dev python3-venv libopenmpi-dev)
+    options=()
+    first=("setuptools==69.5.1" "wheel==0.43.0" "packaging==24.1" "cloudpickle==3.0.0" "psutil==6.0.0" "pyyaml==6.0.1"
+      "cffi==1.16.0" "numpy==1.23.5" "scikit-learn==1.3.2" "tensorflow-cpu==2.12.0")
+    then=("horovod==0.28.1")
+    flags=(HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1
+      HOROVOD_WITHOUT_MXNET=1)
+    ;;
   chainermn)
     packages=(python3-dev python3-venv g++ libopenmpi-dev)
     options=()
@@ -24,7 +34,7 @@ case "${1:-}" in
     flags=()
     ;;
   *)
-    sed -n '2,5s/^# //p' "$0" >&2
+    sed -n '2,6s/^# //p' "$0" >&2
     exit 2
     ;;
 esac

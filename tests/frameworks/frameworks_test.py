@@ -60,6 +60,10 @@ class FrameworksTest(unittest.TestCase):
         self.assertEqual(plain["accuracy"], ours["accuracy"])
         self.assertNotIn("datatype", [one["reason"] for one in calls["original"]])
 
+    def test_horovod_tensorflow(self):
+        plain, ours, _ = self.example("horovod_tensorflow", "08_horovod_tensorflow")
+        self.assertEqual(plain, ours)
+
     def test_chainermn(self):
         plain, ours, _ = self.example("chainermn", "07_chainermn")
         self.assertEqual(plain, ours)
