@@ -148,6 +148,17 @@ sys.exit($4 != 7)" >"$work/log" 2>&1 || fail "$3: exit $?"
     for one in lib_lightgbm.so libxgboost.so _pywrap_tfe.so libjax_common.so; do tells 0 - $one 7; done
     tells 0 - libnccl.so.2 'library.begin()'
     ;;
+  processes_*)
+    # What a training script starts beside its all-reduces: a data loader's workers, other programs.
+    IFS=_ read -r _ over how <<<"$case_name"
+    "$python" -W ignore -c "import torch.distributed as d, mpi4py; assert d.is_gloo_available()" 2>/dev/null ||
+      { echo "skipped: no PyTorch or mpi4py"; exit 77; }
+    timeout 110 "$lib/../bin/ddlrun" --report "$work/report.json" -x PYTHONWARNINGS=ignore -np 2 "$python" \
+      "$(dirname "$0")/processes.py" $over $how >"$work/log" 2>&1 || fail "exit $?"
+    [ "$(grep -vc '^ddlrun: report written' "$work/log")" = 2 ] && [ "$(grep -c 'is right$' "$work/log")" = 2 ] || fail "other lines"
+    [ "$(engine_calls)" -ge 6 ] || fail "the engine did $(engine_calls) calls"
+    grep -q '"original":\[{' <(tr -d ' \n' <"$work/report.json") && fail "calls went to the original"
+    ;;
   missing_*)
     # Rank 1 (or 0) finds an installation with a part missing, as on a host where it was not copied.
     mkdir "$work/partial"; cp "$lib"/libddl_shim.so "$lib"/libddl_mpi.so "$lib"/libddl.so "$work/partial"
