@@ -1,14 +1,15 @@
 /* libddl_shim.so: the one preloaded object. Here: what its hooks share, and those of MPI; nccl/hooks.c has
- * NCCL's.
+ * NCCL's, gloo/hooks.c gloo's.
  *
  * It needs libc alone, has no constructor and does nothing until the first MPI_Init* or the first sign of
  * NCCL: then it loads the sibling that knows the work, hands it the functions the program would have called,
- * and from then on asks it. In a process that uses neither it only passes on what is looked up by dlsym
- * (lookup.c).
+ * and from then on asks it. In a process that uses neither it only passes on what is asked of dlsym
+ * (lookup.c) and dlopen (deep_binding.c), and names what it cannot serve (unserved.c).
  *
  * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork),
- * a library that was loaded with RTLD_LOCAL (ddl_find_next), a child that inherits our environment
- * (DDL_OWNER_PID), an MPI library that we do not know (is_open_mpi). A front is never unloaded. */
+ * a library that was loaded with RTLD_LOCAL (ddl_find_next) or unloaded while we know its functions (find), a
+ * child that inherits our environment (DDL_OWNER_PID), an MPI library that we do not know (is_open_mpi). A
+ * front is never unloaded. */
 #define _GNU_SOURCE
 #include "interpose/shim.h"
 
