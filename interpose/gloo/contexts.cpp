@@ -24,8 +24,8 @@ CreateBuffer create_buffer_of(Original original) {
 
 }  // namespace
 
-EngineContext::EngineContext(const std::shared_ptr<Context>& of)
-    : original_(of), rank_(of->rank), size_(of->size) {}
+EngineContext::EngineContext(const std::shared_ptr<Context>& of, const Place& place)
+    : original_(of), rank_(place.rank), size_(place.size) {}
 
 EngineContext::~EngineContext() {
   if (context_) engine_->destroy(context_);
@@ -157,7 +157,9 @@ std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>
     }
   for (const auto& one : all_)
     if (one->is_of(context)) return one;
-  all_.push_back(std::make_shared<EngineContext>(context));
+  const std::optional<Place> place = place_in(context.get());
+  if (!place) return nullptr;
+  all_.push_back(std::make_shared<EngineContext>(context, *place));
   return all_.back();
 }
 

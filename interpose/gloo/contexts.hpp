@@ -26,7 +26,7 @@ using Original = void (*)(const void* options);
 /// One of gloo's contexts, on our side.
 class EngineContext {
  public:
-  explicit EngineContext(const std::shared_ptr<Context>& of);
+  EngineContext(const std::shared_ptr<Context>& of, const Place& place);
   ~EngineContext();
   EngineContext(const EngineContext&) = delete;
   EngineContext& operator=(const EngineContext&) = delete;
@@ -76,8 +76,8 @@ using EngineContextList = std::deque<std::shared_ptr<EngineContext>>;
 
 class EngineContexts {
  public:
-  /// The one of this context; made where there is none. Those whose originals are gone are taken out, and
-  /// handed to the caller: to end them may take a while.
+  /// The one of this context; made where there is none; null where it is no context that we know. Those whose
+  /// originals are gone are taken out, and handed to the caller: to end them may take a while.
   std::shared_ptr<EngineContext> of(const std::shared_ptr<Context>& context, EngineContextList& over);
   /// All, the first made first.
   EngineContextList all() const;

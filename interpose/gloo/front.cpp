@@ -91,13 +91,12 @@ struct Served {
 Served look_at(const AllReduceOptions& call, Original original) {
   if (!makes_sense(call, original)) return {nullptr, {}, "unknown options"};
   if (call.elements == 0) return {nullptr, {}, "no elements"};
-  if (call.context->size == 1) return {nullptr, {}, "one rank"};
-  Served served{nullptr, reductions().of(call.reduce, call.element_size), nullptr};
-  if (!served.reduction)
-    served.why_not = "operation";
-  else
-    served.context = context_of(call);
-  return served;
+  std::shared_ptr<EngineContext> context = context_of(call);
+  if (!context) return {nullptr, {}, "unknown options"};
+  if (context->size() == 1) return {nullptr, {}, "one rank"};
+  const std::optional<Reduction> reduction = reductions().of(call.reduce, call.element_size);
+  if (!reduction) return {nullptr, {}, "operation"};
+  return {std::move(context), reduction, nullptr};
 }
 
 template <class Result, class Body>

@@ -47,10 +47,6 @@ class Reader {
   bool care_;
 };
 
-struct ContextWords {
-  void* vtable;
-  int rank, size;
-};
 struct BufferWords {
   void* vtable;
   void* pointer;
@@ -69,7 +65,7 @@ struct FunctionImage {
 static_assert(sizeof(FunctionImage) == sizeof(ReduceFunction));
 static_assert(sizeof(VectorWords) == sizeof(AllReduceOptions::in));
 
-bool is_code(const void* address) {
+bool is_in_a_library(const void* address) {
   Dl_info found;
   return address && dladdr(address, &found) != 0;
 }
@@ -90,6 +86,19 @@ std::string look_at(const Reader& reader, const VectorWords& buffers, std::size_
 
 }  // namespace
 
+std::optional<Place> place_in(const Context* context) {
+  struct {
+    const void* vtable;
+    Place place;
+  } words{};
+  if (!Reader(true).read(context, words)) return std::nullopt;
+  Place place = words.place;
+  if (!is_in_a_library(words.vtable)) std::memcpy(&place, &words.vtable, sizeof place);
+  const bool makes_sense =
+      place.size >= 1 && place.size <= kMostRanks && 0 <= place.rank && place.rank < place.size;
+  return makes_sense ? std::optional(place) : std::nullopt;
+}
+
 std::string why_not(const AllReduceOptions& options, bool care) {
   const Reader reader(care);
   constexpr std::size_t kKnown = offsetof(AllReduceOptions, max_segment);
@@ -105,10 +114,7 @@ std::string why_not(const AllReduceOptions& options, bool care) {
   const auto element = member(offsetof(AllReduceOptions, element_size), std::size_t{});
   const auto in = member(offsetof(AllReduceOptions, in), VectorWords{});
   const auto out = member(offsetof(AllReduceOptions, out), VectorWords{});
-  ContextWords who{};
-  if (!reader.read(context, who) || who.size < 1 || who.size > kMostRanks || who.rank < 0 ||
-      who.rank >= who.size)
-    return "its context has no rank and size";
+  if (care && !place_in(static_cast<const Context*>(context))) return "its context has no rank and size";
   if ((element != 1 && element != 2 && element != 4 && element != 8) || elements > SIZE_MAX / element)
     return fmt::format("its elements have {} bytes", element);
   if (out.begin == out.end) return "it has no output";
@@ -116,7 +122,8 @@ std::string why_not(const AllReduceOptions& options, bool care) {
     if (std::string why = look_at(reader, buffers, elements * element); !why.empty()) return why;
   const auto function = member(offsetof(AllReduceOptions, reduce), FunctionImage{});
   if (!function.manager || !function.invoker) return "it has no reduction";
-  if (care && (!is_code(function.manager) || !is_code(function.invoker))) return "its reduction is no code";
+  if (care && (!is_in_a_library(function.manager) || !is_in_a_library(function.invoker)))
+    return "its reduction is no code";
   return {};
 }
 

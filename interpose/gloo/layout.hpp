@@ -1,5 +1,5 @@
 // What gloo's classes look like in memory, as far as they are used here: the one place that knows. The same
-// in gloo of 2022 (Debian's) and of 2026 (inside PyTorch 2.15's libtorch_cpu); the last change was in 2019.
+// in gloo of 2022 (Debian's) and of 2026 (inside PyTorch 2.15's libtorch_cpu), but for Context.
 //
 // Nothing here is gloo's code or links with it: these are mirrors. So a call whose options do not make sense
 // as these is left alone; the first ones of a library are read with care, see why_not().
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,15 @@ struct UnboundBuffer {
   std::size_t size;  // bytes
 };
 
-/// gloo::Context.
-struct Context {
-  virtual ~Context();
-  int rank;
-  int size;
+/// gloo::Context: rank and size, after a vtable in gloo of 2022, without one in that of 2026.
+struct Context;
+
+struct Place {
+  int rank, size;
 };
+
+/// This process's place in a context; nothing where it has neither form. Touches memory with care.
+std::optional<Place> place_in(const Context* context);
 
 /// gloo::AllreduceOptions. Without inputs the outputs are the inputs; several of either are reduced, too.
 struct AllReduceOptions {

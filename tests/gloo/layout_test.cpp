@@ -7,19 +7,37 @@
 
 namespace ddl::gloo {
 UnboundBuffer::~UnboundBuffer() = default;  // in gloo's own library
-Context::~Context() = default;
 
 namespace {
+
+// As in gloo of 2022 and of 2026.
+struct ContextWithVtable {
+  virtual ~ContextWithVtable() = default;
+  int rank = 0, size = 0;
+};
+struct ContextWithout {
+  int rank = 0, size = 0, base = 2, room = -1;
+};
+
+enum class Form : std::uint8_t { with_vtable, without };
+
+std::shared_ptr<Context> context_of(Form form, int rank, int size) {
+  auto make = [&](auto context) {
+    context->rank = rank;
+    context->size = size;
+    return std::shared_ptr<Context>(context, reinterpret_cast<Context*>(context.get()));
+  };
+  return form == Form::with_vtable ? make(std::make_shared<ContextWithVtable>())
+                                   : make(std::make_shared<ContextWithout>());
+}
 
 void nothing(void*, const void*, const void*, std::size_t) {}
 
 struct Call {
   float values[10] = {};
   AllReduceOptions options;
-  explicit Call(int rank = 1, int size = 2) {
-    options.context = std::make_shared<Context>();
-    options.context->rank = rank;
-    options.context->size = size;
+  Call() {
+    options.context = context_of(Form::without, 1, 2);
     add(options.out, sizeof values);
     options.elements = 10;
     options.element_size = sizeof(float);
@@ -51,8 +69,9 @@ TEST(GlooLayout, OptionsThatMakeSense) {
 }
 
 TEST(GlooLayout, OptionsThatMakeNoneSaySo) {
-  Call(2, 2).expect("its context has no rank and size");
-  Call(0, 0).expect("its context has no rank and size");
+  Call without_ranks;
+  without_ranks.options.context = context_of(Form::without, 0, 0);
+  EXPECT_EQ(why_not(without_ranks.options, true), "its context has no rank and size");
   Call bytes;
   bytes.options.out[0]->size = 39;
   bytes.expect("a buffer has 39 bytes, the elements 40");
@@ -65,6 +84,21 @@ TEST(GlooLayout, OptionsThatMakeNoneSaySo) {
   Call function;
   function.options.reduce = nullptr;
   function.expect("it has no reduction");
+}
+
+TEST(GlooLayout, AContextOfEitherFormTellsItsPlace) {
+  for (Form form : {Form::with_vtable, Form::without}) {
+    for (auto [rank, size] : {std::pair{0, 1}, {0, 2}, {1, 2}, {6, 7}, {40000, 1 << 20}}) {
+      const std::optional<Place> place = place_in(context_of(form, rank, size).get());
+      ASSERT_TRUE(place);
+      EXPECT_EQ(place->rank, rank);
+      EXPECT_EQ(place->size, size);
+    }
+    for (auto [rank, size] : {std::pair{2, 2}, {0, 0}, {-1, 2}, {0, -1}, {0, 1 << 30}})
+      EXPECT_FALSE(place_in(context_of(form, rank, size).get()));
+  }
+  EXPECT_FALSE(place_in(nullptr));
+  EXPECT_FALSE(place_in(reinterpret_cast<const Context*>(8)));
 }
 
 // What lies elsewhere in another version must not end the program: any words in place of the pointers.
