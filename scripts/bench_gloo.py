@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""PyTorch's all_reduce over gloo with and without the engine, in alternating runs: medians and their ratio.
+"""PyTorch's all_reduce over gloo, or another call, with and without the engine, in alternating runs: medians and their ratio.
 
-  scripts/bench_gloo.py [--rounds N] [--max BYTES] [ddlrun's options, -np 2 by default]
+  scripts/bench_gloo.py [--call NAME] [--rounds N] [--max BYTES] [--python PROGRAM] [ddlrun's options, -np 2 by default]
 
 Needs a release build and PyTorch. On virtual hosts:
   tests/cluster/vcluster --hosts 4 --rails 1 --rate 1gbit -- scripts/bench_gloo.py -np 8 -H h0:2,h1:2,h2:2,h3:2
@@ -18,7 +18,14 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 SIZES = [4, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
 
 
-def work(largest):
+CALLS = {"all_reduce": lambda dist, tensor, all_of: dist.all_reduce(tensor),
+         "broadcast": lambda dist, tensor, all_of: dist.broadcast(tensor, 0),
+         "reduce": lambda dist, tensor, all_of: dist.reduce(tensor, 0),
+         "all_gather": lambda dist, tensor, all_of: dist.all_gather(all_of, tensor),
+         "barrier": lambda dist, tensor, all_of: dist.barrier()}
+
+
+def work(name, largest):
     """One rank: median time of a call per size, in microseconds, printed by rank 0."""
     import torch
     import torch.distributed as dist
@@ -28,25 +35,32 @@ def work(largest):
     medians = {}
     for size in (size for size in SIZES if size <= largest):
         tensor, times = torch.zeros(size // 4), []
+        all_of = [torch.zeros(size // 4) for _ in range(dist.get_world_size())] if name == "all_gather" else []
         for call in range(5 + max(7, min(200, (1 << 26) // size))):
+            if name in ("broadcast", "reduce"):  # ranks that only send or only receive would not wait for each other
+                dist.barrier()
             began = time.perf_counter()
-            dist.all_reduce(tensor)
+            CALLS[name](dist, tensor, all_of)
             if call >= 5:
                 times.append(time.perf_counter() - began)
-        medians[size] = 1e6 * statistics.median(times)
+        slowest = torch.tensor([statistics.median(times)], dtype=torch.float64)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        medians[size] = 1e6 * slowest.item()
     if dist.get_rank() == 0:
         print(json.dumps(medians), flush=True)
     dist.destroy_process_group()
 
 
-def run(launcher, largest, enable):
-    done = subprocess.run([*launcher, "/usr/bin/python3", os.path.realpath(__file__), "--work", str(largest)], check=True,
-                          stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "DDL_ENABLE": enable})
+def run(command, enable):
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", "DDL_ENABLE": enable})
     return {int(size): time for size, time in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="All other options are ddlrun's.")
+    parser.add_argument("--call", choices=CALLS, default="all_reduce", help="(default %(default)s)")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one that has PyTorch (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each (default %(default)s)")
     parser.add_argument("--max", type=int, default=SIZES[-1], help="largest size in bytes (default %(default)s)")
     options, of_ddlrun = parser.parse_known_args()
@@ -55,10 +69,12 @@ def main():
     interface = ["-x", "GLOO_SOCKET_IFNAME"] if "GLOO_SOCKET_IFNAME" in os.environ else []
     launcher = [f"{HERE}/../build/release/bin/ddlrun", "-s", *interface, "-x", "DDL_ENABLE", "-x", "OMP_NUM_THREADS",
                 *(of_ddlrun or ["-np", "2"])]
+    largest = 4 if options.call == "barrier" else options.max
+    command = [*launcher, options.python, os.path.realpath(__file__), "--work", options.call, str(largest)]
     runs = {enable: [] for enable in "01"}
     for _ in range(options.rounds):
         for enable in "01":
-            runs[enable].append(run(launcher, options.max, enable))
+            runs[enable].append(run(command, enable))
     print("|     bytes | gloo (us) | engine (us) | ratio |\n|---:|---:|---:|---:|")
     for size in runs["0"][0]:
         gloo, engine = (statistics.median(one[size] for one in runs[enable]) for enable in "01")
@@ -67,6 +83,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        work(int(sys.argv[2]))
+        work(sys.argv[2], int(sys.argv[3]))
     else:
         main()

@@ -16,6 +16,8 @@ OPS = {dist.ReduceOp.SUM: torch.add, dist.ReduceOp.PRODUCT: torch.mul, dist.Redu
        dist.ReduceOp.MAX: torch.maximum}
 BITWISE = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
 FLOATS = (torch.float16, torch.float32, torch.float64)
+if int(torch.__version__.split(".")[0]) >= 2:  # gloo has no sums of it in 1.13
+    FLOATS += (torch.bfloat16,)
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
@@ -69,7 +71,9 @@ def coalesced():
 
 
 def several_tensors():
-    """The sum over all tensors of all ranks, in each of them."""
+    """The sum over all tensors of all ranks, in each of them. Newer versions of PyTorch have no such call."""
+    if not hasattr(dist, "all_reduce_multigpu"):
+        return
     parts = [values(dist.get_rank() * 2 + i, 1000, torch.float32) for i in range(2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

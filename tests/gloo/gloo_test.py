@@ -3,7 +3,7 @@
 
   gloo_test.py BUILD_FOLDER [TEST...]
 
-Ends with 77 where there is no PyTorch.
+Ends with 77 where there is no PyTorch; DDL_TEST_PYTHON names a python that has another than Debian's.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 HANGS = 300  # seconds, on a machine that may stand still for a while
-PYTHON = "/usr/bin/python3"
+PYTHON = os.environ.get("DDL_TEST_PYTHON", "/usr/bin/python3")
 
 
 def free_port():
