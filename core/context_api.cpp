@@ -49,7 +49,7 @@ thread_local Deadline deadline;
 
 std::string overdue() {
   if (!deadline.timeout || !deadline.timeout->is_over()) return {};
-  return fmt::format("an all-reduce has not ended within {:g} s: a rank is late or gone", deadline.seconds);
+  return fmt::format("a call has not ended within {:g} s: a rank is late or gone", deadline.seconds);
 }
 
 void write(ddl_problem* problem, const char* text) noexcept {
@@ -105,14 +105,21 @@ int join(ddl_context* context, const void* id, ddl_problem* problem) {
   });
 }
 
-int all_reduce(ddl_context* context, const ddl_context_call* call) {
+int run(ddl_context* context, const ddl_context_call* call) {
   ddl_problem problem{};
   deadline.seconds = 1e-3 * static_cast<double>(call->timeout_ms);
   if (call->timeout_ms > 0) deadline.timeout.emplace(deadline.seconds);
   const int done = guarded(&problem, 0, [&]() -> int {
     context->job->begin_wait();
-    const ddl::Call made{call->in,   call->out, call->count, ddl::from_c(call->type), ddl::from_c(call->op),
-                         call->name, ddl::now()};
+    const ddl::Call made{call->in,
+                         call->out,
+                         call->count,
+                         ddl::from_c(call->type),
+                         ddl::from_c(call->op),
+                         call->name,
+                         ddl::now(),
+                         ddl::from_c(call->kind),
+                         call->root};
     return context->communicator->run(made, call->key).what == ddl::Outcome::What::done;
   });
   deadline.timeout.reset();
@@ -155,7 +162,7 @@ void destroy(ddl_context* context) {
 const ddl_context_api ddl_context_functions = {
     .create = create,
     .join = join,
-    .all_reduce = all_reduce,
+    .run = run,
     .failure = failure,
     .report_part = report_part,
     .write_report = write_report,

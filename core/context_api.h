@@ -21,12 +21,15 @@ enum { DDL_CONTEXT_ID_BYTES = 128 };
 
 typedef struct ddl_context ddl_context;
 
+/* Buffers as in ddl.h. */
 typedef struct ddl_context_call {
-  const void* in; /* may be out */
+  ddl_kind kind;
+  const void* in;
   void* out;
-  uint64_t count; /* elements */
+  uint64_t count; /* elements of a block */
   ddl_type type;
-  ddl_op op;
+  ddl_op op;        /* where the kind computes */
+  int32_t root;     /* where the kind has one */
   const char* name; /* for the report, a literal */
   uint64_t key;     /* the call meets those of the other ranks that bring the same, see SessionCommunicator */
   uint64_t timeout_ms; /* 0: none */
@@ -38,9 +41,9 @@ typedef struct ddl_context_api {
   ddl_context* (*create)(int32_t rank, int32_t size, void* id, ddl_problem* problem);
   /* Waits for all ranks. 1: all use the engine; 0: this one does not. */
   int (*join)(ddl_context* context, const void* id, ddl_problem* problem);
-  /* An all-reduce, from beginning to end. 1: done; 0: see failure(); then no call works any more, and the
+  /* A call, from beginning to end. 1: done; 0: see failure(); then no call works any more, and the
    * engine has let go of the buffers. */
-  int (*all_reduce)(ddl_context* context, const ddl_context_call* call);
+  int (*run)(ddl_context* context, const ddl_context_call* call);
   const char* (*failure)(ddl_context* context);
   /* See ddl_engine_api. Of one that has joined. */
   const char* (*report_part)(ddl_context* context);

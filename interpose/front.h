@@ -31,7 +31,15 @@ typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* nex
  * is the original's. */
 typedef int (*ddl_nccl_front_function)(uint32_t version, const ddl_nccl_table* next, ddl_nccl_table* front);
 
-/* Of libddl_gloo.so: gloo's all-reduce. Tells what is to become of a call. */
+/* Of libddl_gloo.so. Tells what is to become of a call of gloo's. */
+typedef enum ddl_gloo_function {
+  DDL_GLOO_ALL_REDUCE,
+  DDL_GLOO_BROADCAST,
+  DDL_GLOO_REDUCE,
+  DDL_GLOO_ALL_GATHER,
+  DDL_GLOO_BARRIER,
+  DDL_GLOO_FUNCTIONS
+} ddl_gloo_function;
 enum { DDL_GLOO_ERROR_BYTES = 1024 };
 typedef enum ddl_gloo_outcome {
   DDL_GLOO_DONE,
@@ -39,9 +47,9 @@ typedef enum ddl_gloo_outcome {
   DDL_GLOO_RAISE     /* with the text in `error` */
 } ddl_gloo_outcome;
 typedef struct ddl_gloo_functions {
-  /* `original` does such a call, and may be called with others first: what it throws passes through. */
-  ddl_gloo_outcome (*all_reduce)(const void* options, void (*original)(const void* options),
-                                 char error[DDL_GLOO_ERROR_BYTES]);
+  /* `all_reduce` is gloo's own, of the library that was called; what it throws passes through. */
+  ddl_gloo_outcome (*run)(ddl_gloo_function function, const void* options,
+                          void (*all_reduce)(const void* options), char error[DDL_GLOO_ERROR_BYTES]);
 } ddl_gloo_functions;
 typedef int (*ddl_gloo_front_function)(uint32_t version, ddl_gloo_functions* front);
 

@@ -71,7 +71,7 @@ Route SessionCommunicator::route_of(const CallShape& shape) {
 
 // A key that comes again makes another one.
 CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
-  constexpr std::size_t kKept = 4096;
+  constexpr std::size_t kKept = 1 << 15;
   std::lock_guard lock(mutex_);
   made_.resize(kKept);
   return identity_of(identity_of(id_, 0, kKeyed), key, made_[key % kKept]++);

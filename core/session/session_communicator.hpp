@@ -47,7 +47,7 @@ class SessionCommunicator {
   Outcome run(const Call& asked);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make
-  /// before it. Calls of one key, and of keys that are a multiple of 4096 apart, are made one after the
+  /// before it. Calls of one key, and of keys that are a multiple of 2^15 apart, are made one after the
   /// other, in the same order by all. It takes the way of nonblocking calls.
   Outcome run(const Call& asked, std::uint64_t key);
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a

@@ -37,7 +37,8 @@ void EngineContext::write_report(const std::vector<std::string>& parts) const {
   engine_->write_report(context_, texts.size(), texts.data());
 }
 
-bool EngineContext::is_served(const AllReduceOptions& call, Original original) {
+bool EngineContext::is_served(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
+                              Original all_reduce) {
   Phase phase = phase_.load(std::memory_order_acquire);
   if (phase == Phase::fresh || phase == Phase::meeting) {
     std::unique_lock lock(mutex_);
@@ -45,7 +46,7 @@ bool EngineContext::is_served(const AllReduceOptions& call, Original original) {
     if (phase_ == Phase::fresh) {
       phase_ = Phase::meeting;
       lock.unlock();
-      meet(call, original);
+      meet(context, timeout, all_reduce);
     }
     phase = phase_;
   }
@@ -56,10 +57,11 @@ bool EngineContext::is_served(const AllReduceOptions& call, Original original) {
 struct EngineContext::Round {
   AllReduceOptions options;
 
-  Round(const AllReduceOptions& call, CreateBuffer create, std::span<std::byte> bytes) {
-    options.context = call.context;
-    options.timeout = call.timeout;
-    options.out.push_back(create(call.context.get(), bytes.data(), bytes.size()));
+  Round(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout, CreateBuffer create,
+        std::span<std::byte> bytes) {
+    options.context = context;
+    options.timeout = timeout;
+    options.out.push_back(create(context.get(), bytes.data(), bytes.size()));
     options.elements = bytes.size();
     options.element_size = 1;
     options.reduce = Meeting::reduce;
@@ -79,9 +81,9 @@ void EngineContext::end_meeting(bool is_served) {
     if (why_not_.empty()) {
       why_not_ = "gloo failed while the ranks met";
       log_warning(
-          "gloo failed before all ranks had come to their first all-reduce; where all of them should have "
-          "come, "
-          "see that the shim is preloaded on each");
+          "gloo failed before all ranks had come to their first call; where all of them should have come, "
+          "see "
+          "that the shim is preloaded on each");
     }
   }
   std::lock_guard lock(mutex_);
@@ -89,22 +91,23 @@ void EngineContext::end_meeting(bool is_served) {
   concluded_.notify_all();
 }
 
-void EngineContext::meet(const AllReduceOptions& call, Original original) {
+void EngineContext::meet(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
+                         Original all_reduce) {
   struct Ending {
     EngineContext& self;
     bool is_served = false;
     ~Ending() { self.end_meeting(is_served); }
   } ending{*this};
-  const CreateBuffer create = create_buffer_of(original);
+  const CreateBuffer create = create_buffer_of(all_reduce);
   if (!create) {
     why_not_ = "gloo's library does not offer gloo::Context::createUnboundBuffer";
-    log_warning("gloo's all-reduces stay with gloo: " + why_not_);
+    log_warning("gloo's calls stay with gloo: " + why_not_);
     return;  // the same on all ranks, if they run the same program
   }
   Meeting meeting(rank_, size_);
   auto gloo_reduces = [&] {
-    const Round round(call, create, meeting.bytes());
-    original(&round.options);
+    const Round round(context, timeout, create, meeting.bytes());
+    all_reduce(&round.options);
   };
   begin(meeting);
   gloo_reduces();
@@ -144,7 +147,7 @@ void EngineContext::conclude(const Meeting& meeting) {
   if (why_not_.empty()) return;
   const bool speaks = meeting.who_says_no() == rank_ && trouble_ != "DDL_ENABLE=0";
   if (speaks || (rank_ == 0 && meeting.who_is_strange() >= 0))
-    log_warning(fmt::format("gloo's all-reduces stay with gloo: {}", why_not_));
+    log_warning(fmt::format("gloo's calls stay with gloo: {}", why_not_));
 }
 
 std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context,

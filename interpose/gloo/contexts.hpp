@@ -1,11 +1,12 @@
-// What is known of gloo's contexts: whether their all-reduces go to the engine, and what they need there.
+// What is known of gloo's contexts: whether their calls go to the engine, and what they need there.
 //
 // A context is told from a later one at the same address by a weak count on it. All ranks of one conclude
-// alike, in its first all-reduce that could go to the engine: see Meeting. Where gloo fails in that meeting
+// alike, in its first call that could go to the engine: see Meeting. Where gloo fails in that meeting
 // they need not, but then the context is of no use to gloo either. Thread safety: all.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -38,12 +39,13 @@ class EngineContext {
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }
 
-  /// Whether its all-reduces go to the engine. The first call has all ranks meet, which it does by `original`
-  /// with options made like `call`; those of other threads wait for that. Lets pass what that throws: then
-  /// they do not.
-  bool is_served(const AllReduceOptions& call, Original original);
-  /// An all-reduce on the engine; false: see failure().
-  bool all_reduce(const ddl_context_call& call) { return engine_->all_reduce(context_, &call) != 0; }
+  /// Whether its calls go to the engine. The first one has all ranks meet, which it does by `all_reduce`, for
+  /// which it has so long; those of other threads wait for that. Lets pass what that throws: then they do
+  /// not.
+  bool is_served(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
+                 Original all_reduce);
+  /// A call on the engine; false: see failure().
+  bool run(const ddl_context_call& call) { return engine_->run(context_, &call) != 0; }
   std::string failure() const { return engine_->failure(context_); }
   /// "" where it is served, or nobody has asked.
   std::string why_not() const;
@@ -55,7 +57,7 @@ class EngineContext {
   enum class Phase : std::uint8_t { fresh, meeting, served, left };
   struct Round;
 
-  void meet(const AllReduceOptions& call, Original original);
+  void meet(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout, Original all_reduce);
   void begin(Meeting& meeting);
   void join(Meeting& meeting);
   void conclude(const Meeting& meeting);

@@ -1,6 +1,6 @@
-/* The shim's hook of gloo, whose all-reduce is a C++ function: `gloo::allreduce(const AllreduceOptions&)`.
+/* The shim's hooks of gloo, whose collectives are C++ functions: `gloo::allreduce(const AllreduceOptions&)`.
  *
- * libtorch_cpu calls it through its table of imports, whether gloo is a library of its own or part of
+ * libtorch_cpu calls them through its table of imports, whether gloo is a library of its own or part of
  * libtorch_cpu, and so does whatever else has brought a gloo. The front is loaded at the first call.
  *
  * Hazards, each handled here: a library that was loaded with RTLD_LOCAL, as Python's modules are (the
@@ -15,11 +15,11 @@
 
 #include "interpose/shim.h"
 
+typedef void gloo_function(const void* options);
+
 #define ALL_REDUCE _ZN4gloo9allreduceERKNS_16AllreduceOptionsE
 #define NAME_OF(symbol) NAME_OF_(symbol)
 #define NAME_OF_(symbol) #symbol
-
-typedef void all_reduce_function(const void* options);
 DDL_EXPORT void ALL_REDUCE(const void* options);
 
 static ddl_gloo_functions front;
@@ -37,37 +37,40 @@ static void load_front(void) {
   __atomic_store_n(&front_is_up, 1, __ATOMIC_RELEASE);
 }
 
-static all_reduce_function* find_original(const void* caller) {
-  const char* name = NAME_OF(ALL_REDUCE);
+/* Ours is found where the caller's library only imports it. */
+static gloo_function* find_original(const char* name, const void* caller, const void* ours) {
   Dl_info found;
   void* library = dladdr(caller, &found) ? dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   void* original = library ? ddl_dlsym(library, name) : NULL;
   if (library) dlclose(library);
-  if (!original || original == (void*)(uintptr_t)ALL_REDUCE) original = ddl_dlsym(RTLD_NEXT, name);
-  if (!original) ddl_no_such_function("gloo::allreduce", "gloo");
-  return (all_reduce_function*)(uintptr_t)original;
+  if (!original || original == ours) original = ddl_dlsym(RTLD_NEXT, name);
+  if (!original) ddl_no_such_function(name, "gloo");
+  return (gloo_function*)(uintptr_t)original;
 }
 
-/* The places that call it are few. One that two threads see first at once may be known twice. */
-static all_reduce_function* original_for(const void* caller) {
-  enum { kPlaces = 8 };
-  static struct {
-    const void* caller;
-    all_reduce_function* original;
-  } known[kPlaces];
+typedef struct call_place {
+  const void* caller;
+  gloo_function* original;
+  gloo_function* all_reduce; /* of the same gloo */
+} call_place;
+
+/* The places that call are few. One that two threads see first at once may be known twice. */
+static call_place place_of(const char* name, const void* caller, const void* ours) {
+  enum { kPlaces = 32 };
+  static call_place known[kPlaces];
   static int count;
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   for (int i = __atomic_load_n(&count, __ATOMIC_ACQUIRE); i-- > 0;)
-    if (known[i].caller == caller) return known[i].original;
-  all_reduce_function* original = find_original(caller);
+    if (known[i].caller == caller) return known[i];
+  const call_place place = {caller, find_original(name, caller, ours),
+                            find_original(NAME_OF(ALL_REDUCE), caller, (const void*)(uintptr_t)ALL_REDUCE)};
   pthread_mutex_lock(&mutex);
   if (count < kPlaces) {
-    known[count].caller = caller;
-    known[count].original = original;
+    known[count] = place;
     __atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&mutex);
-  return original;
+  return place;
 }
 
 /* std::runtime_error, which gloo's own exceptions are. Returns where the process has no such thing. */
@@ -92,12 +95,13 @@ static void raise_error(const char* text) {
   abort();
 }
 
-void ALL_REDUCE(const void* options) {
-  all_reduce_function* original = original_for(__builtin_return_address(0));
+static void run(ddl_gloo_function function, const char* name, const void* options, const void* caller,
+                const void* ours) {
+  const call_place place = place_of(name, caller, ours);
   pthread_once(&front_once, load_front);
   if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE)) {
     char error[DDL_GLOO_ERROR_BYTES];
-    switch (front.all_reduce(options, original, error)) {
+    switch (front.run(function, options, place.all_reduce, error)) {
       case DDL_GLOO_DONE:
         return;
       case DDL_GLOO_RAISE:
@@ -107,5 +111,17 @@ void ALL_REDUCE(const void* options) {
         break;
     }
   }
-  original(options);
+  place.original(options);
 }
+
+#define HOOK(function, symbol)                                                                            \
+  DDL_EXPORT void symbol(const void* options);                                                            \
+  void symbol(const void* options) {                                                                      \
+    run(function, NAME_OF(symbol), options, __builtin_return_address(0), (const void*)(uintptr_t)symbol); \
+  }
+
+HOOK(DDL_GLOO_ALL_REDUCE, ALL_REDUCE)
+HOOK(DDL_GLOO_BROADCAST, _ZN4gloo9broadcastERNS_16BroadcastOptionsE)
+HOOK(DDL_GLOO_REDUCE, _ZN4gloo6reduceERNS_13ReduceOptionsE)
+HOOK(DDL_GLOO_ALL_GATHER, _ZN4gloo9allgatherERNS_16AllgatherOptionsE)
+HOOK(DDL_GLOO_BARRIER, _ZN4gloo7barrierERNS_14BarrierOptionsE)

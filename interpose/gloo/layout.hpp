@@ -49,6 +49,47 @@ struct AllReduceOptions {
   std::byte room[64] = {};  // for what later versions add
 };
 
+/// gloo::BroadcastOptions. Only the root may have an input; where it has none, its output is the input.
+struct BroadcastOptions {
+  std::shared_ptr<Context> context;
+  std::unique_ptr<UnboundBuffer> in, out;
+  std::size_t elements = 0;
+  std::size_t element_size = 0;
+  std::int32_t root = -1;
+  std::uint32_t tag = 0;
+  std::chrono::milliseconds timeout{0};
+};
+
+/// gloo::ReduceOptions. Without an input the output is the input.
+struct ReduceOptions {
+  std::shared_ptr<Context> context;
+  std::unique_ptr<UnboundBuffer> in, out;
+  std::size_t elements = 0;
+  std::size_t element_size = 0;
+  std::int32_t root = -1;
+  ReduceFunction reduce;
+  std::uint32_t tag = 0;
+  std::size_t max_segment = 1 << 20;
+  std::chrono::milliseconds timeout{0};
+};
+
+/// gloo::AllgatherOptions. Without an input the input is this rank's part of the output.
+struct AllGatherOptions {
+  std::shared_ptr<Context> context;
+  std::unique_ptr<UnboundBuffer> in, out;
+  std::size_t element_size = 0;
+  std::uint32_t tag = 0;
+  std::chrono::milliseconds timeout{0};
+};
+
+/// gloo::BarrierOptions, with an empty buffer.
+struct BarrierOptions {
+  std::shared_ptr<Context> context;
+  std::unique_ptr<UnboundBuffer> buffer;
+  std::uint32_t tag = 0;
+  std::chrono::milliseconds timeout{0};
+};
+
 /// gloo::Context::createUnboundBuffer(void*, size_t).
 constexpr const char* kCreateBuffer = "_ZN4gloo7Context19createUnboundBufferEPvm";
 using CreateBuffer = std::unique_ptr<UnboundBuffer> (*)(Context* self, void* pointer, std::size_t size);
@@ -56,5 +97,9 @@ using CreateBuffer = std::unique_ptr<UnboundBuffer> (*)(Context* self, void* poi
 /// Why these are not options as above, "" where they make sense. With `care` memory is not touched before the
 /// kernel says that it is there: what is somewhere else in another version must not end the program.
 std::string why_not(const AllReduceOptions& options, bool care);
+std::string why_not(const BroadcastOptions& options, bool care);
+std::string why_not(const ReduceOptions& options, bool care);
+std::string why_not(const AllGatherOptions& options, bool care);
+std::string why_not(const BarrierOptions& options, bool care);
 
 }  // namespace ddl::gloo

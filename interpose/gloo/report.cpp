@@ -53,7 +53,7 @@ void write_report() {
   Report& r = report();
   std::lock_guard lock(r.mutex);
   std::vector<std::string> parts{r.left.to_json().dump()};
-  std::string why = "no all-reduce of gloo's was made";
+  std::string why = "no call of gloo's was made";
   for (const std::shared_ptr<EngineContext>& context : r.contexts.all()) {
     if (context->has_joined()) {
       parts.push_back(context->report_part());
@@ -91,11 +91,11 @@ void count_ended(const EngineContextList& over) {
 
 }  // namespace
 
-std::shared_ptr<EngineContext> context_of(const AllReduceOptions& call) {
+std::shared_ptr<EngineContext> engine_context_of(const std::shared_ptr<Context>& context) {
   EngineContextList over;
-  std::shared_ptr<EngineContext> context = report().contexts.of(call.context, over);
+  std::shared_ptr<EngineContext> found = report().contexts.of(context, over);
   if (!over.empty() && !report().env.report.empty()) count_ended(over);
-  return context;
+  return found;
 }
 
 void start_report() {
@@ -109,9 +109,8 @@ void start_report() {
   if (!r.env.report.empty()) std::atexit(at_exit);
 }
 
-void count_original(const AllReduceOptions& call, const char* why) {
-  const bool is_known = std::strcmp(why, "unknown options") != 0;
-  report().left.count_original(kCollective, why, is_known ? call.elements * call.element_size : 0, 0);
+void count_original(const char* collective, const char* why, Bytes bytes) {
+  report().left.count_original(collective, why, bytes, 0);
 }
 
 }  // namespace ddl::gloo

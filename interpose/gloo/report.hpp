@@ -7,15 +7,13 @@
 
 namespace ddl::gloo {
 
-constexpr const char* kCollective = "gloo::allreduce";
-
-/// That of a call; those that are over meanwhile are counted and ended.
-std::shared_ptr<EngineContext> context_of(const AllReduceOptions& call);
+/// That of gloo's; those that are over meanwhile are counted and ended.
+std::shared_ptr<EngineContext> engine_context_of(const std::shared_ptr<Context>& context);
 
 /// Reads the environment, and sees to it that the report is written when the process ends.
 void start_report();
 
 /// A call that gloo does, and why.
-void count_original(const AllReduceOptions& call, const char* why);
+void count_original(const char* collective, const char* why, Bytes bytes);
 
 }  // namespace ddl::gloo

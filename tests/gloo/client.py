@@ -89,16 +89,89 @@ def sparse():
     assert torch.equal(mine.to_dense(), torch.arange(1.0, size + 1))
 
 
-def others():
-    """What is gloo's own."""
+def moved(count=1000, dtype=torch.float32, group=None):
+    """Broadcast and all-gather."""
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    for root in range(size):
+        one = values(rank, count, dtype)
+        dist.broadcast(one, root if group is None else dist.distributed_c10d._get_global_rank(group, root), group=group)
+        assert torch.equal(one, values(root, count, dtype)), (root, count, dtype)
+    all_of = [torch.empty(count, dtype=dtype) for _ in range(size)]
+    dist.all_gather(all_of, values(rank, count, dtype), group=group)
+    assert all(torch.equal(part, values(other, count, dtype)) for other, part in enumerate(all_of)), (count, dtype)
+
+
+def reduced(count=1000, dtype=torch.float32, op=dist.ReduceOp.SUM, combine=torch.add):
     rank, size = dist.get_rank(), dist.get_world_size()
-    one = torch.tensor([float(rank)])
-    dist.broadcast(one, size - 1)
-    assert one.item() == size - 1
-    all_of = [torch.empty(1) for _ in range(size)]
-    dist.all_gather(all_of, torch.tensor([float(rank)]))
-    assert [part.item() for part in all_of] == list(range(size))
-    dist.reduce(one, 0)
+    for root in range(size):
+        mine = values(rank, count, dtype)
+        dist.reduce(mine, root, op)
+        if rank == root:
+            right = values(0, count, dtype)
+            for other in range(1, size):
+                right = combine(right, values(other, count, dtype))
+            assert torch.equal(mine, right), (dtype, op, count, mine[:8], right[:8])
+
+
+def other_calls():
+    for count in (1, 2, 37, 65537, 1 << 20):
+        for dtype in (torch.float16, torch.float32, torch.int8, torch.int64):
+            moved(count, dtype)
+        for op, combine in OPS.items():
+            reduced(count, torch.int64, op, combine)
+            reduced(count, torch.float32, op, combine)
+    for op, combine in BITWISE.items():
+        reduced(100, torch.int32, op, combine)
+    dist.broadcast(torch.empty(0), 0)
+
+
+def barriers():
+    """Nobody leaves one before all have come."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for late in range(size):
+        if rank == late:
+            time.sleep(0.5)
+        came = torch.tensor([time.time()], dtype=torch.float64)
+        dist.barrier()
+        left = torch.tensor([time.time()], dtype=torch.float64)
+        dist.all_reduce(came, dist.ReduceOp.MAX)
+        assert left.item() >= came.item(), (late, left, came)
+
+
+def mixed():
+    """Calls of all kinds outstanding at once, in two groups, served by two threads each."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    other = dist.new_group()
+    for group in (None, other):  # a group's first call may be any
+        dist.barrier(group)
+    for _ in range(3):
+        works, checks = [], []
+        for i in range(60):
+            group, count = (None, other)[i % 2], 1 + (i * 7919) % 50000
+            mine = values(rank + i, count, torch.float32)
+            if i % 4 == 0:
+                works.append(dist.all_reduce(mine, async_op=True, group=group))
+                checks.append((mine, sum(values(r + i, count, torch.float32) for r in range(size))))
+            elif i % 4 == 1:
+                works.append(dist.broadcast(mine, i % size, async_op=True, group=group))
+                checks.append((mine, values(i % size + i, count, torch.float32)))
+            elif i % 4 == 2:
+                all_of = [torch.empty(count) for _ in range(size)]
+                works.append(dist.all_gather(all_of, mine, async_op=True, group=group))
+                checks += [(part, values(r + i, count, torch.float32)) for r, part in enumerate(all_of)]
+            else:
+                works.append(dist.reduce(mine, i % size, async_op=True, group=group))
+                if rank == i % size:
+                    checks.append((mine, sum(values(r + i, count, torch.float32) for r in range(size))))
+        for work in works:
+            work.wait()
+        assert all(torch.equal(got, right) for got, right in checks)
+        check()
+
+
+def others():
+    """What is gloo's own, and what is made of several calls."""
+    rank, size = dist.get_rank(), dist.get_world_size()
     dist.barrier()
     dist.monitored_barrier(timeout=datetime.timedelta(seconds=30))
     if rank == 0:
@@ -192,10 +265,10 @@ def trained():
         print("weights", flat.double().sum().item().hex())
 
 
-def expect_error(words):
+def expect_error(words, call=lambda: dist.all_reduce(torch.ones(1000))):
     try:
         for _ in range(50):
-            dist.all_reduce(torch.ones(1000))
+            call()
     except RuntimeError as error:
         print("raised:", str(error).replace("\n", " "))
         assert any(word in str(error) for word in words), error
@@ -220,6 +293,22 @@ def raises():
     os._exit(0)
 
 
+def dead_before_a_barrier():
+    dist.barrier()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(("gone", "closed", "reset"), dist.barrier)
+    os._exit(0)
+
+
+def dead_before_a_broadcast():
+    moved()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(("gone", "closed", "reset"), lambda: dist.broadcast(torch.ones(1 << 20), dist.get_world_size() - 1))
+    os._exit(0)
+
+
 def late_peer():
     """With a timeout of three seconds, see join()."""
     check()
@@ -231,8 +320,8 @@ def late_peer():
 
 
 def never_met():
-    """A rank dies before its first all-reduce."""
-    dist.barrier()
+    """A rank dies before its first call."""
+    dist.monitored_barrier()
     if dist.get_rank() == dist.get_world_size() - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     expect_error(("closed", "reset"))
@@ -240,7 +329,7 @@ def never_met():
 
 
 def late_for_the_first():
-    dist.barrier()
+    dist.monitored_barrier()
     if dist.get_rank() == dist.get_world_size() - 1:
         time.sleep(5)
     check()

@@ -44,17 +44,19 @@ class GlooTest(unittest.TestCase):
             self.assertIn(f"client: rank {rank} is right", text)
         return "\n".join(said)
 
-    def right_on_engine(self, ranks, cases, **how):
-        """And the report shows it, at least 95 % of the bytes."""
+    def right_on_engine(self, ranks, cases, collectives=("gloo::allreduce",), **how):
+        """And the report shows it, at least 95 % of the bytes; what it says of the last of these."""
         with tempfile.TemporaryDirectory() as folder:
             said = self.right(ranks, cases, DDL_REPORT=f"{folder}/report", **how)
             with open(f"{folder}/report", encoding="utf-8") as file:
                 report = json.load(file)
         self.assertNotIn("ddl:", said)
         self.assertTrue(report["engine"], report)
-        counts = next(one for one in report["collectives"] if one["name"] == "gloo::allreduce")
-        left = sum(one["bytes"] for one in counts["original"])
-        self.assertGreaterEqual(counts["engine"]["bytes"], 19 * left, report)
+        for name in collectives:
+            counts = next(one for one in report["collectives"] if one["name"] == name)
+            left = sum(one["bytes"] for one in counts["original"])
+            self.assertGreater(counts["engine"]["calls"], 0, report)
+            self.assertGreaterEqual(counts["engine"]["bytes"], 19 * left, report)
         return counts
 
     def left_to_gloo(self, ranks, cases, line, **how):
@@ -82,6 +84,22 @@ class GlooTest(unittest.TestCase):
 
     def test_what_else_there_is(self):
         self.right_on_engine(3, "shapes coalesced several_tensors others sparse")
+
+    OTHERS = ("gloo::broadcast", "gloo::reduce", "gloo::allgather")
+
+    def test_other_calls(self):
+        for ranks in (2, 3):
+            self.assertEqual(self.right_on_engine(ranks, "other_calls", self.OTHERS)["original"], [])
+        self.right_on_engine(4, "other_calls", self.OTHERS, DDL_FAKE_HOSTS="1,2,1")
+
+    def test_barriers(self):
+        self.assertEqual(self.right_on_engine(3, "barriers", ("gloo::barrier",))["original"], [])
+
+    def test_mixed_calls(self):
+        self.right_on_engine(3, "mixed", (*self.OTHERS, "gloo::barrier", "gloo::allreduce"))
+
+    def test_other_calls_switched_off(self):
+        self.left_to_gloo(3, "other_calls barriers mixed", None, of_rank={1: {"DDL_ENABLE": "0"}})
 
     def test_many_outstanding(self):
         self.right_on_engine(3, "outstanding")
@@ -113,7 +131,9 @@ class GlooTest(unittest.TestCase):
             with open(f"{folder}/report", encoding="utf-8") as file:
                 report = json.load(file)
         self.assertTrue(report["engine"])
-        self.assertGreater(report["collectives"][0]["engine"]["bytes"], 0)
+        for counts in report["collectives"]:  # all-reduces and what else DistributedDataParallel makes
+            self.assertGreater(counts["engine"]["bytes"], 0)
+            self.assertEqual(counts["original"], [])
 
     def test_started_by_torchrun(self):
         done = subprocess.run([PYTHON, f"{HERE}/torchrun.py", "--nproc_per_node", "2", "--master_port",
@@ -138,7 +158,7 @@ class GlooTest(unittest.TestCase):
             with open(f"{folder}/report", encoding="utf-8") as file:
                 report = json.load(file)
         self.assertEqual(said["plain"], said["engine"])
-        counts = report["collectives"][0]
+        counts = next(one for one in report["collectives"] if one["name"] == "gloo::allreduce")
         self.assertGreater(counts["engine"]["bytes"], 150 * 8_000_000)
         self.assertEqual(counts["original"], [])
 
@@ -169,6 +189,10 @@ class GlooTest(unittest.TestCase):
         for ranks in (2, 3):
             self.raises(ranks, "dead_peer", "raised: ddl: .*rank [0-9] is gone")
         self.raises(2, "dead_peer", "raised: ddl: .*gone", DDL_FAKE_HOSTS="1,1")
+
+    def test_a_rank_is_killed_before_other_calls(self):
+        for case in ("dead_before_a_barrier", "dead_before_a_broadcast"):
+            self.raises(3, case, "raised: ddl: .*rank [0-9] is gone")
 
     def test_a_rank_is_killed_before_they_meet(self):
         """What gloo throws then passes through."""

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -99,6 +100,101 @@ TEST(GlooLayout, AContextOfEitherFormTellsItsPlace) {
   }
   EXPECT_FALSE(place_in(nullptr));
   EXPECT_FALSE(place_in(reinterpret_cast<const Context*>(8)));
+}
+
+// Of the other calls, with buffers of 40 bytes on rank 1 of 2.
+template <class Options>
+struct OtherCall {
+  float values[20] = {};
+  Options options;
+  OtherCall() { options.context = context_of(Form::without, 1, 2); }
+  static std::unique_ptr<UnboundBuffer> buffer(void* pointer, std::size_t bytes) {
+    auto made = std::make_unique<UnboundBuffer>();
+    made->pointer = pointer;
+    made->size = bytes;
+    return made;
+  }
+  void expect(const std::string& with_care, const std::string& without) const {
+    EXPECT_EQ(why_not(options, true), with_care);
+    EXPECT_EQ(why_not(options, false), without);
+  }
+  void expect(const std::string& why) const { expect(why, why); }
+};
+
+template <class Options>
+void expect_rooted_calls_to_be_looked_at() {
+  OtherCall<Options> call;
+  Options& options = call.options;
+  options.elements = 10;
+  options.element_size = 4;
+  options.root = 0;
+  if constexpr (requires { options.reduce; }) options.reduce = nothing;
+  call.expect("it has no output");
+  options.out = call.buffer(call.values, 40);
+  call.expect("");
+  options.in = call.buffer(call.values + 10, 40);
+  call.expect("");
+  options.in->size = 39;
+  call.expect("a buffer has 39 bytes, the elements 40");
+  options.in.reset();
+  options.root = 2;
+  call.expect("its root is no rank", "");
+  options.root = -1;
+  call.expect("its root is no rank", "");
+  options.root = 1;
+  options.element_size = 5;
+  call.expect("its elements have 5 bytes");
+}
+
+TEST(GlooLayout, CallsWithARootAreLookedAt) {
+  expect_rooted_calls_to_be_looked_at<BroadcastOptions>();
+  expect_rooted_calls_to_be_looked_at<ReduceOptions>();
+}
+
+TEST(GlooLayout, AllGathersAreLookedAt) {
+  OtherCall<AllGatherOptions> call;
+  call.options.element_size = 4;
+  call.expect("it has no output");
+  call.options.out = call.buffer(call.values, 80);
+  call.expect("");
+  call.options.in = call.buffer(call.values, 40);
+  call.expect("");
+  call.options.in->size = 44;
+  call.expect("a buffer has 44 bytes, the elements 40", "");
+  call.options.out->size = 81;
+  call.expect("81 bytes are not to be shared by 2 ranks", "");
+}
+
+TEST(GlooLayout, BarriersAreLookedAt) {
+  OtherCall<BarrierOptions> call;
+  call.expect("its buffer is none");
+  call.options.buffer = call.buffer(nullptr, 0);
+  call.expect("");
+  call.options.buffer->size = 8;
+  call.expect("its buffer is none");
+}
+
+template <class Options>
+void expect_foreign_memory_to_be_survived() {
+  for (std::uintptr_t foreign :
+       {std::uintptr_t{1}, std::uintptr_t{8}, std::uintptr_t{0xdeadbee0}, ~std::uintptr_t{7}}) {
+    alignas(Options) std::uintptr_t image[sizeof(Options) / 8];
+    std::fill(std::begin(image), std::end(image), foreign);
+    EXPECT_NE(why_not(*reinterpret_cast<const Options*>(image), true), "");
+    OtherCall<Options> call;
+    for (std::size_t word = 2; word < 4; ++word) {
+      std::memcpy(image, static_cast<const void*>(&call.options), sizeof image);
+      image[word] = foreign;
+      EXPECT_NE(why_not(*reinterpret_cast<const Options*>(image), true), "");
+    }
+  }
+}
+
+TEST(GlooLayout, ForeignMemoryOfOtherCallsIsLookedAtWithCare) {
+  expect_foreign_memory_to_be_survived<BroadcastOptions>();
+  expect_foreign_memory_to_be_survived<ReduceOptions>();
+  expect_foreign_memory_to_be_survived<AllGatherOptions>();
+  expect_foreign_memory_to_be_survived<BarrierOptions>();
 }
 
 // What lies elsewhere in another version must not end the program: any words in place of the pointers.
