@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/file.hpp"
 #include "core/bootstrap/pmix_job_facts.hpp"
 #include "core/topology/draw.hpp"
 #include "core/topology/topology_json.hpp"
@@ -67,12 +67,9 @@ void place_ranks(const ddl::JobFacts& job, ddl::Topology& topology) {
   }
 }
 
-void write_file(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out)
-    throw ddl::UsageError(fmt::format("cannot write {}", file), "",
+void write_picture(const std::string& file, const std::string& text) {
+  if (std::error_code failed = ddl::write_file(file, text))
+    throw ddl::UsageError(fmt::format("cannot write {}", file), failed.message(),
                           "choose a folder that exists and is yours");
 }
 
@@ -81,7 +78,7 @@ void probe(const ProbeOptions& options) {
   ddl::JobFacts job;
   if (options.job) job = ddl::read_job_facts();
   place_ranks(job, topology);
-  if (!options.svg_file.empty()) write_file(options.svg_file, ddl::draw_svg(topology));
+  if (!options.svg_file.empty()) write_picture(options.svg_file, ddl::draw_svg(topology));
   std::string text;
   if (options.text)
     text = ddl::draw_text(topology) + (options.job ? text_of(job) : std::string());

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "core/trace/report_file.hpp"
 #include "launcher/messages.hpp"
 
 namespace ddl {
@@ -24,7 +26,13 @@ void check_report_place(const std::string& file) {
 
 void tell_about_report(const std::string& file, const FileStamp& before) {
   FileStamp after = stamp_of(file);
-  if (after != FileStamp{} && after != before) return print_note("report written to " + file);
+  if (after != FileStamp{} && after != before) {
+    FileText read = read_file(file, kMostReportBytes);
+    if (nlohmann::json::accept(read.text)) return print_note("report written to " + file);
+    return print_error(
+        fmt::format("the report {} is not whole ({}); is there room for it?", file,
+                    read.trouble.empty() ? fmt::format("{} bytes", read.text.size()) : read.trouble));
+  }
   print_warning(
       fmt::format("no report was written to {} (no rank 0 on this machine came to MPI_Finalize, or made an "
                   "NCCL communicator, with the "

@@ -4,25 +4,23 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <utility>
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "core/base/file.hpp"
 
 extern char** environ;
 
 namespace ddl {
 namespace {
 
-std::optional<std::string> read_file(const std::string& path) {
-  std::error_code failed;
-  if (std::filesystem::is_directory(path, failed)) return std::nullopt;
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+constexpr std::size_t kMostFile = 16 << 20;  // hostfiles and rankfiles; /dev/zero has no end
+
+std::optional<std::string> readable(const std::string& path) {
+  FileText file = read_file(path, kMostFile);
+  if (!file.trouble.empty()) return std::nullopt;
+  return std::move(file.text);
 }
 
 std::string host_name() {
@@ -35,7 +33,7 @@ std::string host_name() {
 System real_surroundings() {
   System world;
   world.variable = [](const std::string& name) { return foreign_env(name.c_str()); };
-  world.file = read_file;
+  world.file = readable;
   world.host = host_name();
   std::error_code failed;
   world.directory = std::filesystem::current_path(failed).string();

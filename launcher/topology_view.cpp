@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <thread>
 
 #include "core/base/env.hpp"
+#include "core/base/file.hpp"
 #include "core/topology/draw.hpp"
 #include "core/topology/topology_json.hpp"
 #include "launcher/messages.hpp"
@@ -39,13 +39,9 @@ NodeTopology probe_remote(const JobInputs& in, const std::string& host) {
   return probe(helper_job(in, host, {in.installation.ddl_probe()}).command, host);
 }
 
-void write_file(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out)
-    throw UsageError(fmt::format("cannot write {}", file), "its folder is missing or not yours",
-                     "choose another place");
+void write_picture(const std::string& file, const std::string& text) {
+  if (std::error_code failed = write_file(file, text))
+    throw UsageError(fmt::format("cannot write {}", file), failed.message(), "choose another place");
   print_note("topology written to " + file);
 }
 
@@ -110,8 +106,8 @@ void show_topology(const JobInputs& in) {
     return;
   }
   bool svg = file.size() > 4 && file.compare(file.size() - 4, 4, ".svg") == 0;
-  write_file(absolute_path(file, in.world.directory),
-             svg ? drawing(topology, in.world, Picture::svg) : json_text(topology));
+  write_picture(absolute_path(file, in.world.directory),
+                svg ? drawing(topology, in.world, Picture::svg) : json_text(topology));
 }
 
 std::string describe_job(const JobInputs& in, const JobSpec& job) {

@@ -1,26 +1,69 @@
 #include "core/base/file.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
+#include <utility>
 
 namespace ddl {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool put(const fs::path& name, const std::string& text) {
-  std::ofstream file(name);
-  file << text;
-  file.close();
-  return !file.fail();
+// No streams here: theirs throw where a read fails, and forget why a write did.
+class Descriptor {
+ public:
+  Descriptor(const char* name, int flags) : number_(::open(name, flags | O_CLOEXEC, 0666)) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  int close() { return ::close(std::exchange(number_, -1)); }
+
+ private:
+  int number_;
+};
+
+std::error_code last_error() { return {errno, std::generic_category()}; }
+
+std::error_code put(const fs::path& name, std::string_view text) {
+  Descriptor file(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+  if (file.number() < 0) return last_error();
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.number(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return last_error();
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return file.close() == 0 ? std::error_code() : last_error();
 }
 
 }  // namespace
 
-bool write_file(const std::string& name, const std::string& text) {
+FileText read_file(const std::string& name, std::size_t most) {
+  Descriptor file(name.c_str(), O_RDONLY);
+  if (file.number() < 0) return {{}, last_error().message()};
+  FileText read;
+  char piece[16384];
+  while (true) {
+    const ssize_t got = ::read(file.number(), piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return {{}, last_error().message()};
+    if (got == 0) return read;
+    if (read.text.size() + static_cast<std::size_t>(got) > most)
+      return {{}, fmt::format("it is larger than {} KiB", most >> 10)};
+    read.text.append(piece, static_cast<std::size_t>(got));
+  }
+}
+
+std::error_code write_file(const std::string& name, const std::string& text) {
   std::error_code error;
   fs::path target = fs::weakly_canonical(name, error);
   if (error) target = name;
@@ -30,14 +73,11 @@ bool write_file(const std::string& name, const std::string& text) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (is_special || ::access(folder.c_str(), W_OK) != 0) return put(name, text);
   const fs::path beside = target.string() + "." + std::to_string(::getpid());
-  error.clear();
-  if (put(beside, text))
-    fs::rename(beside, target, error);
-  else
-    error = std::make_error_code(std::errc::io_error);
-  if (!error) return true;
-  fs::remove(beside, error);
-  return false;
+  error = put(beside, text);
+  if (!error) fs::rename(beside, target, error);
+  std::error_code ignored;
+  if (error) fs::remove(beside, ignored);
+  return error;
 }
 
 FileStamp stamp_of(const std::string& file) {

@@ -35,10 +35,11 @@ void SessionTuning::describe(EndpointInfo& endpoint) {
   endpoint.options = env_.options;
   endpoint.deterministic = env_.deterministic;
   if (me_ != 0) return;
-  CacheText cache = read_cache_file(env_.tune_cache);
-  endpoint.tuning = std::move(cache.text);
-  cache_trouble_ = std::move(cache.trouble);
   endpoint.cpu_model = cpu_model();
+  CacheText cache = read_cache_file(env_.tune_cache);
+  TuningToTell tell = tuning_to_tell(cache.text, {endpoint.cpus.size(), endpoint.cpu_model});
+  endpoint.tuning = std::move(tell.text);
+  cache_trouble_ = cache.trouble.empty() ? std::move(tell.trouble) : std::move(cache.trouble);
 }
 
 // What is wrong with the options or the cache costs their effect, not the job. All ranks read the same.
@@ -59,7 +60,7 @@ void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo
                                                        job_map.host_of_rank, endpoints[0].wire,
                                                        rails_in_words(job_map)));
   std::string trouble = cache_trouble_;
-  if (trouble.empty() && !job_map.tuning.empty()) trouble = memory_->read(job_map.tuning);
+  if (!job_map.tuning.empty()) trouble = memory_->read(job_map.tuning);
   if (!trouble.empty()) warn(fmt::format("the tuning cache {} is ignored ({})", env_.tune_cache, trouble));
 }
 

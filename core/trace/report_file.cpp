@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/log.hpp"
@@ -20,14 +19,14 @@ json empty_report(int ranks, bool engine, const std::string& reason) {
 
 json ReportFile::written() const {
   if (stamp_of(name_) == before_) return {};
-  std::ifstream file(name_);
-  json found = json::parse(file, nullptr, false);
+  json found = json::parse(read_file(name_, kMostReportBytes).text, nullptr, false);
   return found.is_object() && found.contains("collectives") ? found : json();
 }
 
 void ReportFile::write(const json& report) const {
-  if (!write_file(name_, report.dump(2) + "\n"))
-    log_warning(fmt::format("cannot write the report to {}", name_));
+  if (std::error_code failed = write_file(name_, report.dump(2) + "\n"))
+    log_error(fmt::format("cannot write the report to {} ({}); name a file where there is room", name_,
+                          failed.message()));
 }
 
 }  // namespace ddl

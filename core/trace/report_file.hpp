@@ -8,6 +8,9 @@
 
 namespace ddl {
 
+/// More is no report: as that of a job of some 100,000 hosts.
+inline constexpr std::size_t kMostReportBytes = 64 << 20;
+
 /// A report without counts. `reason`: why the engine did not serve the job.
 nlohmann::json empty_report(int ranks, bool engine, const std::string& reason);
 
@@ -17,7 +20,7 @@ class ReportFile {
   explicit ReportFile(const std::string& name = {}) : name_(name), before_(stamp_of(name)) {}
   /// What another front of this job has written there; null where none has.
   nlohmann::json written() const;
-  /// Warns in one line where that fails.
+  /// One error line where that fails: the program goes on.
   void write(const nlohmann::json& report) const;
 
  private:

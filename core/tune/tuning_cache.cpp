@@ -11,6 +11,7 @@ namespace {
 
 using nlohmann::json;
 constexpr int kVersion = 1;
+constexpr int kDeepest = 8;
 
 json to_json(const TuningEntry& entry) {
   json out = {{"grid", entry.grid},
@@ -37,6 +38,9 @@ Algorithm algorithm_of(const std::string& name) {
   throw json::other_error::create(501, "no algorithm " + name, nullptr);
 }
 
+// A file may hold anything: rates that no network has would make plans of nonsense.
+bool is_rate(double rate) { return rate >= 1e3 && rate <= 1e13; }
+
 // Throws json::exception.
 TuningEntry entry_from(const json& in) {
   TuningEntry entry;
@@ -44,6 +48,8 @@ TuningEntry entry_from(const json& in) {
   in.at("bytes_up_to").get_to(entry.size_class);
   in.at("us").get_to(entry.microseconds);
   in.at("rails").get_to(entry.rail_rates);
+  if (!std::all_of(entry.rail_rates.begin(), entry.rail_rates.end(), is_rate))
+    throw json::other_error::create(501, "a rail's rate is out of range", nullptr);
   entry.original = in.value("original", false);
   if (entry.original) return entry;
   for (const json& name : in.at("algorithm"))
@@ -62,11 +68,46 @@ bool replaces(const TuningEntry& learned, const TuningEntry& old) {
          (learned.size_class == old.size_class || learned.rail_rates != old.rail_rates);
 }
 
+// Deeper values than a cache has are dropped on the way: nlohmann's copies and dumps recurse.
 json parse(const std::string& text) {
-  json file = json::parse(text, nullptr, false);
+  auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; };
+  json file = json::parse(text, is_shallow, false);
   bool right = file.is_object() && file.value("ddl_tuning", json()) == kVersion &&
                file.contains("machines") && file["machines"].is_object();
   return right ? file : json();
+}
+
+std::string processors_in_words(const Cpus& cpus) {
+  return fmt::format("{} cores{}{};", cpus.cores, cpus.model.empty() ? "" : " of ", cpus.model);
+}
+
+// Of one machine. Throws json::exception.
+std::vector<TuningEntry> entries_from(const json& list) {
+  std::vector<TuningEntry> entries;
+  for (const json& entry : list) entries.push_back(entry_from(entry));
+  return entries;
+}
+
+json list_of(const std::vector<TuningEntry>& entries) {
+  json list = json::array();
+  for (const TuningEntry& entry : entries) list.push_back(to_json(entry));
+  return list;
+}
+
+// Those machines of a file that `wanted` selects by name and whose entries can be read; what is wrong with
+// the last that cannot goes to `trouble`.
+template <class Wanted>
+json readable_machines(const json& file, Wanted wanted, std::string& trouble) {
+  json machines = json::object();
+  for (const auto& [name, list] : file["machines"].items()) {
+    if (!wanted(name)) continue;
+    try {
+      machines[name] = list_of(entries_from(list));
+    } catch (const json::exception& error) {
+      trouble = error.what();
+    }
+  }
+  return machines;
 }
 
 }  // namespace
@@ -75,7 +116,7 @@ std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_ra
                          std::span<const std::string> rails) {
   std::map<HostIndex, int> ranks_of;
   for (HostIndex host : host_of_rank) ++ranks_of[host];
-  std::string name = fmt::format("{} cores{}{};", cpus.cores, cpus.model.empty() ? "" : " of ", cpus.model);
+  std::string name = processors_in_words(cpus);
   for (const auto& [host, ranks] : ranks_of) name += fmt::format(" {}", ranks);
   if (ranks_of.size() > 1) name += fmt::format("; {}", wire);
   for (const std::string& rail : rails) name += fmt::format("; {}", rail);
@@ -84,13 +125,25 @@ std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_ra
 
 bool is_tuning(const std::string& text) { return !parse(text).is_null(); }
 
+TuningToTell tuning_to_tell(const std::string& text, const Cpus& cpus) {
+  TuningToTell tell;
+  if (text.empty()) return tell;
+  json file = parse(text);
+  if (file.is_null()) return {{}, "it is no tuning cache of this version"};
+  const std::string like_this = processors_in_words(cpus);
+  json machines = readable_machines(
+      file, [&](const std::string& name) { return name.starts_with(like_this); }, tell.trouble);
+  if (tell.trouble.empty() && !machines.empty())
+    tell.text = json{{"ddl_tuning", kVersion}, {"machines", machines}}.dump();
+  return tell;
+}
+
 std::string TuningCache::read(const std::string& text) {
   json file = parse(text);
   if (file.is_null()) return "it is no tuning cache of this version";
   std::vector<TuningEntry> entries;
   try {
-    for (const json& entry : file["machines"].value(machine_, json::array()))
-      entries.push_back(entry_from(entry));
+    entries = entries_from(file["machines"].value(machine_, json::array()));
   } catch (const json::exception& error) {
     return error.what();
   }
@@ -124,17 +177,26 @@ bool TuningCache::has_news() const {
   return !learned_.empty();
 }
 
-std::string TuningCache::write(const std::string& text) const {
-  json file = parse(text);
-  if (file.is_null()) file = {{"ddl_tuning", kVersion}, {"machines", json::object()}};
+std::string TuningCache::write(const std::string& text, std::size_t most) const {
+  json file = parse(text), machines = json::object();
+  std::string ignored;
+  auto is_other = [&](const std::string& name) { return name != machine_; };
+  if (!file.is_null()) machines = readable_machines(file, is_other, ignored);
   std::lock_guard lock(mutex_);
-  json& entries = file["machines"][machine_] = json::array();
+  std::vector<TuningEntry> ours;
   for (const TuningEntry& old : read_)
     if (std::none_of(learned_.begin(), learned_.end(),
                      [&](const TuningEntry& entry) { return replaces(entry, old); }))
-      entries.push_back(to_json(old));
-  for (const TuningEntry& entry : learned_) entries.push_back(to_json(entry));
-  return file.dump(1) + "\n";
+      ours.push_back(old);
+  ours.insert(ours.end(), learned_.begin(), learned_.end());
+  machines[machine_] = list_of(ours);
+  while (true) {
+    std::string written = json{{"ddl_tuning", kVersion}, {"machines", machines}}.dump(1) + "\n";
+    auto other = machines.begin();
+    while (other != machines.end() && other.key() == machine_) ++other;
+    if (written.size() <= most || other == machines.end()) return written;
+    machines.erase(other);
+  }
 }
 
 }  // namespace ddl

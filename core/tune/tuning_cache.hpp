@@ -4,7 +4,7 @@
 //
 // File: {"ddl_tuning": 1, "machines": {NAME: [{"grid", "bytes_up_to", "original" | "algorithm", "share",
 // "segment", "window", "us", "rails"}]}}. NAME says all that a measurement depends on; other machines'
-// entries are kept. Thread safety: all members.
+// entries are kept, as far as they can be read and the file has room. Thread safety: all members.
 #pragma once
 
 #include <mutex>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/plan/choice.hpp"
+#include "core/tune/cache_file.hpp"
 
 namespace ddl {
 
@@ -42,6 +43,14 @@ std::string machine_name(const Cpus& cpus, std::span<const HostIndex> host_of_ra
 /// Whether that is the text of a cache file of this version.
 bool is_tuning(const std::string& text);
 
+/// What rank 0 tells the others of a cache file's text: the entries of machines with those processors, all of
+/// them readable.
+struct TuningToTell {
+  std::string text;     // "" where there is nothing to tell
+  std::string trouble;  // what is wrong with the file, then there is nothing to tell
+};
+TuningToTell tuning_to_tell(const std::string& text, const Cpus& cpus);
+
 class TuningCache {
  public:
   explicit TuningCache(std::string machine) : machine_(std::move(machine)) {}
@@ -56,8 +65,9 @@ class TuningCache {
   std::vector<double> rail_rates(const std::string& grid) const;
   void learn(TuningEntry entry);
   bool has_news() const;
-  /// The text of a cache file that held `text` until now.
-  std::string write(const std::string& text) const;
+  /// The text of a cache file that held `text` until now. Other machines' entries are left out where there
+  /// would be more than `most` bytes.
+  std::string write(const std::string& text, std::size_t most = kMostCacheBytes) const;
 
  private:
   std::string machine_;

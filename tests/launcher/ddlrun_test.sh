@@ -157,6 +157,13 @@ run 4 --compare -np 1 sh -c 'exit 4'
 run 0 --report "$work/report.json" -np 1 true
 grep -q 'no report was written' err || fail "a program without MPI and --report"
 
+refused 2 'cannot be read' --hostfile /dev/zero true
+mkdir folder
+run 0 --topology=folder/t.svg true
+[ -s folder/t.svg ] || fail "--topology=FILE.svg"
+ln -s /dev/full folder/full.svg
+refused 2 'No space left on device' --topology=folder/full.svg
+
 # ---- bad input -------------------------------------------------------------------------------------------------
 refused 2 "invalid dim size=12 usr_size=8 dim\[0\]=4 dim\[1\]=3" -np 8 -m b:4x3 true
 refused 2 "invalid dim size=12 usr_size=6 dim\[0\]=4 dim\[1\]=3 .*fits: 2x3, 3x2, 6" -np 6 -H h0:2,h1:1,h2:3 -m b:4x3 true

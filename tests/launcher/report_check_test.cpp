@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "core/base/error.hpp"
 
 namespace ddl {
@@ -10,6 +14,21 @@ TEST(ReportCheck, AMissingFolderIsFoundBeforeTheJobRuns) {
   EXPECT_THROW(check_report_place("/nonexistent/r.json"), UsageError);
   EXPECT_THROW(check_report_place("/tmp"), UsageError);
   EXPECT_NO_THROW(check_report_place("/tmp/ddl-no-such-report.json"));
+}
+
+TEST(ReportCheck, WhatIsNotWholeIsAnError) {
+  const std::string file = testing::TempDir() + "ddl-report-" + std::to_string(getpid());
+  auto said_after = [&](const std::string& text) {
+    EXPECT_FALSE(write_file(file, text));
+    testing::internal::CaptureStderr();
+    tell_about_report(file, {});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_after(""),
+            "ddlrun: error: the report " + file + " is not whole (0 bytes); is there room for it?\n");
+  EXPECT_NE(said_after("{\"ranks\": 2, ").find("is not whole (13 bytes)"), std::string::npos);
+  EXPECT_EQ(said_after("{}"), "ddlrun: report written to " + file + "\n");
+  std::filesystem::remove(file);
 }
 
 }  // namespace ddl

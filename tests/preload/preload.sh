@@ -187,6 +187,21 @@ W
     job 2 -x LD_PRELOAD="$shim" -x DDL_STAGING_BYTES=lots "$programs/preload_client" sums || fail "exit $?"
     [ "$(warnings)" = 1 ] && grep -q 'DDL_STAGING_BYTES=lots' "$work/log" || fail "not one clear warning"
     ;;
+  tune_cache)
+    # Whatever the name leads to: one line, a right job, and nothing left of it.
+    head -c 16000000 /dev/zero | tr '\0' x >"$work/large"
+    echo '{"ddl_tuning": 1, "machines": 7}' >"$work/foreign"
+    for cache in "$work/large" "$work/foreign" "$work" /proc/self/mem; do
+      preloaded 2 -x DDL_TUNE_CACHE="$cache" "$programs/preload_client" sums || fail "exit $? with $cache"
+      [ "$(warnings)" = 1 ] && grep -q "the tuning cache $cache is ignored (" "$work/log" || fail "not one line about $cache"
+    done
+    preloaded 2 -x DDL_TUNE_CACHE="$work/new" "$programs/preload_client" sums || fail "exit $?"
+    [ "$(warnings)" = 0 ] || fail "a new cache is warned of"
+    ;;
+  full_disk)
+    preloaded 2 -x DDL_REPORT=/dev/full "$programs/preload_client" sums || fail "exit $?"
+    [ "$(grep -c '^ddl: error: .*cannot write the report to /dev/full (No space left on device)' "$work/log")" = 1 ] || fail "not one error line"
+    ;;
   little_staging)
     preloaded 4 -x DDL_STAGING_BYTES=64k "$programs/preload_client" sums || fail "exit $?"
     ;;

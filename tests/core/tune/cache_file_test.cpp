@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/error.hpp"
+#include "core/base/file.hpp"
 #include "tests/support/temp_folder.hpp"
 
 namespace ddl {
@@ -30,6 +31,13 @@ TEST_F(CacheFile, WhatIsNoFileIsNamedAndNotWaitedFor) {
   ASSERT_EQ(::mkfifo(in_folder("pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_cache_file(in_folder("pipe")).trouble, "it is no file");
   EXPECT_EQ(read_cache_file(folder_.string()).trouble, "it is no file");
+}
+
+TEST_F(CacheFile, WhatIsTooLargeOrCannotBeReadIsNamed) {
+  EXPECT_FALSE(write_file(in_folder("large"), std::string(kMostCacheBytes + 1, 'x')));
+  EXPECT_EQ(read_cache_file(in_folder("large")).trouble, "it is larger than 1024 KiB");
+  EXPECT_EQ(read_cache_file(in_folder("large")).text, "");
+  EXPECT_EQ(read_cache_file("/proc/self/mem").trouble, "Input/output error");
 }
 
 TEST_F(CacheFile, WhatIsNoCacheIsKeptBeside) {

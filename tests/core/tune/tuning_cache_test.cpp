@@ -99,4 +99,63 @@ TEST(TuningCache, ACorruptOrOldFileIsRefusedWhole) {
   }
 }
 
+TEST(TuningCache, OnlyWhatFitsTheProcessorsAndCanBeReadIsTold) {
+  const Cpus two{2, "X"};
+  TuningCache here("2 cores of X; 1 1; tcp"), elsewhere("4 cores of X; 1 1; tcp");
+  here.learn(lesson(64));
+  elsewhere.learn(lesson(128));
+  const std::string text = elsewhere.write(here.write(""));
+  TuningToTell tell = tuning_to_tell(text, two);
+  EXPECT_EQ(tell.trouble, "");
+  EXPECT_EQ(tell.text.find("4 cores"), std::string::npos);
+  TuningCache reader("2 cores of X; 1 1; tcp");
+  EXPECT_EQ(reader.read(tell.text), "");
+  EXPECT_TRUE(reader.find("2 local x 4 hosts", 64));
+  EXPECT_EQ(tuning_to_tell("", two).trouble, "");
+  EXPECT_EQ(tuning_to_tell("notes", two).text, "");
+  EXPECT_NE(tuning_to_tell("notes", two).trouble, "");
+  std::string damaged = text;
+  damaged.replace(damaged.find("funnel"), 6, "tunnel");
+  EXPECT_EQ(tuning_to_tell(damaged, two).text, "");
+  EXPECT_NE(tuning_to_tell(damaged, two).trouble.find("tunnel"), std::string::npos);
+}
+
+TEST(TuningCache, RatesThatNoNetworkHasAreRefused) {
+  for (double rate : {0.0, -1.0, 1e300}) {
+    TuningEntry wrong = lesson(64);
+    wrong.rail_rates = {rate, 1e8};
+    TuningCache writer("machine"), reader("machine");
+    writer.learn(wrong);
+    EXPECT_NE(reader.read(writer.write("")).find("rate is out of range"), std::string::npos) << rate;
+  }
+}
+
+TEST(TuningCache, WhatIsNestedDeeplyIsNeitherCopiedNorWritten) {
+  const std::string text = "{\"ddl_tuning\": 1, \"machines\": {\"other\": " + std::string(400'000, '[') +
+                           std::string(400'000, ']') + "}}";
+  TuningCache cache("machine");
+  EXPECT_EQ(cache.read(text), "");
+  cache.learn(lesson(64));
+  EXPECT_LT(cache.write(text).size(), 2000u);
+  tuning_to_tell(text, {2, "X"});
+}
+
+TEST(TuningCache, OtherMachinesGoWhereTheFileWouldBeTooLarge) {
+  std::string text;
+  for (const char* name : {"one", "two", "three"}) {
+    TuningCache cache(name);
+    cache.learn(lesson(64));
+    text = cache.write(text);
+  }
+  TuningCache last("last"), read("last");
+  last.learn(lesson(64));
+  EXPECT_GT(last.write(text).size(), text.size());
+  const std::string cut = last.write(text, text.size());
+  EXPECT_LE(cut.size(), text.size());
+  EXPECT_EQ(read.read(cut), "");
+  EXPECT_TRUE(read.find("2 local x 4 hosts", 64));
+  EXPECT_EQ(read.read(last.write(text, 0)), "");
+  EXPECT_TRUE(read.find("2 local x 4 hosts", 64)) << "what was learned is written whatever it takes";
+}
+
 }  // namespace ddl
