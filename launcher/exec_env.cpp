@@ -1,5 +1,7 @@
 #include "launcher/exec_env.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 
 #include "core/base/env.hpp"
@@ -66,20 +68,34 @@ RankFacts read_rank_facts(const System& world) {
 
 Assignments rank_variables(const RankFacts& facts, const std::string& master, const System& world) {
   Assignments set;
+  auto put = [&](const char* name, const std::string& value) {
+    if (!value.empty()) set.emplace_back(name, value);
+  };
   auto offer = [&](const char* name, const std::string& value) {
-    if (!value.empty() && world.variable(name).empty()) set.emplace_back(name, value);
+    if (world.variable(name).empty()) put(name, value);
   };
   auto text = [](const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); };
   if (!facts.rank) return set;
-  offer("RANK", text(facts.rank));
-  offer("LOCAL_RANK", text(facts.local_rank));
-  offer("WORLD_SIZE", text(facts.size));
-  offer("LOCAL_WORLD_SIZE", text(facts.local_size));
+  put("RANK", text(facts.rank));
+  put("LOCAL_RANK", text(facts.local_rank));
+  put("WORLD_SIZE", text(facts.size));
+  put("LOCAL_WORLD_SIZE", text(facts.local_size));
   offer("MASTER_ADDR", master_address(facts, master, world));
   std::string job = world.variable("PMIX_NAMESPACE");
   if (job.empty()) job = world.variable("SLURM_JOB_ID") + "." + world.variable("SLURM_STEP_ID");
   offer("MASTER_PORT", std::to_string(master_port(job)));
   return set;
+}
+
+std::string stale_variables_text(const Assignments& set, const System& world) {
+  Strings words;
+  for (const auto& [name, value] : set)
+    if (std::string old = world.variable(name); !old.empty() && old != value)
+      words.push_back(fmt::format("{}={} becomes {}", name, old, value));
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
+    if (std::string given = world.variable(name); !given.empty())
+      words.push_back(fmt::format("{}={} stays", name, given));
+  return words.empty() ? std::string() : "found in the environment: " + join(words, ", ");
 }
 
 std::string preload_list(const std::string& shim, const std::string& existing) {

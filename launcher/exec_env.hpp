@@ -20,8 +20,12 @@ struct RankFacts {
 };
 RankFacts read_rank_facts(const System& world);
 
-/// The variables to set; those the user has set stay as they are. `master` is the host of rank 0, "" unknown.
+/// The variables to set. What was in the environment before of the rank and the number of ranks is of another
+/// job or of a shell, and goes; MASTER_ADDR and MASTER_PORT stay where given. `master` is the host of rank 0,
+/// "" unknown.
 Assignments rank_variables(const RankFacts& facts, const std::string& master, const System& world);
+/// What -v says of variables that were there: which are replaced, which stay; "" when there were none.
+std::string stale_variables_text(const Assignments& set, const System& world);
 
 /// `shim` in front of what is preloaded already.
 std::string preload_list(const std::string& shim, const std::string& existing);

@@ -1,4 +1,4 @@
-// ddl-exec [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] -- program args…
+// ddl-exec [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] [--verbose] -- program args…
 //
 // The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
 // the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kPatience{10};  // the job waits for it
 
 struct ExecOptions {
   std::string master, path;
-  bool bind_cores = false, tell_gpus = false;
+  bool bind_cores = false, tell_gpus = false, verbose = false;
   Strings command;
 };
 
@@ -47,6 +47,8 @@ ExecOptions parse(const Strings& args) {
       options.bind_cores = value() == "cores";
     else if (args[at] == "--tell-gpus")
       options.tell_gpus = true;
+    else if (args[at] == "--verbose")
+      options.verbose = true;
     else
       throw UsageError(fmt::format("unknown option {}", args[at]), "",
                        "write ddl-exec [options] -- program args");
@@ -131,8 +133,10 @@ int run(const Strings& args) {
   }
   if (options.bind_cores)
     if (std::vector<int> cpus = choose_cpus(usable_cores(), facts); !cpus.empty()) bind_to_cpus(cpus);
-  for (const auto& [name, value] : rank_variables(facts, options.master, world))
-    setenv(name.c_str(), value.c_str(), 1);
+  const Assignments variables = rank_variables(facts, options.master, world);
+  if (options.verbose && facts.rank == 0)
+    if (std::string text = stale_variables_text(variables, world); !text.empty()) print_note(text);
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   warn_if_out_of_reach(facts, file);
   tell_of_shared_gpus(options, facts, world, file);
   preload_shim(facts, world);  // last: what is started before must run without it

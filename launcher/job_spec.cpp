@@ -116,6 +116,7 @@ Strings exec_words(const JobInputs& in, const AppContext& app) {
   if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
   if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
+  if (in.options.verbose) words.push_back("--verbose");
   words.push_back("--");
   return words;
 }

@@ -45,6 +45,15 @@ refused() {
 run 0 -np 2 sh -c 'echo rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE'
 [ "$(sort out)" = "rank 0 of 2, here 0 of 2
 rank 1 of 2, here 1 of 2" ] || fail "the rank variables"
+(
+  export RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_PORT=29999
+  run 0 -v -np 2 sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_PORT'
+  [ "$(sort out)" = "0/2 0/2 29999
+1/2 1/2 29999" ] || fail "rank variables that another job left"
+  [ "$(grep -c 'found in the environment: WORLD_SIZE=1 becomes 2, .*MASTER_PORT=29999 stays' err)" = 1 ] ||
+    fail "-v does not say what another job left"
+  [ $failures = 0 ]
+) || failures=$((failures + 1))
 run 5 -np 2 sh -c 'exit 5'
 run 139 -np 1 sh -c 'kill -SEGV $$'
 run 0 -np 2 sh -c '[ -n "$MASTER_ADDR" ] && [ "$MASTER_PORT" -ge 10000 ] && [ "$MASTER_PORT" -lt 32000 ]'

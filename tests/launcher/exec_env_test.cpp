@@ -41,14 +41,31 @@ TEST(ExecEnv, AJobOnOneHostMeetsOnLoopback) {
   EXPECT_EQ(variables(open_mpi(1, 2, 1, 2), "h0")["MASTER_ADDR"], "127.0.0.1");
 }
 
-TEST(ExecEnv, WhatTheUserSetStays) {
+TEST(ExecEnv, WhatAnotherJobLeftIsReplacedAndTheMeetingPlaceStays) {
   FakeWorld world = open_mpi(1, 2, 1, 2);
-  world.variables["RANK"] = "7";
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    world.variables[name] = "7";
   world.variables["MASTER_PORT"] = "29500";
   auto set = variables(world);
-  EXPECT_EQ(set.count("RANK"), 0u);
-  EXPECT_EQ(set.count("MASTER_PORT"), 0u);
+  EXPECT_EQ(set["RANK"], "1");
   EXPECT_EQ(set["WORLD_SIZE"], "2");
+  EXPECT_EQ(set["LOCAL_RANK"], "1");
+  EXPECT_EQ(set["LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(set.count("MASTER_PORT"), 0u);
+}
+
+TEST(ExecEnv, WhatWasThereIsSaid) {
+  FakeWorld world = open_mpi(0, 2, 0, 2);
+  auto said = [&] {
+    System view = world.view();
+    return stale_variables_text(rank_variables(read_rank_facts(view), "", view), view);
+  };
+  EXPECT_EQ(said(), "");
+  world.variables["RANK"] = "0";
+  EXPECT_EQ(said(), "") << "it is right";
+  world.variables["WORLD_SIZE"] = "1";
+  world.variables["MASTER_ADDR"] = "h7";
+  EXPECT_EQ(said(), "found in the environment: WORLD_SIZE=1 becomes 2, MASTER_ADDR=h7 stays");
 }
 
 TEST(ExecEnv, TheChoiceOfGpusIsNotOurs) {

@@ -87,7 +87,7 @@ TEST(JobSpec, ModeAndWordsMakeDdlOptions) {
 }
 
 TEST(JobSpec, GpusAreSpokenOfWhereTheyMayMatter) {
-  EXPECT_NE(Job{}.engine("-v p").find("--tell-gpus -- p"), std::string::npos);
+  EXPECT_NE(Job{}.engine("-v p").find("--tell-gpus --verbose -- p"), std::string::npos);
   EXPECT_NE(Job{}.engine("--accelerators 2 p").find("--tell-gpus -- p"), std::string::npos);
   EXPECT_EQ(Job{}.engine("-np 2 p").find("--tell-gpus"), std::string::npos);
 }
