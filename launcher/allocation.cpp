@@ -16,9 +16,11 @@ std::string read(const std::string& file, const System& world, const std::string
 
 Allocation from_hostfiles(const Strings& files, const System& world) {
   Allocation allocation{AllocationSource::hostfile, {}};
-  for (const std::string& file : files)
-    for (const HostSlots& entry : parse_host_file(read(file, world, "hostfile"), file))
-      allocation.hosts.push_back(entry);
+  for (const std::string& file : files) {
+    const std::string text = read(file, world, "hostfile");
+    allocation.is_foreign_hostfile |= has_colon_slots(text);
+    for (const HostSlots& entry : parse_host_file(text, file)) allocation.hosts.push_back(entry);
+  }
   return allocation;
 }
 
@@ -39,12 +41,22 @@ Allocation choose(const Options& options, const System& world) {
   if (Strings files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
   std::string slurm = world.variable("SLURM_JOB_NODELIST");
   if (slurm.empty()) slurm = world.variable("SLURM_NODELIST");
-  if (!slurm.empty()) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
+  // Without a job's number mpirun takes no notice of them either.
+  bool in_slurm_job = !world.variable("SLURM_JOB_ID").empty() || !world.variable("SLURM_JOBID").empty();
+  if (!slurm.empty() && in_slurm_job) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
   if (std::string file = world.variable("LSB_DJOB_HOSTFILE"); !file.empty())
     return {AllocationSource::lsf, parse_slot_file(read(file, world, "LSF hostfile"), file)};
+  if (std::string hosts = world.variable("LSB_MCPU_HOSTS"); !hosts.empty())
+    return {AllocationSource::lsf, parse_lsf_hosts(hosts)};
   if (std::string file = world.variable("PBS_NODEFILE"); !file.empty())
     return {AllocationSource::pbs, parse_slot_file(read(file, world, "PBS node file"), file)};
-  return {AllocationSource::this_machine, {{world.host, 0}}};
+  Allocation here{AllocationSource::this_machine, {{world.host, 0}}};
+  if (!slurm.empty())
+    here.note = fmt::format(
+        "SLURM_JOB_NODELIST={} is not used (there is no SLURM_JOB_ID, so this is no Slurm job); the job runs "
+        "on this machine, -H names others",
+        slurm);
+  return here;
 }
 
 void check_shape(const Options& options, std::size_t hosts) {

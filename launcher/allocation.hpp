@@ -13,11 +13,14 @@ enum class AllocationSource { host_option, hostfile, slurm, lsf, pbs, this_machi
 
 struct Allocation {
   AllocationSource source = AllocationSource::this_machine;
-  HostList hosts;  // never empty
+  HostList hosts;    // never empty
+  std::string note{};  // what was found and not used; "" nothing
   /// mpirun cannot read this scheduler's allocation itself, so it must be told with -H.
   bool mpirun_needs_hosts() const {
     return source == AllocationSource::lsf || source == AllocationSource::pbs;
   }
+  /// The hostfile is of MPICH's form, `host:slots`, which Open MPI takes for a host's name: then -H instead.
+  bool is_foreign_hostfile = false;
 };
 
 Allocation resolve_allocation(const Options& options, const System& world);

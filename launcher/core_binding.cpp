@@ -98,6 +98,24 @@ std::vector<CoreCpus> usable_cores() {
   return cores;
 }
 
+std::size_t machine_cores() {
+  std::set<std::string> cores;  // by the threads of each
+  std::string line;
+  if (!std::getline(std::ifstream("/sys/devices/system/cpu/online") >> std::ws, line)) return 0;
+  try {
+    for (int cpu : parse_cpu_list(line)) {
+      std::string threads;
+      std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                         "/topology/thread_siblings_list");
+      if (!std::getline(file, threads)) return 0;
+      cores.insert(threads);
+    }
+  } catch (const UsageError&) {
+    return 0;
+  }
+  return cores.size();
+}
+
 bool bind_to_cpus(const std::vector<int>& cpus) {
   CpuSet chosen;
   for (int cpu : cpus) chosen.add(cpu);

@@ -23,6 +23,8 @@ std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts
 
 /// The cores this process may use, node by node, from sysfs; empty when sysfs does not tell.
 std::vector<CoreCpus> usable_cores();
+/// Cores of this machine, whoever may use them; 0 when sysfs does not tell.
+std::size_t machine_cores();
 /// False when the kernel refuses; the rank then simply stays unbound.
 bool bind_to_cpus(const std::vector<int>& cpus);
 

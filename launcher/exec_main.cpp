@@ -127,8 +127,10 @@ int run(const Strings& args) {
       find_program(options.command[0], {options.path, world.variable("PATH"), world.directory});
   if (file.empty()) {
     bool there = access(options.command[0].c_str(), F_OK) == 0;
-    print_error(fmt::format("{} {} on {}; check its name and path", options.command[0],
-                            there ? "cannot be executed" : "is not found", world.host));
+    std::string hint = hint_for_script(options.command[0], world.directory);
+    print_error(fmt::format("{} {} on {}; {}", options.command[0],
+                            there ? "cannot be executed" : "is not found", world.host,
+                            hint.empty() ? "check its name and path" : "write " + hint + "?"));
     return there ? 126 : 127;
   }
   if (options.bind_cores)

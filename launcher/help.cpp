@@ -24,6 +24,9 @@ Which ranks, where
   --bind-to, --map-by, --rank-by, --mca k v, -wdir DIR, --oversubscribe, ...
                            every other option of mpirun (Open MPI 4 and 5) is passed on as it is;
                            without a binding option each rank gets its share of the cores
+  -ppn, -genv, --ntasks, --nproc_per_node, ...
+                           of other launchers: taken, or answered with what to write
+  --app FILE               programs with their options, one per line
   --mpiarg "WORDS"         words for mpirun that ddlrun need not understand (repeatable)
   -t, --tcp                let the original MPI use TCP and shared memory only
 
@@ -48,7 +51,8 @@ About ddlrun
   --help  --version        this page; the version
   --help-env[=markdown]    the DDL_* variables
 
-Exit codes: the program's own; 128 + signal; 2 wrong usage; 3 the job could not be started.
+Exit codes: the program's own; 128 + signal; 2 wrong usage; 3 the job could not be started, as a
+line "the job is not started" says.
 
 Examples
   mpirun -np 4 python3 train.py                        before

@@ -152,6 +152,32 @@ HostList parse_host_file(std::string_view text, const std::string& name) {
   return hosts;
 }
 
+bool has_colon_slots(std::string_view text) {
+  for (const std::string& line : split(text, '\n')) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host;
+    if (words >> host && host.find(':') != std::string::npos && host.front() != '+') return true;
+  }
+  return false;
+}
+
+HostList parse_lsf_hosts(std::string_view text) {
+  HostList hosts;
+  std::istringstream words{std::string(text)};
+  try {
+    for (std::string host, slots; words >> host;) {
+      if (!is_host_name(host)) throw UsageError(fmt::format("'{}' is no host name", host));
+      if (!(words >> slots)) throw UsageError(fmt::format("no number of slots for {}", host));
+      add(hosts, {host, positive(slots)});
+    }
+    if (hosts.empty()) throw UsageError("it names no host");
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("the host list '{}' is malformed", text), error.what(),
+                     "look at LSB_MCPU_HOSTS");
+  }
+  return hosts;
+}
+
 HostList parse_slot_file(std::string_view text, const std::string& name) {
   HostList hosts = parse_host_file(text, name);
   for (HostSlots& entry : hosts) entry.slots = std::max<std::uint64_t>(entry.slots, 1);

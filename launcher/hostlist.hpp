@@ -21,8 +21,12 @@ using HostList = std::vector<HostSlots>;
 HostList parse_host_list(std::string_view text);
 /// The lines of a hostfile: `host [slots=N] [max_slots=N]`, `#` starts a comment. `name` is for messages.
 HostList parse_host_file(std::string_view text, const std::string& name);
+/// Whether a hostfile says slots as MPICH does, `host:4`.
+bool has_colon_slots(std::string_view text);
 /// A file with one line per slot (PBS_NODEFILE, LSB_DJOB_HOSTFILE).
 HostList parse_slot_file(std::string_view text, const std::string& name);
+/// LSF's `h1 4 h2 2` (LSB_MCPU_HOSTS).
+HostList parse_lsf_hosts(std::string_view text);
 /// Slurm's `n[001-003,7],gpu1`.
 Strings expand_slurm_nodes(std::string_view text);
 /// Slurm's `2(x3),1` -> 2 2 2 1.

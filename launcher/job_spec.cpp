@@ -55,8 +55,11 @@ Strings common_words(const JobInputs& in) {
 
 Strings app_options(const JobInputs& in, const AppContext& app) {
   Strings words;
-  if (in.allocation.mpirun_needs_hosts()) append(words, {"-H", host_list_text(in.allocation.hosts)});
-  for (const PassedOption& option : app.options) append(words, adapted(option, in.mpirun));
+  if (in.allocation.mpirun_needs_hosts() || in.allocation.is_foreign_hostfile)
+    append(words, {"-H", host_list_text(in.allocation.hosts)});
+  for (const PassedOption& option : app.options)
+    if (!in.allocation.is_foreign_hostfile || !is_host_file(option.name))
+      append(words, adapted(option, in.mpirun));
   return words;
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/env.hpp"
 #include "launcher/accelerators.hpp"
 #include "launcher/compare.hpp"
+#include "launcher/core_binding.hpp"
 #include "launcher/explain.hpp"
 #include "launcher/gpu_sharing.hpp"
 #include "launcher/help.hpp"
@@ -16,6 +17,7 @@
 #include "launcher/program.hpp"
 #include "launcher/reachability.hpp"
 #include "launcher/report_check.hpp"
+#include "launcher/slots.hpp"
 #include "launcher/supervise.hpp"
 #include "launcher/topology_view.hpp"
 
@@ -60,6 +62,10 @@ void check_programs(const JobInputs& in) {
   if (remote_hosts(in.allocation, in.world.host).size() == in.allocation.hosts.size()) return;
   for (const AppContext& app : in.options.apps) {
     if (app.program.empty()) continue;
+    if (std::string hint = hint_for_script(app.program, program_directory(app, in.world)); !hint.empty())
+      throw LaunchError(fmt::format("{} cannot be executed", app.program),
+                        "it is no executable file that names its interpreter in a first line #!",
+                        fmt::format("write {}?", hint));
     if (program_file(app, in.world).empty())
       throw LaunchError(fmt::format("the program {} is not found or cannot be executed", app.program),
                         fmt::format("searched PATH and {}", program_directory(app, in.world)),
@@ -124,13 +130,15 @@ int dry_run(const JobInputs& in) {
 }
 
 int run(const Strings& args) {
-  Options options = parse_options(args);
+  System world = real_surroundings();
+  Options options = parse_options(
+      args, [&](const std::string& file) { return world.file(absolute_path(file, world.directory)); });
   show(options.action);
   if (options.action != Action::run) return 0;
-  System world = real_surroundings();
   check_variables(options, world);
   options = with_rank_per_accelerator(std::move(options), world);
   Allocation allocation = resolve_allocation(options, world);
+  if (!allocation.note.empty()) print_warning(allocation.note);
   const std::uint64_t cores = std::thread::hardware_concurrency();
   options = with_ranks_of_hosts(std::move(options), allocation, world, cores);
   if (options.explain) {
@@ -145,6 +153,7 @@ int run(const Strings& args) {
   if (options.has_program()) {
     check_ddl_options(options, allocation, world, cores);
     check_programs(in);
+    if (!options.dry_run) check_slots(options, allocation, world, machine_cores());
     warn_of_libraries_inside(in);
   }
   if (options.dry_run) return dry_run(in);
@@ -163,7 +172,8 @@ int main(int argc, char** argv) {
     ddl::print_error(error.what());
     return ddl::kExitUsage;
   } catch (const std::exception& error) {
-    ddl::print_error(error.what());
+    // A program may exit with 3 too: this line is the difference.
+    ddl::print_error(std::string("the job is not started: ") + error.what());
     return ddl::kExitLaunch;
   }
 }

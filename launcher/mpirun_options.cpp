@@ -8,8 +8,6 @@ namespace {
 
 constexpr KnownTo k4 = KnownTo::open_mpi_4;
 constexpr KnownTo k5 = KnownTo::open_mpi_5;
-constexpr std::string_view kAppFile =
-    "its programs cannot be wrapped; write the programs with ':' between them";
 constexpr std::string_view kPreloadBinary =
     "it would copy ddl-exec instead of the program; copy the program yourself";
 constexpr std::string_view kDaemon = "it starts a persistent daemon, not a job; use mpirun itself";
@@ -29,7 +27,7 @@ constexpr MpirunOption kOptions[] = {
     {"npersocket", 1},
     {"pernode", 0},
     {"ppr", 1},
-    {"app", 1, KnownTo::both, kAppFile},
+    {"app", 1},  // read by the parser itself
     {"add-host", 1, k5},
     {"add-hostfile", 1, k5},
     {"pset", 1, k5},

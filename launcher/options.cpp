@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "launcher/hostlist.hpp"
 #include "launcher/mpirun_options.hpp"
+#include "launcher/other_launchers.hpp"
 
 namespace ddl {
 namespace {
@@ -127,7 +129,7 @@ void check_passed(const PassedOption& option) {
 // Reads the words once, left to right.
 class Parser {
  public:
-  explicit Parser(const Strings& words) : words_(words) {}
+  Parser(Strings words, const FileReader& read) : words_(std::move(words)), read_(read) {}
 
   Options parse() {
     while (options_.action == Action::run && read_context()) {
@@ -140,7 +142,7 @@ class Parser {
   bool read_context() {
     options_.apps.emplace_back();
     while (at_ < words_.size()) {
-      const std::string& word = words_[at_];
+      const std::string word = words_[at_];  // --app replaces the words
       if (word == ":") throw UsageError("no program before ':'", "", "write program [args] : program [args]");
       if (word == "--") {
         ++at_;
@@ -177,9 +179,44 @@ class Parser {
       name.resize(equals);
     }
     if (const OwnOption* own = find_own_option(name)) return read_own(*own, word, attached);
-    const MpirunOption* passed = find_mpirun_option(name);
-    if (!passed) throw unknown_option(word, name);
-    read_passed(*passed, word.substr(0, word.find('=')), attached);
+    const std::string bare = word.substr(0, word.find('='));
+    if (name == "app") return read_app_file(attached ? *attached : next_value(word));
+    if (const MpirunOption* passed = find_mpirun_option(name)) return read_passed(*passed, bare, attached);
+    if (const OtherOption* other = find_other_option(name)) return read_other(*other, bare, attached);
+    throw unknown_option(word, name);
+  }
+
+  // The programs of the file take the place of the command line's.
+  void read_app_file(const std::string& file) {
+    if (at_ < words_.size())
+      throw UsageError(fmt::format("'{}' comes behind --app {}", words_[at_], file),
+                       "the file names the programs",
+                       "put options in front of --app and programs into the file");
+    if (std::exchange(in_app_file_, true))
+      throw UsageError(fmt::format("{} has an --app of its own", file), "",
+                       "write its lines into the first file");
+    auto text = read_ ? read_(file) : std::nullopt;
+    if (!text)
+      throw UsageError(fmt::format("the file {} of --app cannot be read", file), "it names the programs",
+                       "check its name and permissions");
+    words_.clear();
+    at_ = 0;
+    for (const std::string& line : split(*text, '\n')) {
+      Strings words = split_shell_words(line.substr(0, line.find('#')));
+      if (words.empty()) continue;
+      if (!words_.empty()) words_.push_back(":");
+      words_.insert(words_.end(), words.begin(), words.end());
+    }
+  }
+
+  void read_other(const OtherOption& row, const std::string& word,
+                  const std::optional<std::string>& attached) {
+    if (!row.answer.empty())
+      throw UsageError(fmt::format("{} is an option of another launcher", word), "", std::string(row.answer));
+    for (PassedOption& option : in_mpirun_words(row, values_of(word, row.values, attached))) {
+      check_passed(option);
+      options_.apps.back().options.push_back(std::move(option));
+    }
   }
 
   void read_own(const OwnOption& option, const std::string& word,
@@ -199,13 +236,18 @@ class Parser {
     if (!row.refused.empty())
       throw UsageError(fmt::format("{} cannot be used with ddlrun", word), std::string(row.refused),
                        "leave it out");
-    PassedOption option{word, std::string(row.name), {}};
-    if (attached) option.values.push_back(*attached);
-    if (static_cast<int>(option.values.size()) > row.values)
-      throw UsageError(fmt::format("{} takes no value", word), "", "leave out what follows '='");
-    while (static_cast<int>(option.values.size()) < row.values) option.values.push_back(next_value(word));
+    PassedOption option{word, std::string(row.name), values_of(word, row.values, attached)};
     check_passed(option);
     options_.apps.back().options.push_back(std::move(option));
+  }
+
+  Strings values_of(const std::string& word, int wanted, const std::optional<std::string>& attached) {
+    Strings values;
+    if (attached) values.push_back(*attached);
+    if (static_cast<int>(values.size()) > wanted)
+      throw UsageError(fmt::format("{} takes no value", word), "", "leave out what follows '='");
+    while (static_cast<int>(values.size()) < wanted) values.push_back(next_value(word));
+    return values;
   }
 
   std::string next_value(const std::string& word) {
@@ -215,8 +257,10 @@ class Parser {
     return words_[at_++];
   }
 
-  const Strings& words_;
+  Strings words_;
+  const FileReader& read_;
   std::size_t at_ = 0;
+  bool in_app_file_ = false;
   Options options_;
 };
 
@@ -230,6 +274,6 @@ Strings Options::values_of(bool (*wanted)(std::string_view)) const {
   return values;
 }
 
-Options parse_options(const Strings& args) { return Parser(args).parse(); }
+Options parse_options(const Strings& args, const FileReader& read) { return Parser(args, read).parse(); }
 
 }  // namespace ddl

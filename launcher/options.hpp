@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ struct Options {
   Strings values_of(bool (*wanted)(std::string_view)) const;
 };
 
-Options parse_options(const Strings& args);
+/// The text of a file, if readable: for --app FILE, whose lines are programs with their options.
+using FileReader = std::function<std::optional<std::string>(const std::string&)>;
+
+Options parse_options(const Strings& args, const FileReader& read = {});
 
 }  // namespace ddl

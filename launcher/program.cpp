@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "launcher/elf_file.hpp"
 #include "launcher/mpirun_info.hpp"
 #include "launcher/system.hpp"
@@ -37,6 +39,16 @@ std::string find_program(const std::string& name, const ProgramSearch& search) {
     if (std::string file = find_on_path(name, path, search.directory); !file.empty()) return file;
   }
   return {};
+}
+
+std::string hint_for_script(const std::string& name, const std::string& directory) {
+  const std::string file = absolute_path(name, directory);
+  struct stat facts {};
+  if (!name.ends_with(".py") || stat(file.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
+  char start[2] = {};
+  std::ifstream(file).read(start, sizeof start);
+  if (is_executable(file) && start[0] == '#' && start[1] == '!') return {};
+  return "python3 " + name;
 }
 
 Preloadable judge_program(const std::string& file) {

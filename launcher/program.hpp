@@ -15,6 +15,11 @@ struct ProgramSearch {
 /// The file, absolute; "" when there is none that can be executed.
 std::string find_program(const std::string& name, const ProgramSearch& search);
 
+/// What to write instead of a program that cannot be executed as it is: "python3 x.py" for a script of
+/// Python's that is not executable or does not name its interpreter; "" where there is nothing to say. `name`
+/// as the user wrote it, looked for in `directory`.
+std::string hint_for_script(const std::string& name, const std::string& directory);
+
 enum class Preloadable {
   yes,         // a dynamic ELF program, or a script
   statically,  // no dynamic linker will run: nothing can be preloaded

@@ -167,6 +167,7 @@ Env parse_env(const std::vector<std::string>& entries) {
           fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
                       nearest(name, known_names())));
   }
+  check_range("DDL_VERBOSE", env.verbose, 0, 3);
   check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
   if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
   if (env.gpu_staging_bytes != 0)

@@ -2,13 +2,13 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "job.hpp"
 #include "measure.hpp"
 #include "options.hpp"
 #include "pattern.hpp"
@@ -24,52 +24,46 @@ bool is_first_of_job() {
   return true;
 }
 
-std::vector<std::uint64_t> sizes(const Options& options) {
-  std::vector<std::uint64_t> all;
-  for (double size = static_cast<double>(std::max<std::uint64_t>(1, options.min_bytes));
-       size <= static_cast<double>(options.max_bytes); size *= options.factor) {
-    const std::uint64_t element = element_bytes(options.dtype);
-    const std::uint64_t bytes = std::max(element, static_cast<std::uint64_t>(size) / element * element);
-    if (all.empty() || bytes > all.back()) all.push_back(bytes);
-  }
-  return all;
+void print_head(const Options& options, const Job& job, std::FILE* out) {
+  fmt::print(out, "# {} {}{}, {}, {} ranks on {}\n", options.op, options.dtype,
+             options.inplace ? " in place" : "", options.op == "bcast" ? "root 0" : options.reduce, job.ranks,
+             job.hosts);
+  fmt::print(out, "# library {}, engine {}\n", job.library, job.engine ? "loaded" : "not loaded");
+  fmt::print(out, "{:>12} {:>12} {:>7} {:>12} {:>12} {:>12} {:>12} {:>10} {:>6}\n", "bytes", "count", "iters",
+             "median us", "avg us", "min us", "max us", "bus MB/s", "wrong");
+  std::fflush(out);
 }
 
-void print_head(const Options& options, int ranks) {
-  fmt::print("# {} {}{}, {}, {} ranks\n", options.op, options.dtype, options.inplace ? " in place" : "",
-             options.op == "bcast" ? "root 0" : options.reduce, ranks);
-  fmt::print("{:>12} {:>12} {:>7} {:>12} {:>12} {:>12} {:>10} {:>6}\n", "bytes", "count", "iters",
-             "median us", "min us", "max us", "bus MB/s", "wrong");
-  std::fflush(stdout);
+void print_row(const Result& row, std::FILE* out) {
+  fmt::print(out, "{:>12} {:>12} {:>7} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.1f} {:>6}\n", row.bytes,
+             row.count, row.iters, row.median_us, row.average_us, row.min_us, row.max_us, row.bus_mb_s,
+             row.wrong_calls);
+  std::fflush(out);
 }
 
-void print_row(const Result& row) {
-  fmt::print("{:>12} {:>12} {:>7} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.1f} {:>6}\n", row.bytes, row.count,
-             row.iters, row.median_us, row.min_us, row.max_us, row.bus_mb_s, row.wrong_calls);
-  std::fflush(stdout);
-}
-
-nlohmann::json to_json(const Options& options, int ranks, const std::vector<Result>& rows) {
+nlohmann::json to_json(const Options& options, const Job& job, const std::vector<Result>& rows) {
   nlohmann::json results = nlohmann::json::array();
   for (const Result& row : rows)
     results.push_back({{"bytes", row.bytes},
                        {"count", row.count},
                        {"iters", row.iters},
                        {"median_us", row.median_us},
+                       {"avg_us", row.average_us},
                        {"min_us", row.min_us},
                        {"max_us", row.max_us},
                        {"bus_mb_s", row.bus_mb_s},
                        {"verified", row.verified},
                        {"wrong", row.wrong_calls}});
   return {{"program", "ddl-bench"},   {"op", options.op},           {"dtype", options.dtype},
-          {"reduce", options.reduce}, {"inplace", options.inplace}, {"ranks", ranks},
+          {"reduce", options.reduce}, {"inplace", options.inplace}, {"ranks", job.ranks},
+          {"hosts", job.hosts},       {"library", job.library},     {"engine", job.engine},
           {"results", results}};
 }
 
 // Opened before the measurement: a typing error should not cost the user the whole run.
 bool open_json(const Options& options, int rank, std::ofstream& file) {
   int opened = 1;
-  if (rank == 0 && !options.json.empty()) {
+  if (rank == 0 && !options.json.empty() && options.json != "-") {
     file.open(options.json);
     opened = file.good() ? 1 : 0;
     if (opened == 0)
@@ -80,23 +74,34 @@ bool open_json(const Options& options, int rank, std::ofstream& file) {
   return opened == 1;
 }
 
-// Returns the number of wrong calls, on every rank.
-std::uint64_t run_all(const Options& options, int rank, int ranks, std::ofstream& file) {
-  const auto pattern = make_pattern(options.dtype, options.reduce, ranks);
+// Returns the number of wrong calls on every rank, one more where the results could not be written.
+std::uint64_t run_all(const Options& options, int rank, std::ofstream& file) {
+  const Job job = describe_job();
+  const auto pattern = make_pattern(options.dtype, options.reduce, job.ranks);
+  std::FILE* out = options.json == "-" ? stderr : stdout;
   std::vector<Result> rows;
   std::uint64_t totals[2] = {0, 0};  // verified, wrong
-  if (rank == 0) print_head(options, ranks);
+  bool written = true;
+  if (rank == 0) print_head(options, job, out);
   for (const std::uint64_t bytes : sizes(options)) {
     rows.push_back(measure(options, *pattern, bytes));
-    if (rank == 0) print_row(rows.back());
+    if (rank == 0) print_row(rows.back(), out);
     totals[0] += rows.back().verified;
     totals[1] += rows.back().wrong_calls;
   }
   if (rank == 0) {
-    if (file.is_open()) file << to_json(options, ranks, rows).dump(1) << "\n";
-    fmt::print("check: {} sizes {} results {} wrong\n", rows.size(), totals[0], totals[1]);
-    std::fflush(stdout);
+    if (!options.json.empty()) {
+      const std::string text = to_json(options, job, rows).dump(1) + "\n";
+      if (file.is_open())
+        written = static_cast<bool>(file << text << std::flush);
+      else
+        written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+      if (!written) fmt::print(stderr, "ddl-bench: error: cannot write '{}' (--json)\n", options.json);
+    }
+    fmt::print(out, "check: {} sizes {} results {} wrong\n", rows.size(), totals[0], totals[1]);
+    std::fflush(out);
   }
+  if (!written) ++totals[1];
   MPI_Bcast(totals, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
   return totals[1];
 }
@@ -111,13 +116,12 @@ int main(int argc, char** argv) {
     return parsed.exit_code;
   }
   MPI_Init(&argc, &argv);
-  int rank = 0, ranks = 1;
+  int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   std::ofstream file;
   int code = 2;
   if (bench::open_json(parsed.options, rank, file))
-    code = bench::run_all(parsed.options, rank, ranks, file) == 0 ? 0 : 1;
+    code = bench::run_all(parsed.options, rank, file) == 0 ? 0 : 1;
   MPI_Finalize();
   return code;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -130,6 +131,7 @@ Result measure(const Options& options, const Pattern& pattern, std::uint64_t byt
   result.verified =
       static_cast<std::uint64_t>(warmup + result.iters) * static_cast<std::uint64_t>(world_size());
   result.median_us = median(slowest) * 1e6;
+  result.average_us = std::accumulate(slowest.begin(), slowest.end(), 0.0) / result.iters * 1e6;
   result.min_us = *std::min_element(slowest.begin(), slowest.end()) * 1e6;
   result.max_us = *std::max_element(slowest.begin(), slowest.end()) * 1e6;
   if (result.median_us > 0)

@@ -14,6 +14,7 @@ struct Result {
   std::size_t count = 0;
   int iters = 0;
   double median_us = 0;
+  double average_us = 0;
   double min_us = 0;
   double max_us = 0;
   double bus_mb_s = 0;            // 10^6 bytes per second over each link, 2 (p-1)/p N / t for an all-reduce

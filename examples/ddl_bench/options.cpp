@@ -14,13 +14,14 @@ namespace {
 const std::vector<std::string> kOps{"allreduce", "iallreduce", "bcast", "copy"};
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_option("--min", options.min_bytes, "smallest message, bytes; 64k, 1m, 1g are powers of 1024")
+  app.add_option("-m,--sizes", options.range, "MIN:MAX, or MAX alone, instead of --min and --max");
+  app.add_option("-b,--min", options.min_bytes, "smallest message, bytes; 64k, 1m, 1g are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("--max", options.max_bytes, "largest message")
+  app.add_option("-e,--max", options.max_bytes, "largest message")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("--factor", options.factor, "each size is the one before times this")
+  app.add_option("-f,--factor", options.factor, "each size is the one before times this")
       ->check(CLI::Range(1.01, 1e6))
       ->capture_default_str();
   app.add_option("--op", options.op, "the collective")->check(CLI::IsMember(kOps))->capture_default_str();
@@ -30,16 +31,31 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--reduce", options.reduce, "reduction")
       ->check(CLI::IsMember(reduction_names()))
       ->capture_default_str();
-  app.add_option("--iters", options.iters, "timed calls per size (default: falls with the size)")
+  app.add_option("-i,--iters", options.iters, "timed calls per size (default: falls with the size)")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--warmup", options.warmup, "calls before the timed ones, verified as well")
+  app.add_option("-x,--warmup", options.warmup, "calls before the timed ones, verified as well")
       ->check(CLI::Range(0, 1000000));
   app.add_flag("--inplace", options.inplace, "reduce in place (MPI_IN_PLACE)");
-  app.add_option("--json", options.json, "rank 0 writes the results to this file");
+  app.add_option("--json", options.json, "rank 0 writes the results to this file; - is standard output");
+}
+
+// "4:1m", ":1m" or "1m" into --min and --max. Throws CLI::ParseError.
+void take_range(Options& options) {
+  if (options.range.empty()) return;
+  auto bytes = [&](std::string text, std::uint64_t& value) {
+    std::string wrong = CLI::AsSizeValue(false)(text);
+    if (text.empty() || !wrong.empty() || text.find_first_not_of("0123456789") != std::string::npos)
+      throw CLI::ValidationError("--sizes", "'" + options.range + "' is not MIN:MAX in bytes");
+    value = std::stoull(text);
+  };
+  const std::size_t colon = options.range.find(':');
+  if (colon != std::string::npos && colon > 0) bytes(options.range.substr(0, colon), options.min_bytes);
+  bytes(options.range.substr(colon == std::string::npos ? 0 : colon + 1), options.max_bytes);
 }
 
 std::string contradiction(const Options& options) {
   if (options.min_bytes > options.max_bytes) return "--min is larger than --max (no size to measure)";
+  if (sizes(options).empty()) return "no whole element of --dtype is as large as --min and --max say";
   if (options.max_bytes / element_bytes(options.dtype) > INT_MAX)
     return "--max has more elements than an MPI count can say (2147483647); use a wider --dtype";
   if (is_bitwise(options.reduce) && is_float(options.dtype))
@@ -60,6 +76,7 @@ Parsed parse(int argc, char** argv) {
   add_options(app, parsed.options);
   try {
     app.parse(argc, argv);
+    take_range(parsed.options);
     if (auto wrong = contradiction(parsed.options); !wrong.empty())
       parsed = {parsed.options, 2, false, "ddl-bench: error: " + wrong + "\n"};
   } catch (const CLI::CallForHelp&) {
@@ -68,6 +85,18 @@ Parsed parse(int argc, char** argv) {
     parsed = {parsed.options, 2, false, "ddl-bench: error: " + first_line(error.what()) + "\n"};
   }
   return parsed;
+}
+
+std::vector<std::uint64_t> sizes(const Options& options) {
+  std::vector<std::uint64_t> all;
+  const std::uint64_t element = element_bytes(options.dtype);
+  const std::uint64_t least = std::max<std::uint64_t>(1, options.min_bytes);
+  for (double size = static_cast<double>((least + element - 1) / element * element);
+       size <= static_cast<double>(options.max_bytes); size *= options.factor) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(size) / element * element;
+    if (all.empty() || bytes > all.back()) all.push_back(bytes);
+  }
+  return all;
 }
 
 int iterations(const Options& options, std::uint64_t bytes) {

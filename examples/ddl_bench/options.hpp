@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace bench {
 
 struct Options {
   std::uint64_t min_bytes = 4;
   std::uint64_t max_bytes = 64 << 20;
+  std::string range;  // --sizes
   double factor = 2;
   std::string op = "allreduce";
   std::string dtype = "float32";
@@ -16,7 +18,7 @@ struct Options {
   int iters = 0;    // 0: a number that falls with the size, the same on every machine
   int warmup = -1;  // -1: half as many as the iterations, of long calls a tenth, at least two
   bool inplace = false;
-  std::string json;
+  std::string json;  // a file, "-": standard output, where the table then goes to standard error
 };
 
 struct Parsed {
@@ -27,6 +29,10 @@ struct Parsed {
 };
 
 Parsed parse(int argc, char** argv);
+
+// The sizes to measure in bytes, ascending: from the smallest on, each the one before times the factor, whole
+// elements. The smallest is rounded up.
+std::vector<std::uint64_t> sizes(const Options& options);
 
 // How often a message of this size is measured. Depends on the size alone, so that two runs do the same work.
 int iterations(const Options& options, std::uint64_t bytes);

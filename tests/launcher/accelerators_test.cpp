@@ -45,7 +45,7 @@ TEST(Accelerators, OtherAllocationsGetThemOnEachHost) {
   EXPECT_EQ(words("-accelerators 4 -hostfile F p", world), "-hostfile F -N 4");
   EXPECT_EQ(words("-accelerators 4 -hostfile F --map-by node p", world), "-hostfile F --map-by node -np 8");
   FakeWorld slurm;
-  slurm.variables["SLURM_JOB_NODELIST"] = "n[1-3]";
+  slurm.variables = {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-3]"}};
   EXPECT_EQ(words("-accelerators 2 p", slurm), "-N 2");
   EXPECT_EQ(words("-accelerators 2 --mpiarg '--map-by core' p", slurm), "-np 6");
 }

@@ -37,10 +37,39 @@ TEST(Allocation, AHostfileIsReadFromTheWorkingDirectory) {
 
 TEST(Allocation, SlurmsNodesAndTasksAreCombined) {
   FakeWorld world;
-  world.variables = {{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
+  world.variables = {
+      {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
   Allocation allocation = resolve("p", world);
   EXPECT_EQ(allocation.hosts, (HostList{{"n1", 2}, {"n2", 2}, {"n3", 1}}));
   EXPECT_FALSE(allocation.mpirun_needs_hosts());
+}
+
+TEST(Allocation, ANodeListWithoutAJobIsNotedAndNotUsed) {
+  FakeWorld world;
+  world.variables["SLURM_JOB_NODELIST"] = "n[1-3]";
+  Allocation allocation = resolve("p", world);
+  EXPECT_EQ(allocation.source, AllocationSource::this_machine);
+  EXPECT_NE(allocation.note.find("there is no SLURM_JOB_ID"), std::string::npos);
+  EXPECT_EQ(resolve("-H h1 p", world).note, "");
+}
+
+TEST(Allocation, LsfMayNameItsHostsInAVariable) {
+  FakeWorld world;
+  world.variables["LSB_MCPU_HOSTS"] = "a 4 b 2 ";
+  EXPECT_EQ(resolve("p", world).hosts, (HostList{{"a", 4}, {"b", 2}}));
+  EXPECT_EQ(resolve("p", world).source, AllocationSource::lsf);
+  for (const char* wrong : {"a", "a 4 b", "a x", "4", " "}) {
+    world.variables["LSB_MCPU_HOSTS"] = wrong;
+    EXPECT_THROW(resolve("p", world), UsageError) << wrong;
+  }
+}
+
+TEST(Allocation, AHostfileOfMpichsFormIsUnderstood) {
+  FakeWorld world;
+  world.files = {{"/work dir/F", "# hosts\na:2\nb:1 # one\n"}, {"/work dir/G", "a slots=2 # 1:2\n"}};
+  EXPECT_EQ(resolve("-f F p", world).hosts, (HostList{{"a", 2}, {"b", 1}}));
+  EXPECT_TRUE(resolve("-f F p", world).is_foreign_hostfile);
+  EXPECT_FALSE(resolve("-f G p", world).is_foreign_hostfile);
 }
 
 TEST(Allocation, LsfAndPbsNameAHostPerSlot) {

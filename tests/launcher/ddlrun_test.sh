@@ -187,7 +187,31 @@ refused 2 'h1::2' -H h1::2 true
 refused 2 'cannot be read' --hostfile /nonexistent/hosts true
 refused 2 '0|1' -x DDL_ENABLE=maybe true
 refused 2 '3 hosts' -nodes 3 true
-refused 3 'not found' -np 1 no-such-program
+refused 3 'the job is not started: .*not found' -np 1 no-such-program
+(
+  unset OMPI_MCA_rmaps_base_oversubscribe
+  refused 2 '4096 ranks of true are more than the .* slots of this machine' -np 4096 true
+  refused 2 '3 ranks of sh are more than the 2 slots of -H' -np 3 -H localhost:2 sh -c true
+  [ $failures = 0 ]
+) || failures=$((failures + 1))
+echo 'print(1)' >script.py
+refused 3 'write python3 script.py?' -np 1 script.py
+DDL_VERBOSE=9 refused 2 'allowed: 0..3' -np 1 true
+refused 2 'option of another launcher; .*-H' --nnodes 2 true
+run 0 -n 2 -genv A 'x y' sh -c 'echo "$A"'
+[ "$(sort -u out)" = "x y" ] || fail "-genv"
+run 0 -ppn 2 sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 " ] || fail "-ppn"
+printf -- '-np 1 sh -c "echo one $RANK"\n-np 1 echo two\n' >apps
+run 0 --app apps
+[ "$(sort out | cut -c1-3 | tr '\n' ' ')" = "one two " ] || fail "--app"
+printf 'localhost:2\n' >hosts
+run 0 -f hosts -np 2 sh -c 'echo $RANK'
+[ "$(sort out | tr '\n' ' ')" = "0 1 " ] || fail "localhost:2 in a hostfile"
+SLURM_JOB_NODELIST='n[1-2]' run 0 -np 1 true
+[ "$(grep -c 'no Slurm job' err)" = 1 ] || fail "a Slurm node list without a job"
+run 3 -np 1 sh -c 'exit 3'
+! grep -q '^ddlrun' err || fail "a program's exit code 3 looks like ours"
 refused 3 'nosuchhost.invalid' -H nosuchhost.invalid:1 -np 1 true
 DDL_ENABLE=maybe refused 2 'DDL_ENABLE=maybe' -np 1 true
 PATH=/nonexistent "$ddlrun" -np 1 true >out 2>err

@@ -42,6 +42,14 @@ TEST(JobSpec, ThePlainJobIsWhatTheUserWouldType) {
   EXPECT_EQ(Job{}.plain("--compare -v -np 2 -H h1:2 a : -np 1 b c"), "mpirun -np 2 -H h1:2 a : -np 1 b c");
 }
 
+TEST(JobSpec, AHostfileOfMpichsFormBecomesAHostList) {
+  Job job;
+  job.world.files["/work dir/F"] = "a:2\nb:1\n";
+  EXPECT_EQ(job.plain("-np 3 -f F p"), "mpirun -H a:2,b:1 -np 3 p");
+  job.world.files["/work dir/F"] = "a slots=2\n";
+  EXPECT_EQ(job.plain("-np 2 -f F p"), "mpirun -np 2 --hostfile F p");
+}
+
 TEST(JobSpec, TheUsersBindingIsLeftAlone) {
   Job job;
   EXPECT_NE(job.engine("p").find("--bind-to none"), std::string::npos);

@@ -112,6 +112,50 @@ TEST(Options, BadValuesAreRefused) {
     EXPECT_NE(fault(line), "(accepted)") << line;
 }
 
+TEST(Options, OtherLaunchersOptionsAreSaidInMpirunsWords) {
+  auto words = [](const std::string& line) {
+    Strings all;
+    const Options options = parse(line);
+    for (const PassedOption& option : options.apps[0].options) {
+      all.push_back(option.word);
+      all.insert(all.end(), option.values.begin(), option.values.end());
+    }
+    return join(all, " ");
+  };
+  EXPECT_EQ(words("-n 4 -ppn 2 -genv A 1 -genvlist B,C -f hosts -genvall p"),
+            "-n 4 -N 2 -x A=1 -x B -x C --hostfile hosts");
+  EXPECT_EQ(words("--ntasks=4 --ntasks-per-node 2 -w n1,n2 p"), "-np 4 -N 2 -H n1,n2");
+}
+
+TEST(Options, OtherLaunchersOptionsThatDoNotFitAreAnswered) {
+  EXPECT_EQ(parse("--nproc_per_node=2 p").apps[0].options[0].name, "N");
+  EXPECT_NE(fault("--nnodes 2 p").find("--nnodes is an option of another launcher; the hosts are -H"),
+            std::string::npos);
+  EXPECT_NE(fault("--master_addr h1 p").find("-x MASTER_ADDR=HOST"), std::string::npos);
+  EXPECT_NE(fault("-ppn 0 p").find("it counts from 1"), std::string::npos);
+  EXPECT_NE(fault("-genv DDL_ENABLE maybe p").find("0|1"), std::string::npos);
+  EXPECT_NE(fault("-genv '' 1 p").find("no name"), std::string::npos);
+  EXPECT_NE(fault("-genv A"), "(accepted)");
+}
+
+TEST(Options, AnAppFileNamesThePrograms) {
+  auto read = [](const std::string& file) -> std::optional<std::string> {
+    if (file == "nested") return "--app F\n";
+    if (file != "F") return std::nullopt;
+    return "# two programs\n-np 2 a 'b c'\n\n  -np 1 -x D=1 e\n";
+  };
+  auto given = [&](const std::string& line) { return parse_options(split_shell_words(line), read); };
+  Options options = given("-v --bind-to none --app F");
+  EXPECT_TRUE(options.verbose);
+  ASSERT_EQ(options.apps.size(), 2u);
+  EXPECT_EQ(options.apps[0].program, "a");
+  EXPECT_EQ(options.apps[0].args, (Strings{"b c"}));
+  EXPECT_EQ(options.apps[0].options[0].name, "bind-to");
+  EXPECT_EQ(options.apps[1].program, "e");
+  for (const char* line : {"--app G", "--app F prog", "--app=nested", "-np 1 a : --app"})
+    EXPECT_THROW(given(line), UsageError) << line;
+}
+
 TEST(Options, HelpWinsOverWhatFollows) {
   EXPECT_EQ(parse("--help --nonsense").action, Action::show_help);
   EXPECT_EQ(parse("--help-env=markdown").action, Action::show_env_markdown);

@@ -61,6 +61,17 @@ TEST_F(ProgramTest, APathIsTakenFromTheDirectory) {
   EXPECT_EQ(find_program("./data", {"", "", folder_}), "");
 }
 
+TEST_F(ProgramTest, AScriptThatNeedsItsInterpreterGetsAHint) {
+  make("plain.py", "print(1)\n", 0644);
+  make("no_line.py", "print(1)\n", 0755);
+  make("whole.py", "#!/usr/bin/env python3\n", 0755);
+  make("data", "1", 0644);
+  EXPECT_EQ(hint_for_script("plain.py", folder_), "python3 plain.py");
+  EXPECT_EQ(hint_for_script("no_line.py", folder_), "python3 no_line.py");
+  for (const char* name : {"whole.py", "data", "none.py"})
+    EXPECT_EQ(hint_for_script(name, folder_), "") << name;
+}
+
 TEST_F(ProgramTest, AStaticProgramIsRecognised) {
   EXPECT_EQ(judge_program(make("static", elf_file(PT_LOAD), 0755)), Preloadable::statically);
   EXPECT_EQ(judge_program(make("dynamic", elf_file(PT_INTERP), 0755)), Preloadable::yes);
