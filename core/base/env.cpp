@@ -120,8 +120,9 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-// Names that mark something and tune nothing: the process that owns the engine, a virtual host.
-constexpr std::string_view kInternalNames[] = {"DDL_OWNER_PID", "DDL_VCLUSTER"};
+// Names that mark something and tune nothing: the process that owns the engine, a virtual host, a run of
+// --compare that only wants to know how long the program takes.
+constexpr std::string_view kInternalNames[] = {"DDL_OWNER_PID", "DDL_VCLUSTER", "DDL_TIMES_ONLY"};
 constexpr std::string_view kTestPrefix = "DDL_TEST_";  // for the programs of the test suite
 
 bool is_known_name(std::string_view name) {

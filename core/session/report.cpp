@@ -1,7 +1,10 @@
 // The part of Session about the report: DDL_REPORT, see docs/report.md.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/session/session.hpp"
 #include "core/trace/report_file.hpp"
 
@@ -20,11 +23,18 @@ json hosts_of(const JobMap& job_map) {
 }
 
 void merge(json& report, const json& part) {
-  if (report["algorithms"].empty())
-    report["algorithms"] = part["algorithms"];  // the same on all ranks of a call
   report["staging_bytes"] =
       std::max(report["staging_bytes"].get<Bytes>(), part.value("staging_bytes", Bytes{0}));
   merge_counts(report, part);
+  merge_plans(report, part);
+}
+
+// Its lowercase calls make no all-reduce of MPI's: the launcher then says so.
+bool has_mpi4py() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/mpi4py/") != std::string::npos) return true;
+  return false;
 }
 
 }  // namespace
@@ -34,9 +44,16 @@ bool Session::wants_report() const {
 }
 
 std::string Session::report_part() {
+  keeper_.reset();
+  return counted_so_far();
+}
+
+std::string Session::counted_so_far() {
+  std::lock_guard lock(counting_mutex_);
   predicted_.resize(job_map().lanes.size());
   if (engine_) engine_->collect(counters_, predicted_);
   json part = counters_.to_json();
+  for (json& collective : part["collectives"]) collective["ranks"] = json::array({rank()});
   part["rails"] = json::array();
   for (std::size_t lane = 0; lane < job_map().lanes.size() && engine_; ++lane)
     part["rails"].push_back({{"name", job_map().lanes[lane]},
@@ -46,17 +63,38 @@ std::string Session::report_part() {
   return part.dump();
 }
 
-void Session::write_report(const std::vector<std::string>& parts) const {
+json Session::report_of(const std::vector<std::string>& parts) const {
   json report = empty_report(size(), engine_ != nullptr, job_map().trouble);
   for (const std::string& text : parts)
     if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge(report, part);
+  for (json& collective : report["collectives"])
+    if (collective.contains("ranks")) collective["ranks"] = collective["ranks"].size();
   json dims = json::array();
   if (!job_map().host_of_rank.empty()) {
     Grid grid = tuning_.grid(job_map().host_of_rank, job_map().numa_of_rank);
     for (int d = 0; d < grid.dimensions(); ++d) dims.push_back(grid.fanout(d));
   }
   report["grid"] = {{"hosts", hosts_of(job_map())}, {"dims", dims}};
-  ReportFile(env().report).write(report);
+  if (joined_at_ != 0) report["seconds"] = static_cast<double>(now() - joined_at_) * 1e-9;
+  report["mpi4py"] = has_mpi4py();
+  return report;
+}
+
+void Session::write_report(const std::vector<std::string>& parts) const {
+  ReportFile(env().report).write(report_of(parts));
+}
+
+// What a job that dies has counted on rank 0 alone: the others cannot be asked while it runs.
+void Session::keep_report() {
+  std::error_code ignored;
+  const auto place = std::filesystem::status(env().report, ignored);
+  if (std::filesystem::exists(place) && !std::filesystem::is_regular_file(place))
+    return;  // a pipe is no file
+  keeper_ = std::make_unique<ReportKeeper>([this] {
+    json report = report_of({counted_so_far()});
+    report["complete"] = false;
+    (void)write_file(env().report, report.dump(2) + "\n");
+  });
 }
 
 }  // namespace ddl

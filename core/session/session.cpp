@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/reduce/reduce.hpp"
@@ -36,6 +37,7 @@ Session::Session(JobStart start, SessionOptions options)
 }
 
 Session::~Session() {
+  keeper_.reset();
   tuning_.save();
   // Before the engine: what the wire still sends belongs to its operations.
   if (endpoint_.wire()) endpoint_.wire()->close();
@@ -47,6 +49,8 @@ const Conclusion& Session::join() {
     endpoint_.stop_listening();
     engine_.reset();
   }
+  joined_at_ = now();
+  if (rank() == 0 && !env().report.empty()) keep_report();
   return conclusion;
 }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "core/collective/engine.hpp"
 #include "core/session/handshake.hpp"
 #include "core/session/outstanding.hpp"
+#include "core/session/report_keeper.hpp"
 #include "core/session/session_endpoint.hpp"
 #include "core/session/tuning.hpp"
 #include "core/trace/counters.hpp"
@@ -96,6 +98,9 @@ class Session final : private JoinSteps {
   Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
   void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
   void lanes_lost(const std::string& lost, const std::string& kept) override;
+  std::string counted_so_far();
+  nlohmann::json report_of(const std::vector<std::string>& parts) const;
+  void keep_report();
   Waiting waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const;
 
   const SessionOptions options_;
@@ -108,10 +113,13 @@ class Session final : private JoinSteps {
   std::string failure_;  // the first; does not change any more
   OutstandingCalls outstanding_;
   Counters counters_;
+  std::mutex counting_mutex_;
   std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
   std::mutex stores_mutex_;
   std::deque<std::shared_ptr<PlanStore>> stores_;  // those used last
   std::atomic<std::uint32_t> created_{0};
+  Nanoseconds joined_at_ = 0;
+  std::unique_ptr<ReportKeeper> keeper_;  // of rank 0, while a report is wanted and not yet written
 };
 
 }  // namespace ddl

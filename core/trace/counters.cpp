@@ -28,6 +28,15 @@ void merge_lists(json& into, const json& from, const char* key, const char* seco
   }
 }
 
+// Which ranks have made such calls, where the parts say it.
+void add_ranks(json& into, const json& from) {
+  if (!from.contains("ranks") || !from["ranks"].is_array()) return;
+  if (!into.contains("ranks")) into["ranks"] = json::array();
+  for (const json& rank : from["ranks"])
+    if (std::find(into["ranks"].begin(), into["ranks"].end(), rank) == into["ranks"].end())
+      into["ranks"].push_back(rank);
+}
+
 // The entry of that name; allocates at its first use only.
 template <class Map>
 auto& at(Map& map, const char* name) {
@@ -94,8 +103,23 @@ void merge_counts(json& into, const json& from) {
     merge_lists(engines, json::array({collective["engine"]}), "name", "reason");
     (*known)["engine"] = engines[0];
     merge_lists((*known)["original"], collective["original"], "reason", "reason");
+    add_ranks(*known, collective);
   }
   merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
+}
+
+void merge_plans(json& into, const json& from) {
+  json& plans = into["algorithms"];
+  for (const json& one : from.value("algorithms", json::array())) {
+    auto known = std::find_if(plans.begin(), plans.end(), [&](const json& other) {
+      return other["collective"] == one["collective"] && other["bytes_up_to"] == one["bytes_up_to"] &&
+             other["plan"] == one["plan"];
+    });
+    if (known == plans.end())
+      plans.push_back(one);
+    else
+      (*known)["calls"] = (*known)["calls"].get<std::uint64_t>() + one["calls"].get<std::uint64_t>();
+  }
 }
 
 }  // namespace ddl

@@ -42,5 +42,7 @@ class Counters {
 
 /// Adds the counts of another rank's report to this one's.
 void merge_counts(nlohmann::json& into, const nlohmann::json& from);
+/// Adds the calls of another rank per plan ("algorithms").
+void merge_plans(nlohmann::json& into, const nlohmann::json& from);
 
 }  // namespace ddl
