@@ -13,7 +13,7 @@ enum class AllocationSource { host_option, hostfile, slurm, lsf, pbs, this_machi
 
 struct Allocation {
   AllocationSource source = AllocationSource::this_machine;
-  HostList hosts;    // never empty
+  HostList hosts;      // never empty
   std::string note{};  // what was found and not used; "" nothing
   /// mpirun cannot read this scheduler's allocation itself, so it must be told with -H.
   bool mpirun_needs_hosts() const {

@@ -1,38 +1,62 @@
-// --compare: the same job under plain mpirun and then under the engine, with both wall times, their ratio,
-// and whether the line by which the program lets its result be checked is the same. That line starts with
-// `check:` or `CHECK`; the last one on each run's standard output counts.
+// --compare: the same job under plain mpirun and under the engine, several times in turn when it is short:
+// how long each took with and without its start, how much of that in all-reduces, whether the difference is
+// more than runs of one kind differ by, and whether the line by which the program lets its result be checked
+// is the same. That line starts with `check:` or `CHECK`; the last one on each run's standard output counts.
+// Tables of ddl-bench are joined by size.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "launcher/job_spec.hpp"
+#include "launcher/watched_job.hpp"
 
 namespace ddl {
 
-/// Remembers the last checkable line of a stream that arrives in pieces.
-class CheckLine {
+/// Remembers the last checkable line of a stream that arrives in pieces, and the rows of ddl-bench's tables.
+class OutputReader {
  public:
   void feed(std::string_view piece);
   /// The line, also when the stream ended without a newline behind it.
-  std::optional<std::string> last() const;
+  std::optional<std::string> check() const;
+  /// Median microseconds by bytes.
+  const std::map<std::uint64_t, double>& bench() const { return bench_; }
 
  private:
+  void take(const std::string& line);
+
   std::string open_;  // the line still growing
-  std::optional<std::string> last_;
+  std::optional<std::string> check_;
+  bool in_table_ = false;
+  std::map<std::uint64_t, double> bench_;
 };
 
 struct Outcome {
-  int exit_code = 0;
-  double seconds = 0;
+  JobEnd end;
+  double seconds = 0;  // wall time, the start included
   std::optional<std::string> check;
+  std::map<std::uint64_t, double> bench;
+  // By the report: between MPI_Init and MPI_Finalize, and in all-reduces per rank.
+  std::optional<double> inside, all_reduce;
+};
+
+/// Seconds in all-reduces per rank, engine and original, that a report holds; and between Init and Finalize.
+std::optional<double> all_reduce_seconds(const std::string& report);
+std::optional<double> inside_seconds(const std::string& report);
+
+/// What is compared: `counted` is the plain run that timed its all-reduces.
+struct Comparison {
+  Outcome counted;
+  std::vector<Outcome> plain, engine;  // in the order they ran; of short jobs several
 };
 
 /// The lines that end a comparison. Pure.
-std::string comparison_text(const Outcome& plain, const Outcome& engine);
+std::string comparison_text(const Comparison& done);
 
 /// Runs both; the exit code is that of the run under the engine, or of the plain one when that failed.
-int run_comparison(const JobSpec& plain, const JobSpec& engine);
+int run_comparison(const JobInputs& in, const ReportPlace& report);
 
 }  // namespace ddl

@@ -34,9 +34,11 @@ Looking before and after
   --dry-run                print what would be done and mpirun's command line, start nothing
   --topology[=FILE]        draw the machines as text, or into FILE.svg or FILE.json; needs no program
   --explain                print the plans for a few sizes with their predicted times; needs no program
-  --compare                run under plain mpirun, then under the engine; print times and ratio
+  --compare                run under plain mpirun and under the engine, short jobs several times;
+                           print times with and without the start, in all-reduces, and their ratios
   --report FILE            a JSON report: calls and bytes by engine and by original, and why
-  -v, --verbose            print mpirun's command line, and when more ranks than GPUs are on a host
+  -v, --verbose            print mpirun's command line, when more ranks than GPUs are on a host, and at
+                           the end what the engine did or why it was not used
   -s                       skip the check that all hosts can be reached
 
 The engine

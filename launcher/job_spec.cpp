@@ -113,9 +113,10 @@ std::string rank_zero_host(const JobInputs& in) {
 }
 
 // `ddl-exec [flags] --`
-Strings exec_words(const JobInputs& in, const AppContext& app) {
+enum class Binds { no, yes };
+Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds) {
   Strings words = {in.installation.ddl_exec()};
-  if (!user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
+  if (binds == Binds::yes && !user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
   if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
@@ -160,21 +161,29 @@ JobSpec engine_job(const JobInputs& in) {
     std::set<std::string> taken = exported_names(app);
     for (const auto& [name, value] : rank_environment(in))
       if (!taken.count(name)) append(job.command, {"-x", name + "=" + value});
-    append(job.command, exec_words(in, app));
+    append(job.command, exec_words(in, app, Binds::yes));
     job.command.push_back(app.program);
     append(job.command, app.args);
   }
   return job;
 }
 
-JobSpec plain_job(const JobInputs& in) {
+JobSpec plain_job(const JobInputs& in, Measures measures, const std::string& report) {
   JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
   append(job.command, common_words(in));
   for (std::size_t i = 0; i < in.options.apps.size(); ++i) {
+    AppContext app = in.options.apps[i];
+    std::erase_if(app.options, [](const PassedOption& option) {
+      return option.name == "x" && option.values[0].starts_with("DDL_");
+    });
     if (i > 0) job.command.push_back(":");
-    append(job.command, app_options(in, in.options.apps[i]));
-    job.command.push_back(in.options.apps[i].program);
-    append(job.command, in.options.apps[i].args);
+    append(job.command, app_options(in, app));
+    append(job.command, {"-x", "DDL_ENABLE=0"});
+    if (!report.empty()) append(job.command, {"-x", "DDL_REPORT=" + report});
+    if (measures == Measures::start) append(job.command, {"-x", "DDL_TIMES_ONLY=1"});
+    append(job.command, exec_words(in, app, Binds::no));
+    job.command.push_back(app.program);
+    append(job.command, app.args);
   }
   return job;
 }

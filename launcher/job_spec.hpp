@@ -26,8 +26,13 @@ struct JobInputs {
 
 /// The job under the engine: every program wrapped by ddl-exec.
 JobSpec engine_job(const JobInputs& in);
-/// The same job as the user would start it with mpirun itself, for --compare.
-JobSpec plain_job(const JobInputs& in);
+/// The same job as the user would start it with mpirun itself, for --compare: with mpirun's own binding, the
+/// rank's variables as under the engine, and the shim only to measure, into `report` ("": not at all).
+enum class Measures {
+  calls,  // counts and times each all-reduce, which takes it a tenth of a microsecond
+  start,  // only how long the program takes between MPI_Init and MPI_Finalize
+};
+JobSpec plain_job(const JobInputs& in, Measures measures, const std::string& report);
 /// One process of `program` on `host`, reached as the job would reach it.
 JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& program);
 

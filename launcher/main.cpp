@@ -20,6 +20,7 @@
 #include "launcher/slots.hpp"
 #include "launcher/supervise.hpp"
 #include "launcher/topology_view.hpp"
+#include "launcher/watched_job.hpp"
 
 namespace ddl {
 namespace {
@@ -92,20 +93,25 @@ void warn_of_libraries_inside(const JobInputs& in) {
   }
 }
 
-int run_job(const JobInputs& in) {
+int run_and_tell(const JobInputs& in, const JobSpec& job, const ReportPlace& report) {
+  const WatchedEnd ended = run_watched(in, job, report);
+  print_note(engine_line(ended.facts));
+  return ended.end.code;
+}
+
+int run_job(const JobInputs& given) {
+  const Options& options = given.options;
+  if (!options.verbose && !options.compare && options.report_file.empty()) become_job(engine_job(given));
+  ReportPlace report(given);
+  Options reporting = options;
+  reporting.report_file = report.file();
+  const JobInputs in{reporting, given.allocation, given.mpirun, given.installation, given.world};
   const JobSpec job = engine_job(in);
-  const Options& options = in.options;
   if (options.verbose) print_note("+ " + shell_line(job.command));
-  if (!options.report_file.empty()) {
-    std::string report = absolute_path(options.report_file, in.world.directory);
-    check_report_place(report);
-    FileStamp before = stamp_of(report);
-    int code = options.compare ? run_comparison(plain_job(in), job) : supervise(job);
-    tell_about_report(report, before);
-    return code;
-  }
-  if (options.compare) return run_comparison(plain_job(in), job);
-  become_job(job);
+  if (!report.is_ours() && !report.file().empty()) check_report_place(report.file());
+  int code = options.compare ? run_comparison(in, report) : run_and_tell(in, job, report);
+  if (!options.report_file.empty()) tell_about_report(report.file(), report.before());
+  return code;
 }
 
 // As ddl-exec will say it when it has seen the ranks of its host.

@@ -33,13 +33,7 @@ void tell_about_report(const std::string& file, const FileStamp& before) {
         fmt::format("the report {} is not whole ({}); is there room for it?", file,
                     read.trouble.empty() ? fmt::format("{} bytes", read.text.size()) : read.trouble));
   }
-  print_warning(
-      fmt::format("no report was written to {} (no rank 0 on this machine came to MPI_Finalize, or made an "
-                  "NCCL communicator, with the "
-                  "engine loaded: the program "
-                  "may use neither, be statically linked, or have failed); run with -x DDL_VERBOSE=1 to see "
-                  "what was loaded",
-                  file));
+  print_warning(fmt::format("no report was written to {}", file));
 }
 
 }  // namespace ddl

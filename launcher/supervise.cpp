@@ -66,12 +66,21 @@ std::optional<int> exit_code_of(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int wait_for(pid_t child, const sigset_t& held) {
+bool ends_jobs(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
+
+JobEnd wait_for(pid_t child, const sigset_t& held) {
+  JobEnd end;
   while (true) {
-    if (auto code = exit_code_of(child)) return *code;
+    if (auto code = exit_code_of(child)) {
+      end.code = *code;
+      return end;
+    }
     siginfo_t info{};
     timespec limit{1, 0};  // a lost SIGCHLD must not become a hang
-    if (sigtimedwait(&held, &info, &limit) > 0 && info.si_signo != SIGCHLD) forward(child, info);
+    if (sigtimedwait(&held, &info, &limit) > 0 && info.si_signo != SIGCHLD) {
+      forward(child, info);
+      if (ends_jobs(info.si_signo)) end.interrupted = info.si_signo;
+    }
   }
 }
 
@@ -101,7 +110,7 @@ void become_job(const JobSpec& job) {
   throw LaunchError(fmt::format("cannot execute {}", job.command[0]), std::strerror(errno), "check PATH");
 }
 
-int supervise(const JobSpec& job, const OutputSink& sink) {
+JobEnd supervise(const JobSpec& job, const OutputSink& sink, const std::function<void(pid_t)>& started) {
   set_environment(job.environment);
   std::vector<char*> argv = argv_of(job.command);
   int ends[2] = {-1, -1};
@@ -113,17 +122,18 @@ int supervise(const JobSpec& job, const OutputSink& sink) {
   if (child < 0)
     throw LaunchError("cannot start a process", std::strerror(errno), "free some memory or processes");
   if (child == 0) run_child(argv.data(), ends[1], signals.before(), parent);
+  if (started) started(child);
   std::thread reader;
   if (sink) {
     close(ends[1]);
     reader = std::thread(pump, ends[0], std::cref(sink));
   }
-  int code = wait_for(child, signals.held());
+  const JobEnd end = wait_for(child, signals.held());
   if (sink) {
     reader.join();
     close(ends[0]);
   }
-  return code;
+  return end;
 }
 
 }  // namespace ddl

@@ -3,6 +3,8 @@
 // hand.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string_view>
 
@@ -16,9 +18,15 @@ namespace ddl {
 /// Called with the program's standard output as it comes, from another thread.
 using OutputSink = std::function<void(std::string_view)>;
 
-/// Runs the job to its end and returns its exit code, 128 + signal when mpirun itself was killed. With a sink
-/// its standard output goes there instead of to ours. TERM, INT, HUP, USR1, USR2, TSTP and CONT sent to us
-/// reach mpirun.
-int supervise(const JobSpec& job, const OutputSink& sink = {});
+/// How a job ended.
+struct JobEnd {
+  int code = 0;         // 128 + signal when mpirun itself was killed
+  int interrupted = 0;  // the signal by which the user ended it (INT, TERM, HUP), 0: none
+};
+
+/// Runs the job to its end. With a sink its standard output goes there instead of to ours. TERM, INT, HUP,
+/// USR1, USR2, TSTP and CONT sent to us reach mpirun. `started` is called with mpirun's process.
+JobEnd supervise(const JobSpec& job, const OutputSink& sink = {},
+                 const std::function<void(pid_t)>& started = {});
 
 }  // namespace ddl

@@ -10,7 +10,7 @@ struct Job {
   int ranks = 1;
   std::string hosts;    // "2 hosts: h0 x2, h1 x2"
   std::string library;  // "Open MPI v4.1.4"
-  bool engine = false;  // ddlrun's engine is loaded into rank 0
+  bool engine = false;  // ddlrun's engine is loaded into rank 0 and not switched off
 };
 
 // Collective over MPI_COMM_WORLD; valid on rank 0.

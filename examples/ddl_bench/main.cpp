@@ -28,7 +28,7 @@ void print_head(const Options& options, const Job& job, std::FILE* out) {
   fmt::print(out, "# {} {}{}, {}, {} ranks on {}\n", options.op, options.dtype,
              options.inplace ? " in place" : "", options.op == "bcast" ? "root 0" : options.reduce, job.ranks,
              job.hosts);
-  fmt::print(out, "# library {}, engine {}\n", job.library, job.engine ? "loaded" : "not loaded");
+  fmt::print(out, "# library {}, engine {}\n", job.library, job.engine ? "on" : "off");
   fmt::print(out, "{:>12} {:>12} {:>7} {:>12} {:>12} {:>12} {:>12} {:>10} {:>6}\n", "bytes", "count", "iters",
              "median us", "avg us", "min us", "max us", "bus MB/s", "wrong");
   std::fflush(out);

@@ -1,6 +1,7 @@
 // The table that the shim asks for, and nothing else.
 #include "interpose/mpi/front.hpp"
 
+#include "core/base/env.hpp"
 #include "interpose/mpi/guard.hpp"
 
 namespace ddl::mpi {
@@ -28,6 +29,8 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Init, init);
   DDL_HOOKED(MPI_Init_thread, init_thread);
   DDL_HOOKED(MPI_Finalize, finalize);
+  // Of `ddlrun --compare`: all else goes on as if we were not there.
+  if (!foreign_env("DDL_TIMES_ONLY").empty()) return;
   DDL_HOOKED(MPI_Allreduce, allreduce);
   DDL_HOOKED(MPI_Iallreduce, iallreduce);
   DDL_HOOKED(MPI_Bcast, bcast);
@@ -55,7 +58,7 @@ extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t ver
                                                                     const ddl_mpi_table* next,
                                                                     ddl_mpi_table* front) {
   if (version != DDL_FRONT_VERSION) return 0;
-  ddl::mpi::originals = *next;
+  ddl::mpi::originals = *front = *next;
   ddl::mpi::fill(*front);
   return 1;
 }

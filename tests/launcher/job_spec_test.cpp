@@ -22,7 +22,10 @@ struct Job {
     return build({options, allocation, mpirun, installation, view});
   }
   std::string engine(const std::string& line) const { return shell_line(make(line, engine_job).command); }
-  std::string plain(const std::string& line) const { return shell_line(make(line, plain_job).command); }
+  static JobSpec counted(const JobInputs& in) { return plain_job(in, Measures::calls, "/r"); }
+  static JobSpec timed(const JobInputs& in) { return plain_job(in, Measures::start, "/r"); }
+  static JobSpec unmeasured(const JobInputs& in) { return plain_job(in, Measures::calls, ""); }
+  std::string plain(const std::string& line) const { return shell_line(make(line, unmeasured).command); }
 };
 
 // The command without the parts every job has.
@@ -38,16 +41,27 @@ TEST(JobSpec, EveryProgramIsWrapped) {
                                                                   kHwloc + "/opt/ddl/bin/ddl-exec -- b");
 }
 
-TEST(JobSpec, ThePlainJobIsWhatTheUserWouldType) {
-  EXPECT_EQ(Job{}.plain("--compare -v -np 2 -H h1:2 a : -np 1 b c"), "mpirun -np 2 -H h1:2 a : -np 1 b c");
+const std::string kPlain = "-x DDL_ENABLE=0 ", kPlainExec = "/opt/ddl/bin/ddl-exec -- ";
+
+TEST(JobSpec, ThePlainJobIsWhatTheUserWouldTypeWithTheRanksVariables) {
+  EXPECT_EQ(Job{}.plain("--compare -np 2 -H h1:2 a : -np 1 b c"),
+            "mpirun -np 2 -H h1:2 " + kPlain + "/opt/ddl/bin/ddl-exec --master h1 -- a : -np 1 " + kPlain +
+                "/opt/ddl/bin/ddl-exec --master h1 -- b c");
+  EXPECT_EQ(Job{}.plain("-x DDL_ENABLE=1 -x A=1 -m r p"), "mpirun -x A=1 " + kPlain + kPlainExec + "p");
+  EXPECT_EQ(shell_line(Job{}.make("p", Job::counted).command),
+            "mpirun " + kPlain + "-x DDL_REPORT=/r " + kPlainExec + "p");
+  EXPECT_EQ(shell_line(Job{}.make("p", Job::timed).command),
+            "mpirun " + kPlain + "-x DDL_REPORT=/r -x DDL_TIMES_ONLY=1 " + kPlainExec + "p");
 }
 
 TEST(JobSpec, AHostfileOfMpichsFormBecomesAHostList) {
   Job job;
   job.world.files["/work dir/F"] = "a:2\nb:1\n";
-  EXPECT_EQ(job.plain("-np 3 -f F p"), "mpirun -H a:2,b:1 -np 3 p");
+  EXPECT_EQ(job.plain("-np 3 -f F p"),
+            "mpirun -H a:2,b:1 -np 3 " + kPlain + "/opt/ddl/bin/ddl-exec --master a -- p");
   job.world.files["/work dir/F"] = "a slots=2\n";
-  EXPECT_EQ(job.plain("-np 2 -f F p"), "mpirun -np 2 --hostfile F p");
+  EXPECT_EQ(job.plain("-np 2 -f F p"),
+            "mpirun -np 2 --hostfile F " + kPlain + "/opt/ddl/bin/ddl-exec --master a -- p");
 }
 
 TEST(JobSpec, TheUsersBindingIsLeftAlone) {

@@ -1,0 +1,171 @@
+#include "launcher/engine_use.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "launcher/strings.hpp"
+
+namespace ddl {
+namespace {
+
+using nlohmann::json;
+
+struct Use {
+  std::string name;
+  double calls = 0, engine = 0;  // per rank that makes such calls
+  double bytes = 0, seconds = 0;
+  std::string original;  // "28 measured"
+};
+
+bool is_all_reduce(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name.find("allreduce") != std::string::npos;
+}
+
+// Throws json::exception.
+Use use_of(const json& collective) {
+  const double ranks = std::max(1.0, collective.value("ranks", 1.0));
+  Use use;
+  use.name = collective.at("name").get<std::string>();
+  const json& engine = collective.at("engine");
+  use.engine = use.calls = engine.at("calls").get<double>() / ranks;
+  use.bytes = engine.at("bytes").get<double>() / ranks;
+  use.seconds = engine.at("seconds").get<double>() / ranks;
+  Strings reasons;
+  for (const json& one : collective.at("original")) {
+    const double calls = one.at("calls").get<double>() / ranks;
+    use.calls += calls;
+    reasons.push_back(fmt::format("{:.6g} {}", calls, reason_text(one.at("reason").get<std::string>())));
+  }
+  use.original = join(reasons, ", ");
+  return use;
+}
+
+// Served ones first, then all-reduces, then as they stand.
+std::vector<Use> uses_in(const json& report) {
+  std::vector<Use> uses;
+  for (const json& collective : report.at("collectives")) uses.push_back(use_of(collective));
+  std::stable_sort(uses.begin(), uses.end(), [](const Use& one, const Use& other) {
+    auto weight = [](const Use& use) { return (use.engine > 0 ? 2 : 0) + is_all_reduce(use.name); };
+    return weight(one) > weight(other);
+  });
+  return uses;
+}
+
+std::string served_text(const json& report, const std::vector<Use>& uses) {
+  const Use& first = uses.front();
+  std::string text = fmt::format("{:.6g} of {:.6g} {} calls per rank, {}, {}", first.engine, first.calls,
+                                 first.name, decimal_bytes(first.bytes), duration_text(first.seconds));
+  if (!report.value("complete", true))
+    text = fmt::format("{:.6g} of {:.6g} {} calls of rank 0, {}, {}", first.engine, first.calls, first.name,
+                       decimal_bytes(first.bytes), duration_text(first.seconds));
+  if (!first.original.empty()) text += "; original: " + first.original;
+  for (std::size_t i = 1; i < uses.size() && uses[i].engine > 0; ++i)
+    text += fmt::format("; and {:.6g} of {:.6g} {}", uses[i].engine, uses[i].calls, uses[i].name);
+  return text;
+}
+
+// Why a program that came to its report was not served.
+std::string why_not_served(const json& report, const std::vector<Use>& uses, const UseFacts& facts) {
+  if (!report.value("engine", true)) {
+    std::string reason = report.value("reason", "");
+    if (reason.ends_with("DDL_ENABLE=0")) return "DDL_ENABLE=0";  // of whichever rank
+    if (!reason.empty() && reason != "left to NCCL") return reason;
+  }
+  for (const Use& use : uses)
+    if (is_all_reduce(use.name))
+      return fmt::format("all {:.6g} {} calls went to the original ({})", use.calls, use.name, use.original);
+  if (facts.is_fortran || !facts.seen.fortran.empty())
+    return "the program calls MPI from Fortran: those calls do not pass the functions that are wrapped";
+  if (report.value("mpi4py", false))
+    return "no MPI_Allreduce was called: mpi4py's lowercase allreduce() pickles its values and sends them "
+           "one by one; "
+           "comm.Allreduce(array, result) is served";
+  if (report.value("ranks", 2) == 1) return "the job has one rank: there is nothing to reduce";
+  return "the program made no all-reduce";
+}
+
+// Why there is no report.
+std::string why_not_seen(const UseFacts& facts) {
+  const JobSeen& seen = facts.seen;
+  if (!facts.missing_shim.empty()) return facts.missing_shim + " is missing";
+  if (facts.reach == Preloadable::statically)
+    return fmt::format("{} is statically linked: nothing of it can be intercepted", facts.program);
+  if (facts.reach == Preloadable::privileged)
+    return fmt::format("{} is setuid or setgid: the dynamic linker then ignores the shim", facts.program);
+  if (!seen.mpich.empty())
+    return fmt::format(
+        "{} uses MPICH, and this is Open MPI's mpirun: every process is rank 0 of 1; use mpirun.mpich",
+        seen.mpich);
+  if (!seen.without_shim.empty())
+    return fmt::format("LD_PRELOAD was taken away before {} started: its MPI calls are not intercepted",
+                       seen.without_shim);
+  if (facts.is_fortran || !seen.fortran.empty())
+    return fmt::format("{} calls MPI from Fortran: those calls do not pass the functions that are wrapped",
+                       facts.is_fortran ? facts.program : seen.fortran);
+  if (!facts.far_host.empty())
+    return fmt::format(
+        "rank 0 ran on {} and nothing of it is to be seen here; name a --report file that both see",
+        facts.far_host);
+  if (seen.front) return "rank 0 did not come to the end of its MPI_Init";
+  if (!seen.with_mpi.empty()) return fmt::format("{} did not come to MPI_Init", seen.with_mpi);
+  return fmt::format("nothing that {} started used MPI, NCCL or gloo", facts.program);
+}
+
+std::string end_text(const JobEnd& end) {
+  if (end.interrupted) return fmt::format("the job was interrupted (signal {})", end.interrupted);
+  if (end.code > 128 && end.code < 128 + 65) return fmt::format("the job died (signal {})", end.code - 128);
+  return fmt::format("the job failed (exit code {})", end.code);
+}
+
+}  // namespace
+
+std::string engine_line(const UseFacts& facts) {
+  const json report = json::parse(facts.report, nullptr, false);
+  std::vector<Use> uses;
+  const bool is_told = report.is_object() && report.contains("collectives");
+  try {
+    if (is_told) uses = uses_in(report);
+  } catch (const json::exception&) {
+    return "engine: not known, the report is of another version";
+  }
+  const bool is_over = facts.end.code == 0 && !facts.end.interrupted;
+  const bool is_partial = is_told && !report.value("complete", true);
+  std::string end = is_over ? "" : end_text(facts.end);
+  if (!uses.empty() && uses.front().engine > 0) {
+    std::string line = "engine: " + served_text(report, uses);
+    if (is_over && is_partial) end = "the program did not call MPI_Finalize";
+    if (!end.empty()) line += "; " + end;
+    if (is_partial) line += ", up to 2 s before that";
+    return line;
+  }
+  if (!is_over && (is_partial || facts.seen.front))
+    return fmt::format("engine: not used, because {} before it had done an all-reduce", end);
+  std::string line =
+      "engine: not used, because " + (is_told ? why_not_served(report, uses, facts) : why_not_seen(facts));
+  return end.empty() ? line : line + "; " + end;
+}
+
+std::string decimal_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  while (bytes >= 999.95 && unit + 1 < std::size(kUnits)) bytes /= 1000, ++unit;
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds >= 0.0995) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 0.9995e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+std::string reason_text(const std::string& reason) {
+  if (reason == "measured against the engine") return "measured";
+  if (reason == "faster than the engine, by measurement") return "faster there";
+  return reason;
+}
+
+}  // namespace ddl

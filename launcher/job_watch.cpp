@@ -1,0 +1,96 @@
+#include "launcher/job_watch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/file.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kMostMaps = 4 << 20, kMostChildren = 1 << 20;
+
+std::string folder_of(pid_t process) { return "/proc/" + std::to_string(process); }
+
+std::string name_of(pid_t process) {
+  std::error_code failed;
+  return std::filesystem::read_symlink(folder_of(process) + "/exe", failed).filename().string();
+}
+
+bool is_starter(const std::string& name) {
+  static constexpr std::string_view kStarters[] = {"mpirun", "orterun",  "prterun", "orted",
+                                                   "prted",  "ddl-exec", ""};
+  return std::any_of(std::begin(kStarters), std::end(kStarters), [&](std::string_view starter) {
+    return name.starts_with(starter) && (starter.size() || name.empty());
+  });
+}
+
+}  // namespace
+
+MappedLibraries libraries_in(std::string_view maps) {
+  auto has = [&](std::string_view name) { return maps.find(name) != std::string_view::npos; };
+  MappedLibraries found;
+  found.shim = has("/libddl_shim.so");
+  found.front = has("/libddl_mpi.so") || has("/libddl_nccl.so") || has("/libddl_gloo.so");
+  found.open_mpi = has("/libmpi.so.40") || has("/libopen-pal.so");
+  found.mpich = has("/libmpich.so") || has("/libmpi.so.12") || has("/libmpich.so.12");
+  found.fortran = has("/libmpi_mpifh.so") || has("/libmpi_usempi");
+  return found;
+}
+
+JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& programs) {
+  JobSeen seen;
+  for (const auto& [process, program] : programs) {
+    const auto& [name, libraries] = program;
+    seen.front |= libraries.front;
+    if (libraries.open_mpi) seen.with_mpi = name;
+    if (libraries.open_mpi && !libraries.shim) seen.without_shim = name;
+    if (libraries.mpich) seen.mpich = name;
+    if (libraries.fortran) seen.fortran = name;
+  }
+  return seen;
+}
+
+JobWatch::JobWatch(pid_t root) : thread_([this, root] { watch(root); }) {}
+
+JobWatch::~JobWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+JobSeen JobWatch::seen() {
+  std::lock_guard lock(mutex_);
+  return seen_of(programs_);
+}
+
+// Often at first, since a program may be short; ever more rarely, since a look at a large program is work.
+void JobWatch::watch(pid_t root) {
+  using std::chrono::milliseconds;
+  milliseconds pause{30};
+  std::unique_lock lock(mutex_);
+  for (int looks = 0; !ended_.wait_for(lock, pause, [this] { return ends_; }); ++looks) {
+    if (seen_of(programs_).front) return;
+    if (looks >= 30) pause = std::min(pause * 5 / 4, milliseconds(2000));
+    look(root);
+  }
+}
+
+void JobWatch::look(pid_t process) {
+  const std::string folder = folder_of(process);
+  std::istringstream children(
+      read_file(folder + "/task/" + std::to_string(process) + "/children", kMostChildren).text);
+  for (pid_t child = 0; children >> child;) {
+    std::string name = name_of(child);
+    if (!is_starter(name))
+      programs_[child] = {name, libraries_in(read_file(folder_of(child) + "/maps", kMostMaps).text)};
+    look(child);
+  }
+}
+
+}  // namespace ddl

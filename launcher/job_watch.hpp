@@ -1,0 +1,59 @@
+// JobWatch: looks from outside at the processes that mpirun has started on this host, to tell afterwards why
+// the engine did not serve them: what does not load our libraries cannot say so itself. It stops looking as
+// soon as one of them has loaded a front of ours: then a report tells the rest.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace ddl {
+
+/// What a process has mapped.
+struct MappedLibraries {
+  bool shim = false, front = false;      // ours
+  bool open_mpi = false, mpich = false;  // libraries of MPI
+  bool fortran = false;                  // Open MPI's calls for Fortran
+  friend bool operator==(const MappedLibraries&, const MappedLibraries&) = default;
+};
+/// From the text of /proc/PID/maps. Pure.
+MappedLibraries libraries_in(std::string_view maps);
+
+/// What was seen of all processes together.
+struct JobSeen {
+  bool front = false;
+  std::string without_shim;  // a program that uses Open MPI without the shim, "" none
+  std::string mpich;         // a program that uses MPICH
+  std::string fortran;       // a program that has Open MPI's calls for Fortran
+  std::string with_mpi;      // a program that uses Open MPI at all
+};
+/// `programs`: name and libraries of each process. Pure.
+JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& programs);
+
+class JobWatch {
+ public:
+  /// Looks at what descends from that process.
+  explicit JobWatch(pid_t root);
+  ~JobWatch();
+  JobWatch(const JobWatch&) = delete;
+  JobWatch& operator=(const JobWatch&) = delete;
+
+  JobSeen seen();
+
+ private:
+  void watch(pid_t root);
+  void look(pid_t process);
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  std::map<pid_t, std::pair<std::string, MappedLibraries>> programs_;
+  std::thread thread_;
+};
+
+}  // namespace ddl

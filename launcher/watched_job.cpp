@@ -1,0 +1,84 @@
+#include "launcher/watched_job.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "core/trace/report_file.hpp"
+#include "launcher/reachability.hpp"
+#include "launcher/supervise.hpp"
+
+namespace ddl {
+namespace {
+
+std::string named_by_user(const JobInputs& in) {
+  std::string file = in.world.variable("DDL_REPORT");
+  for (const std::string& entry : in.options.values_of([](std::string_view name) { return name == "x"; }))
+    if (entry.starts_with("DDL_REPORT=")) file = entry.substr(std::string_view("DDL_REPORT=").size());
+  if (!in.options.report_file.empty() && in.options.report_file != "-") file = in.options.report_file;
+  return file.empty() ? file : absolute_path(file, in.world.directory);
+}
+
+// Of the programs' files, where this machine has them.
+void look_at_programs(const JobInputs& in, UseFacts& facts) {
+  for (const AppContext& app : in.options.apps) {
+    const std::string file = find_program(
+        app.program, {program_path(app), in.world.variable("PATH"), program_directory(app, in.world)});
+    if (facts.program.empty()) facts.program = app.program;
+    if (file.empty()) continue;
+    if (facts.reach == Preloadable::yes) facts.reach = judge_program(file);
+    facts.is_fortran |= calls_mpi_from_fortran(file);
+  }
+}
+
+std::string host_of_rank_zero_if_far(const JobInputs& in) {
+  Strings far = remote_hosts({in.allocation.source, {in.allocation.hosts.front()}}, in.world.host);
+  return far.empty() ? std::string() : far.front();
+}
+
+}  // namespace
+
+// A folder of this machine is no place for a rank on another.
+ReportPlace::ReportPlace(const JobInputs& in, Name name)
+    : file_(name == Name::users ? named_by_user(in) : "") {
+  if (file_.empty()) {
+    if (!host_of_rank_zero_if_far(in).empty()) return;
+    std::string folder = (std::filesystem::temp_directory_path() / "ddlrun-XXXXXX").string();
+    if (!mkdtemp(folder.data())) return;
+    folder_ = folder;
+    file_ = folder_ + "/report.json";
+  }
+  before_ = stamp_of(file_);
+}
+
+ReportPlace::~ReportPlace() {
+  std::error_code ignored;
+  if (is_ours()) std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string ReportPlace::text(const FileStamp& before) const {
+  if (file_.empty() || stamp_of(file_) == before) return {};
+  return read_file(file_, kMostReportBytes).text;
+}
+
+WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlace& report,
+                       const std::function<void(std::string_view)>& sink) {
+  WatchedEnd end;
+  UseFacts& facts = end.facts;
+  look_at_programs(in, facts);
+  if (access(in.installation.shim().c_str(), R_OK) != 0) facts.missing_shim = in.installation.shim();
+  facts.far_host = host_of_rank_zero_if_far(in);
+  const FileStamp before = stamp_of(report.file());
+  std::unique_ptr<JobWatch> watch;
+  end.end = supervise(job, sink, [&](pid_t starter) { watch = std::make_unique<JobWatch>(starter); });
+  if (watch) facts.seen = watch->seen();
+  facts.end = end.end;
+  facts.report = report.text(before);
+  return end;
+}
+
+}  // namespace ddl

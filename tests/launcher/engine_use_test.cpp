@@ -1,0 +1,120 @@
+#include "launcher/engine_use.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+const char* kServed = R"({"complete": true, "ranks": 2, "engine": true, "reason": "", "collectives": [
+  {"name": "MPI_Bcast", "ranks": 2, "engine": {"calls": 0, "bytes": 0, "seconds": 0.0},
+   "original": [{"reason": "device", "calls": 2, "bytes": 8, "seconds": 0.0}]},
+  {"name": "MPI_Allreduce", "ranks": 2, "engine": {"calls": 888, "bytes": 403000000, "seconds": 0.24},
+   "original": [{"reason": "measured against the engine", "calls": 56, "bytes": 4, "seconds": 0.5}]}]})";
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+UseFacts facts(const std::string& report = "") {
+  UseFacts facts;
+  facts.report = report;
+  facts.program = "prog";
+  return facts;
+}
+
+std::string left(const std::string& reason, const std::string& more = "") {
+  return R"({"complete": true, "ranks": 2, "engine": false, "reason": ")" + reason +
+         "\", \"collectives\": []" + more + "}";
+}
+
+}  // namespace
+
+TEST(EngineLine, SaysWhatTheEngineDid) {
+  EXPECT_EQ(engine_line(facts(kServed)),
+            "engine: 444 of 472 MPI_Allreduce calls per rank, 201.5 MB, 0.12 s; original: 28 measured");
+}
+
+TEST(EngineLine, AJobThatDiedOrWasInterruptedIsToldAsThat) {
+  UseFacts died = facts(with(kServed, "\"complete\": true", "\"complete\": false"));
+  died.end.code = 139;
+  EXPECT_NE(engine_line(died).find("calls of rank 0"), std::string::npos);
+  EXPECT_NE(engine_line(died).find("; the job died (signal 11), up to 2 s before that"), std::string::npos);
+  UseFacts failed = facts(kServed);
+  failed.end.code = 3;
+  EXPECT_NE(engine_line(failed).find("; the job failed (exit code 3)"), std::string::npos);
+  failed.end.interrupted = 2;
+  EXPECT_NE(engine_line(failed).find("; the job was interrupted (signal 2)"), std::string::npos);
+  UseFacts early = facts();
+  early.end.code = 137;
+  early.seen.front = true;
+  EXPECT_EQ(engine_line(early),
+            "engine: not used, because the job died (signal 9) before it had done an all-reduce");
+  UseFacts open = facts(with(kServed, "\"complete\": true", "\"complete\": false"));
+  EXPECT_NE(engine_line(open).find("the program did not call MPI_Finalize"), std::string::npos);
+}
+
+TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
+  auto why = [](const std::string& report) { return engine_line(facts(report)); };
+  EXPECT_EQ(why(left("DDL_ENABLE=0")), "engine: not used, because DDL_ENABLE=0");
+  std::string on = with(left(""), "\"engine\": false", "\"engine\": true");
+  EXPECT_EQ(why(on), "engine: not used, because the program made no all-reduce");
+  EXPECT_NE(why(with(on, "\"collectives\": []", "\"mpi4py\": true, \"collectives\": []"))
+                .find("mpi4py's lowercase"),
+            std::string::npos);
+  EXPECT_NE(why(with(on, "\"ranks\": 2", "\"ranks\": 1")).find("one rank"), std::string::npos);
+  EXPECT_NE(why(with(with(kServed, "888", "0"), "measured against the engine", "datatype"))
+                .find("all 28 MPI_Allreduce calls went to the original (28 datatype)"),
+            std::string::npos);
+  UseFacts fortran = facts(on);
+  fortran.seen.fortran = "f";
+  EXPECT_NE(engine_line(fortran).find("from Fortran"), std::string::npos);
+  EXPECT_EQ(why("{\"collectives\": [1]}"), "engine: not known, the report is of another version");
+}
+
+TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
+  auto why = [](auto change) {
+    UseFacts all = facts();
+    change(all);
+    return engine_line(all).substr(std::string("engine: not used, because ").size());
+  };
+  EXPECT_EQ(why([](UseFacts&) {}), "nothing that prog started used MPI, NCCL or gloo");
+  EXPECT_EQ(why([](UseFacts& f) { f.missing_shim = "/l/libddl_shim.so"; }), "/l/libddl_shim.so is missing");
+  EXPECT_NE(why([](UseFacts& f) { f.reach = Preloadable::statically; }).find("statically linked"),
+            std::string::npos);
+  EXPECT_NE(
+      why([](UseFacts& f) {
+        f.seen.mpich = "m";
+      }).find("m uses MPICH, and this is Open MPI's mpirun: every process is rank 0 of 1; use mpirun.mpich"),
+      std::string::npos);
+  EXPECT_NE(why([](UseFacts& f) {
+              f.seen.without_shim = "python3";
+            }).find("LD_PRELOAD was taken away before python3"),
+            std::string::npos);
+  EXPECT_NE(why([](UseFacts& f) { f.is_fortran = true; }).find("prog calls MPI from Fortran"),
+            std::string::npos);
+  EXPECT_NE(why([](UseFacts& f) { f.far_host = "h1"; }).find("rank 0 ran on h1"), std::string::npos);
+  EXPECT_NE(why([](UseFacts& f) { f.seen.with_mpi = "p"; }).find("p did not come to MPI_Init"),
+            std::string::npos);
+}
+
+TEST(JobSeen, LibrariesAreKnownByTheirFiles) {
+  EXPECT_EQ(libraries_in("7f00 r-xp /usr/bin/ls\n"), MappedLibraries{});
+  MappedLibraries found = libraries_in("a /opt/ddl/lib/libddl_shim.so\nb /usr/lib/libmpi.so.40.30.4\n");
+  EXPECT_TRUE(found.shim && found.open_mpi && !found.front && !found.mpich && !found.fortran);
+  EXPECT_TRUE(libraries_in("a /usr/lib/libmpich.so.12.2.2").mpich);
+  EXPECT_TRUE(libraries_in("a /usr/lib/libmpi_mpifh.so.40").fortran);
+  MappedLibraries bare = libraries_in("a /usr/lib/libmpi.so.40");
+  EXPECT_EQ(seen_of({{1, {"sh", {}}}, {2, {"python3", bare}}}).without_shim, "python3");
+  EXPECT_EQ(seen_of({{1, {"prog", found}}}).without_shim, "");
+}
+
+TEST(EngineLine, NumbersArePlain) {
+  EXPECT_EQ(decimal_bytes(12), "12 B");
+  EXPECT_EQ(decimal_bytes(999'960), "1 MB");
+  EXPECT_EQ(decimal_bytes(403e6), "403 MB");
+  EXPECT_EQ(duration_text(0.12), "0.12 s");
+  EXPECT_EQ(duration_text(0.0123), "12.3 ms");
+  EXPECT_EQ(duration_text(4e-6), "4 us");
+}
+
+}  // namespace ddl
