@@ -12,6 +12,7 @@
 #include "core/base/partition.hpp"
 #include "core/plan/planner.hpp"
 #include "core/tune/ddl_options.hpp"
+#include "launcher/explain_original.hpp"
 #include "launcher/job_spec.hpp"
 #include "launcher/mpirun_options.hpp"
 
@@ -110,11 +111,18 @@ PlanLimits limits_of(const Env& env, const std::vector<Nic>& rails) {
   return limits;
 }
 
+constexpr const char* kStageRow = "            {:<15}{:<11}{:<11}{:>8} {:>10} {:>11}\n";
+
+std::string head_text() {
+  return fmt::format("each rank   {:<15}{:<11}{:<11}{:>8} {:>10} {:>11}\n", "does", "over", "by", "messages",
+                     "bytes sent", "time alone");
+}
+
 std::string stage_lines(const Grid& grid, const Prediction& predicted) {
   std::string text;
   for (const StageCost& stage : predicted.stages)
-    text += fmt::format("            {:<15}{:<8}{:<10}{:>7.0f} messages {:>10}  {}\n", stage.verb,
-                        grid.dimension(stage.dimension).name, algorithm_name(stage.algorithm), stage.messages,
+    text += fmt::format(kStageRow, stage.verb, grid.dimension(stage.dimension).name,
+                        algorithm_name(stage.algorithm), fmt::format("{:.0f}", stage.messages),
                         size_text(stage.bytes), time_text(stage.seconds));
   return text;
 }
@@ -126,7 +134,15 @@ std::vector<Candidate> choices(Mode mode, const Grid& grid, Bytes bytes, const P
   return {{choice, predict(grid, choice, size_class(bytes), limits.machine)}};
 }
 
-std::string explain_size(Mode mode, const Grid& grid, Bytes bytes, const PlanLimits& limits) {
+// "1.3 times as long", and no factor of 1.00.
+std::string times_text(double other, double ours) {
+  const double factor = other / ours;
+  if (factor > 0.995 && factor < 1.005) return "as long";
+  return factor < 1 ? fmt::format("{:.2f} of the time", factor) : fmt::format("{:.2f} times as long", factor);
+}
+
+std::string explain_size(Mode mode, const Grid& grid, const std::vector<HostIndex>& hosts, Bytes bytes,
+                         const PlanLimits& limits) {
   std::vector<Candidate> all = choices(mode, grid, bytes, limits);
   const Candidate& chosen = all[0];
   auto segments = static_cast<std::uint64_t>(chosen.predicted.segments);
@@ -137,34 +153,68 @@ std::string explain_size(Mode mode, const Grid& grid, Bytes bytes, const PlanLim
                                               : std::string());
   text += stage_lines(grid, chosen.predicted);
   if (all.size() > 1)
-    text +=
-        fmt::format("            instead of {}: {}, {:.2f} times as long\n", describe(grid, all[1].choice),
-                    time_text(all[1].predicted.seconds), all[1].predicted.seconds / chosen.predicted.seconds);
-  return text;
+    text += fmt::format("            instead of {}: {}, {}\n", describe(grid, all[1].choice),
+                        time_text(all[1].predicted.seconds),
+                        times_text(all[1].predicted.seconds, chosen.predicted.seconds));
+  const OriginalEstimate original = estimate_original(hosts, bytes, limits);
+  return text + fmt::format("            Open MPI's own, by {}: {}, {}\n", original.algorithm,
+                            time_text(original.seconds),
+                            times_text(original.seconds, chosen.predicted.seconds));
 }
 
+// "1 rail of unknown speed, 1 Gbit/s (119.5 MB/s of payload) assumed: eth0, as on this machine"
 std::string rails_text(const PlanLimits& limits, const std::vector<Nic>& rails) {
+  std::string count = fmt::format("{} rail{}", limits.rails, limits.rails > 1 ? "s" : "");
+  const bool is_rated = !limits.machine.rail_rate.empty();
   std::vector<std::string> names;
-  for (const Nic& rail : rails) names.push_back(rail.name);
-  std::string like = rails.empty() ? "" : fmt::format(": {}, as on this machine", fmt::join(names, ", "));
-  if (limits.machine.rail_rate.empty())
-    return fmt::format("{:.4g} MB/s on each of {} rail{}{}{}", 1e-6 / limits.machine.wire.beta, limits.rails,
-                       limits.rails > 1 ? "s" : "", like,
-                       rails.empty() && limits.rails == 1 ? " (DDL_RAILS names more)" : "");
-  std::vector<std::string> rates;
-  for (double rate : limits.machine.rail_rate) rates.push_back(fmt::format("{:.4g}", 1e-9 * rate));
-  return fmt::format("{} GB/s by their rating{}", fmt::join(rates, " + "), like);
+  for (const Nic& rail : rails)
+    names.push_back(is_rated ? fmt::format("{} {:g} Gbit/s", rail.name, rated_gbit(rail)) : rail.name);
+  if (is_rated)
+    return fmt::format("{}: {}, as the driver states on this machine", count, fmt::join(names, ", "));
+  return fmt::format("{}, speed unknown: 1 Gbit/s assumed{} ({:.4g} MB/s of payload){}{}", count,
+                     limits.rails > 1 ? " for each" : "", 1e-6 / limits.machine.wire.beta,
+                     rails.empty() ? "" : fmt::format("; {}, as on this machine", fmt::join(names, ", ")),
+                     rails.empty() && limits.rails == 1 ? "; DDL_RAILS names more" : "");
 }
 
 std::string assumptions(const Grid& grid, const PlanLimits& limits, const std::vector<Nic>& rails) {
   const Machine& machine = limits.machine;
-  std::string text =
-      fmt::format("assumed   in a host {} a step, {:.3g} GB/s copied, {:.3g} GB/s added\n",
-                  time_text(machine.local.alpha), 1e-9 / machine.local.beta, 1e-9 / machine.gamma);
+  std::string text = fmt::format(
+      "assumed   in a host {} a message, {:.3g} GB/s copied, {:.3g} GB/s added (not measured here)\n",
+      time_text(machine.local.alpha), 1e-9 / machine.local.beta, 1e-9 / machine.gamma);
   for (int d = 0; d < grid.dimensions(); ++d)
     if (grid.dimension(d).fabric == Fabric::wire && grid.fanout(d) > 1)
-      return text + fmt::format("          between hosts {} a step, {}\n", time_text(machine.wire.alpha),
+      return text + fmt::format("          between hosts {} a message, {}\n", time_text(machine.wire.alpha),
                                 rails_text(limits, rails));
+  return text;
+}
+
+std::string_view trimmed(std::string_view word) {
+  while (word.starts_with(' ')) word.remove_prefix(1);
+  while (word.ends_with(' ')) word.remove_suffix(1);
+  return word;
+}
+
+// Those that the text uses.
+std::string words_text(const std::string& used) {
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {" local ", "ranks of one host"},
+      {" numa ", "ranks of one NUMA node"},
+      {" hosts ", "ranks that have the same place in each host"},
+      {"reduce-scatter", "afterwards each rank has its part of the sum"},
+      {"all-gather", "afterwards each rank has all parts"},
+      {" direct ", "everybody sends its part to each of the others, at once"},
+      {" ring ", "around a circle: each link carries each byte once"},
+      {" exchange ", "everybody sends everything to each of the others"},
+      {" doubling ", "everything in pairs, in log2 of the ranks steps"},
+      {" halving ", "parts in pairs, in twice log2 of the ranks steps"},
+      {" funnel ", "everybody sends to one, who goes on alone and sends the result back"},
+      {"messages", "that one rank sends, in all segments; so with bytes sent"},
+      {"time alone", "of the stage by itself; stages of different segments overlap"},
+      {"Open MPI's own", "an estimate by the same model; ddlrun --compare measures it"}};
+  std::string text = "words\n";
+  for (const auto& [word, meaning] : kWords)
+    if (used.find(word) != std::string::npos) text += fmt::format("  {:<16}{}\n", trimmed(word), meaning);
   return text;
 }
 
@@ -232,9 +282,9 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   if (asked.mode == Mode::scatter)
     return text + "mode m: the original library's own reduce-scatter and all-gather\n";
   text += assumptions(grid, limits, rails);
-  text += "\n";
-  for (Bytes bytes : kSizes) text += explain_size(asked.mode, grid, bytes, limits) + "\n";
-  return text;
+  text += fmt::format("\n{}\n", head_text());
+  for (Bytes bytes : kSizes) text += explain_size(asked.mode, grid, hosts, bytes, limits) + "\n";
+  return text + words_text(text);
 }
 
 }  // namespace ddl

@@ -212,10 +212,18 @@ std::string address_words(const Nic& nic) {
   return nic.address.empty() ? std::string("no address") : fmt::format("{}/{}", nic.address, nic.prefix);
 }
 
+// "2 NUMA nodes", "4 NUMA nodes (2 of memory alone)".
+std::string numa_words(const NodeTopology& node) {
+  const auto bare = std::count_if(node.numa.begin(), node.numa.end(),
+                                  [](const NumaNode& numa) { return numa.pus.empty(); });
+  std::string words = count_words(node.numa.size(), "NUMA node");
+  return bare ? words + fmt::format(" ({} of memory alone)", bare) : words;
+}
+
 std::string summary_words(const NodeTopology& node) {
-  std::vector<std::string> words = {
-      count_words(node.packages.size(), "package"), count_words(node.numa.size(), "NUMA node"),
-      count_words(node.cores.size(), "core"), count_words(all_pus(node).size(), "PU")};
+  std::vector<std::string> words = {count_words(node.packages.size(), "package"), numa_words(node),
+                                    count_words(node.cores.size(), "core"),
+                                    count_words(all_pus(node).size(), "PU")};
   if (node.memory) words.push_back(size_words(node.memory));
   if (!node.gpus.empty()) words.push_back(count_words(node.gpus.size(), "GPU"));
   return fmt::format("{}", fmt::join(words, ", "));

@@ -93,12 +93,52 @@ void draw_place(const HostView& view, const PlaceView& place, Tree& tree) {
   std::string head = place.title;
   if (!place.model.empty()) head += " · " + shortened(place.model, 44);
   tree.branch(head);
-  std::string cpus =
-      fmt::format("{}, PUs {}", count_words(place.cores.size(), "core"), range_words(place.pus));
-  if (place.memory) cpus += ", " + size_words(place.memory);
-  tree.leaf(padded("cpus", 7) + cpus);
+  if (place.cores.empty() && place.pus.empty()) {
+    tree.leaf(padded("memory", 7) + size_words(place.memory) +
+              ", no cores (of a device, or slower than the others')");
+  } else {
+    std::string cpus =
+        fmt::format("{}, PUs {}", count_words(place.cores.size(), "core"), range_words(place.pus));
+    if (place.memory) cpus += ", " + size_words(place.memory);
+    tree.leaf(padded("cpus", 7) + cpus);
+  }
   for (const Gpu& gpu : place.gpus) draw_gpu(view, gpu, tree);
   if (!place.ranks.empty()) tree.leaf(padded("ranks", 7) + words_of(place.ranks));
+}
+
+constexpr std::size_t kMostPairs = 8;
+
+// gpu0═gpu1, gpu0═gpu2, gpu0═package0 -> "gpu0═gpu1,2 package0": a word for each left end. Links that are
+// there several times are counted: "gpu0═nvswitch0 x6".
+std::vector<std::string> folded(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, int>>>> ends;
+  for (const auto& [a, b] : pairs) {
+    auto end =
+        std::find_if(ends.begin(), ends.end(), [&, name = a](const auto& one) { return one.first == name; });
+    if (end == ends.end()) end = ends.insert(ends.end(), {a, {}});
+    auto other = std::find_if(end->second.begin(), end->second.end(),
+                              [&, name = b](const auto& one) { return one.first == name; });
+    if (other == end->second.end())
+      end->second.emplace_back(b, 1);
+    else
+      ++other->second;
+  }
+  auto stem = [](const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); };
+  std::vector<std::string> words;
+  for (const auto& [a, others] : ends) {
+    std::string word = a + "═", last_stem;
+    int last_times = 0;
+    for (const auto& [b, times] : others) {
+      const bool goes_on = stem(b) == last_stem && times == 1 && last_times == 1;
+      word += goes_on ? fmt::format(",{}", b.substr(last_stem.size()))
+                      : fmt::format("{}{}", last_stem.empty() ? "" : " ", b);
+      if (times > 1) word += fmt::format(" x{}", times);
+      last_stem = stem(b);
+      last_times = times;
+    }
+    words.push_back(word);
+  }
+  return words;
 }
 
 void draw_links(const NodeTopology& node, Tree& tree) {
@@ -109,6 +149,7 @@ void draw_links(const NodeTopology& node, Tree& tree) {
     std::string label = fmt::format("{} {}", group.kind, rate_words(group.gbytes));
     std::vector<std::string> pairs;
     for (const auto& [a, b] : group.pairs) pairs.push_back(a + "═" + b);
+    if (pairs.size() > kMostPairs) pairs = folded(group.pairs);
     if (group.all_gpu_pairs) pairs = {fmt::format("every pair of the {} GPUs", node.gpus.size())};
     tree.leaves(padded(label, 18), pairs);
   }

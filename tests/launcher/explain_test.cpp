@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/plan/planner.hpp"
+#include "launcher/explain_original.hpp"
 #include "tests/launcher/fake_surroundings.hpp"
 
 namespace ddl {
@@ -51,7 +52,10 @@ TEST(Explain, PretendedHostsCount) {
 TEST(Explain, OtherHostsHaveTheRailsOfThisMachine) {
   Case four({"--explain", "-np", "8", "-H", "a:2,b:2,c:2,d:2"});
   std::string assumed = four.text();
-  EXPECT_NE(assumed.find("on each of 1 rail (DDL_RAILS names more)"), std::string::npos) << assumed;
+  EXPECT_NE(
+      assumed.find("1 rail, speed unknown: 1 Gbit/s assumed (119.5 MB/s of payload); DDL_RAILS names more"),
+      std::string::npos)
+      << assumed;
   for (const char* name : {"ens1", "ens2"}) {
     Nic nic;
     nic.name = name;
@@ -63,7 +67,7 @@ TEST(Explain, OtherHostsHaveTheRailsOfThisMachine) {
     four.nics.push_back(nic);
   }
   std::string rated = four.text();
-  EXPECT_NE(rated.find("11.95 + 11.95 GB/s by their rating: ens1, ens2, as on this machine"),
+  EXPECT_NE(rated.find("2 rails: ens1 100 Gbit/s, ens2 100 Gbit/s, as the driver states on this machine"),
             std::string::npos)
       << rated;
   EXPECT_NE(rated.find("2 lanes"), std::string::npos) << rated;
@@ -83,13 +87,13 @@ TEST(Explain, TheChoiceAndItsTimeAreTheEngines) {
   }
   EXPECT_NE(text.find("256 MiB  2 local direct x 4 hosts ring"), std::string::npos) << text;
   EXPECT_NE(text.find("instead of"), std::string::npos);
-  EXPECT_NE(text.find("reduce-scatter hosts   ring"), std::string::npos) << text;
+  EXPECT_NE(text.find("reduce-scatter hosts      ring"), std::string::npos) << text;
 }
 
 TEST(Explain, RailsAndSegmentsFollowTheVariables) {
   std::string text =
       Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_RAILS=e0,e1", "-x", "DDL_SEGMENT_BYTES=256k"}).text();
-  EXPECT_NE(text.find("each of 2 rails"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 rails, speed unknown: 1 Gbit/s assumed for each"), std::string::npos) << text;
   EXPECT_NE(text.find("segments of 256 KiB"), std::string::npos) << text;
   EXPECT_NE(text.find(", 2 lanes"), std::string::npos) << text;
 }
@@ -131,6 +135,28 @@ TEST(Explain, TheModeCounts) {
   EXPECT_NE(dump.find("6 hosts ring"), std::string::npos) << "IBM's flat ring\n" << dump;
   std::string off = Case({"--explain", "-H", "a:3,b:3", "-x", "DDL_ENABLE=0"}).text();
   EXPECT_NE(off.find("left to the original library"), std::string::npos) << off;
+}
+
+TEST(Explain, ColumnsHaveHeadsAndNothingIsOneTimesAsLong) {
+  std::string text = Case({"--explain", "-H", "a:2,b:2,c:2,d:2"}).text();
+  EXPECT_NE(text.find("each rank   does           over       by         messages bytes sent  time alone"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("1.00 times"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  local           ranks of one host\n"), std::string::npos) << text;
+}
+
+TEST(Explain, TheOriginalIsEstimatedBesideOurs) {
+  std::string text = Case({"--explain", "-H", "a:2,b:2,c:2,d:2"}).text();
+  EXPECT_NE(text.find("Open MPI's own, by recursive doubling: "), std::string::npos) << text;
+  EXPECT_NE(text.find("Open MPI's own, by a ring of all ranks: "), std::string::npos) << text;
+  const std::vector<HostIndex> one(8, 0), four = {0, 0, 1, 1, 2, 2, 3, 3};
+  for (Bytes bytes : {Bytes{4} << 10, Bytes{1} << 20}) {
+    double here = estimate_original(one, bytes, {}).seconds,
+           wire = estimate_original(four, bytes, {}).seconds;
+    EXPECT_GT(here, 0);
+    EXPECT_GT(wire, 5 * here) << "the wire is slower than memory";
+  }
 }
 
 TEST(Explain, OneRankHasNothingToReduce) {

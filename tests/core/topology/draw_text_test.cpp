@@ -40,6 +40,34 @@ TEST(DrawText, ARemovedLinkIsGone) {
   EXPECT_TRUE(has(text, "gpu2═gpu3"));
 }
 
+TEST(DrawText, ANodeOfMemoryAloneIsNamedAsThat) {
+  NodeTopology node = two_packages("h0", 1);
+  NumaNode bare;
+  bare.index = 2;
+  bare.package = 1;
+  bare.memory = Bytes{16} << 30;
+  node.numa.push_back(bare);
+  std::string text = draw_text({{node}, {}});
+  EXPECT_TRUE(has(text, "3 NUMA nodes (1 of memory alone)")) << text;
+  EXPECT_TRUE(has(text, "package 1 · NUMA 2")) << text;
+  EXPECT_TRUE(has(text, "memory 16.0 GiB, no cores")) << text;
+  EXPECT_FALSE(has(text, "0 cores")) << text;
+}
+
+TEST(DrawText, ManyEqualLinksAreFolded) {
+  NodeTopology node = two_packages("h0", 1);
+  node.links.clear();
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 4; b < 7; ++b)
+      node.links.push_back({"gpu" + std::to_string(a), "gpu" + std::to_string(b), 25, "NVLink", ""});
+    for (int i = 0; i < 6; ++i)
+      node.links.push_back({"gpu" + std::to_string(a), "nvswitch0", 25, "NVLink", ""});
+  }
+  std::string text = draw_text({{node}, {}});
+  EXPECT_TRUE(has(text, "gpu0═gpu4,5,6 nvswitch0 x6")) << text;
+  EXPECT_TRUE(has(text, "gpu3═gpu4,5,6 nvswitch0 x6")) << text;
+}
+
 TEST(DrawText, AHostLikeAnotherIsShort) {
   std::string text = draw_text({{two_packages("h0", 1), two_packages("h1", 2)}, {{7, 1, {0}, 1}}});
   EXPECT_TRUE(has(text, "host h1 · like h0"));
