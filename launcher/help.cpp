@@ -36,7 +36,8 @@ Looking before and after
   --explain                print the plans for a few sizes with their predicted times; needs no program
   --compare                run under plain mpirun and under the engine, short jobs several times;
                            print times with and without the start, in all-reduces, and their ratios
-  --report FILE            a JSON report: calls and bytes by engine and by original, and why
+  --report FILE            a JSON report: calls, bytes and time by engine and by original, and why;
+                           --report - prints it as a table at the end
   -v, --verbose            print mpirun's command line, when more ranks than GPUs are on a host, and at
                            the end what the engine did or why it was not used
   -s                       skip the check that all hosts can be reached

@@ -17,6 +17,7 @@
 #include "launcher/program.hpp"
 #include "launcher/reachability.hpp"
 #include "launcher/report_check.hpp"
+#include "launcher/report_table.hpp"
 #include "launcher/slots.hpp"
 #include "launcher/supervise.hpp"
 #include "launcher/topology_view.hpp"
@@ -110,7 +111,10 @@ int run_job(const JobInputs& given) {
   if (options.verbose) print_note("+ " + shell_line(job.command));
   if (!report.is_ours() && !report.file().empty()) check_report_place(report.file());
   int code = options.compare ? run_comparison(in, report) : run_and_tell(in, job, report);
-  if (!options.report_file.empty()) tell_about_report(report.file(), report.before());
+  if (options.report_file == "-")
+    print_out(report_table(report.file().empty() ? "" : report.text(report.before())));
+  else if (!options.report_file.empty())
+    tell_about_report(report.file(), report.before());
   return code;
 }
 
