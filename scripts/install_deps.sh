@@ -37,8 +37,8 @@ packages=(
   openmpi-bin libhwloc-plugins openssh-client
   # simulated clusters
   libsimgrid-dev
-  # tests: virtual hosts, system calls
-  iproute2 util-linux strace python3
+  # tests: virtual hosts, system calls, a Fortran program
+  iproute2 util-linux strace python3 gfortran
   # mpi4py's tests and the training example: PyTorch on a data set that scikit-learn carries
   python3-mpi4py python3-numpy python3-torch python3-sklearn
 )
