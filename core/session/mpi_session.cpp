@@ -9,6 +9,7 @@ namespace ddl {
 
 std::unique_ptr<Session> announce(HostLibrary library) {
   SessionOptions options;
+  options.keeps_report = true;
   try {
     options.env = load_env();
   } catch (const UsageError& error) {

@@ -50,7 +50,7 @@ const Conclusion& Session::join() {
     engine_.reset();
   }
   joined_at_ = now();
-  if (rank() == 0 && !env().report.empty()) keep_report();
+  if (rank() == 0 && options_.keeps_report && !env().report.empty()) keep_report();
   return conclusion;
 }
 

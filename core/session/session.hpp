@@ -36,6 +36,7 @@ struct SessionOptions {
   std::string trouble = {};        // why this rank cannot take part, "" when it can
   bool has_original = true;        // there is a library that calls can be left to
   bool progress_hook = true;       // whoever waits outside the engine calls Session::poll
+  bool keeps_report = false;       // writes the report now and then, for a job that may not come to its end
   bool speaks_for_process = true;  // the lines of this process name its rank in this job
   /// Moves the library that the program runs on while a rank waits in the engine.
   std::function<void()> progress = [] {};

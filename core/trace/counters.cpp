@@ -32,6 +32,7 @@ void merge_lists(json& into, const json& from, const char* key, const char* seco
 void add_ranks(json& into, const json& from) {
   if (!from.contains("ranks") || !from["ranks"].is_array()) return;
   if (!into.contains("ranks")) into["ranks"] = json::array();
+  if (!into["ranks"].is_array()) return;  // a report that is done: who it counts is settled
   for (const json& rank : from["ranks"])
     if (std::find(into["ranks"].begin(), into["ranks"].end(), rank) == into["ranks"].end())
       into["ranks"].push_back(rank);

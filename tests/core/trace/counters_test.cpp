@@ -41,6 +41,29 @@ TEST(Counters, PartsOfAllRanksAddUp) {
   EXPECT_EQ(total["rails"][0]["bytes_predicted"], 27);
 }
 
+TEST(Counters, RanksAndPlansOfAllRanksAddUp) {
+  json total = {{"collectives", json::array()}, {"algorithms", json::array()}, {"rails", json::array()}};
+  for (int rank : {0, 1, 1}) {
+    Counters counters;
+    counters.collect("MPI_Allreduce", 128, rank ? "other plan" : "plan", {1, 100, 0});
+    json part = counters.to_json();
+    part["collectives"][0]["ranks"] = json::array({rank});
+    merge_counts(total, part);
+    merge_plans(total, part);
+  }
+  EXPECT_EQ(total["collectives"][0]["ranks"], json::array({0, 1}));
+  ASSERT_EQ(total["algorithms"].size(), 2u);
+  EXPECT_EQ(total["algorithms"][0]["calls"], 1);
+  EXPECT_EQ(total["algorithms"][1]["calls"], 2);
+  total["collectives"][0]["ranks"] = 2;
+  Counters more;
+  more.collect("MPI_Allreduce", 128, "plan", {1, 100, 0});
+  json part = more.to_json();
+  part["collectives"][0]["ranks"] = json::array({7});
+  merge_counts(total, part);
+  EXPECT_EQ(total["collectives"][0]["ranks"], 2) << "a report that is done";
+}
+
 TEST(Counters, PlansAreCountedPerSizeClass) {
   Counters counters;
   counters.collect("MPI_Allreduce", 64, "2 local exchange", {1, 4, 0});
