@@ -88,7 +88,7 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses, con
   return "the program made no all-reduce";
 }
 
-// Why there is no report.
+// Why there is no report; "" where this host cannot know.
 std::string why_not_seen(const UseFacts& facts) {
   const JobSeen& seen = facts.seen;
   if (!facts.missing_shim.empty()) return facts.missing_shim + " is missing";
@@ -106,10 +106,7 @@ std::string why_not_seen(const UseFacts& facts) {
   if (facts.is_fortran || !seen.fortran.empty())
     return fmt::format("{} calls MPI from Fortran: those calls do not pass the functions that are wrapped",
                        facts.is_fortran ? facts.program : seen.fortran);
-  if (!facts.far_host.empty())
-    return fmt::format(
-        "rank 0 ran on {} and nothing of it is to be seen here; name a --report file that both see",
-        facts.far_host);
+  if (!facts.far_host.empty()) return {};
   if (seen.front) return "rank 0 did not come to the end of its MPI_Init";
   if (!seen.with_mpi.empty()) return fmt::format("{} did not come to MPI_Init", seen.with_mpi);
   return fmt::format("nothing that {} started used MPI, NCCL or gloo", facts.program);
@@ -142,10 +139,13 @@ std::string engine_line(const UseFacts& facts) {
     if (is_partial) line += ", up to 2 s before that";
     return line;
   }
-  if (!is_over && (is_partial || facts.seen.front))
+  if (!is_over && (is_partial || (facts.seen.front && facts.far_host.empty())))
     return fmt::format("engine: not used, because {} before it had done an all-reduce", end);
-  std::string line =
-      "engine: not used, because " + (is_told ? why_not_served(report, uses, facts) : why_not_seen(facts));
+  const std::string why = is_told ? why_not_served(report, uses, facts) : why_not_seen(facts);
+  std::string line = "engine: not used, because " + why;
+  if (why.empty())
+    line = fmt::format("engine: not known here, rank 0 ran on {}: name a --report file that both see",
+                       facts.far_host);
   return end.empty() ? line : line + "; " + end;
 }
 

@@ -92,9 +92,16 @@ TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
             std::string::npos);
   EXPECT_NE(why([](UseFacts& f) { f.is_fortran = true; }).find("prog calls MPI from Fortran"),
             std::string::npos);
-  EXPECT_NE(why([](UseFacts& f) { f.far_host = "h1"; }).find("rank 0 ran on h1"), std::string::npos);
   EXPECT_NE(why([](UseFacts& f) { f.seen.with_mpi = "p"; }).find("p did not come to MPI_Init"),
             std::string::npos);
+}
+
+TEST(EngineLine, WhatRanOnAnotherHostIsNotGuessed) {
+  UseFacts far = facts();
+  far.far_host = "h1";
+  EXPECT_EQ(engine_line(far), "engine: not known here, rank 0 ran on h1: name a --report file that both see");
+  far.reach = Preloadable::statically;
+  EXPECT_NE(engine_line(far).find("not used, because prog is statically linked"), std::string::npos);
 }
 
 TEST(JobSeen, LibrariesAreKnownByTheirFiles) {
