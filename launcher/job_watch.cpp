@@ -1,7 +1,6 @@
 #include "launcher/job_watch.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <sstream>
 
@@ -53,35 +52,17 @@ JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& 
   return seen;
 }
 
-JobWatch::JobWatch(pid_t root) : thread_([this, root] { watch(root); }) {}
-
-JobWatch::~JobWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  ended_.notify_one();
-  thread_.join();
-}
-
-JobSeen JobWatch::seen() {
-  std::lock_guard lock(mutex_);
-  return seen_of(programs_);
-}
-
 // Often at first, since a program may be short; ever more rarely, since a look at a large program is work.
-void JobWatch::watch(pid_t root) {
-  using std::chrono::milliseconds;
-  milliseconds pause{30};
-  std::unique_lock lock(mutex_);
-  for (int looks = 0; !ended_.wait_for(lock, pause, [this] { return ends_; }); ++looks) {
-    if (seen_of(programs_).front) return;
-    if (looks >= 30) pause = std::min(pause * 5 / 4, milliseconds(2000));
-    look(root);
-  }
+std::chrono::milliseconds JobWatch::look(pid_t root) {
+  constexpr int kOften = 30;
+  constexpr std::chrono::milliseconds kLongest{2000};
+  look_below(root);
+  if (seen().front) return {};
+  if (++looks_ > kOften) pause_ = std::min(pause_ * 5 / 4, kLongest);
+  return pause_;
 }
 
-void JobWatch::look(pid_t process) {
+void JobWatch::look_below(pid_t process) {
   const std::string folder = folder_of(process);
   std::istringstream children(
       read_file(folder + "/task/" + std::to_string(process) + "/children", kMostChildren).text);
@@ -89,7 +70,7 @@ void JobWatch::look(pid_t process) {
     std::string name = name_of(child);
     if (!is_starter(name))
       programs_[child] = {name, libraries_in(read_file(folder_of(child) + "/maps", kMostMaps).text)};
-    look(child);
+    look_below(child);
   }
 }
 

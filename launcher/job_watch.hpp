@@ -5,12 +5,10 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 
 namespace ddl {
 
@@ -37,23 +35,17 @@ JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& 
 
 class JobWatch {
  public:
-  /// Looks at what descends from that process.
-  explicit JobWatch(pid_t root);
-  ~JobWatch();
-  JobWatch(const JobWatch&) = delete;
-  JobWatch& operator=(const JobWatch&) = delete;
-
-  JobSeen seen();
+  /// Looks at what descends from that process. Returns the pause until the next look is worth while, 0: none
+  /// is.
+  std::chrono::milliseconds look(pid_t root);
+  JobSeen seen() const { return seen_of(programs_); }
 
  private:
-  void watch(pid_t root);
-  void look(pid_t process);
+  void look_below(pid_t process);
 
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ends_ = false;
+  std::chrono::milliseconds pause_{30};
+  int looks_ = 0;
   std::map<pid_t, std::pair<std::string, MappedLibraries>> programs_;
-  std::thread thread_;
 };
 
 }  // namespace ddl

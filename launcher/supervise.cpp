@@ -2,16 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <thread>
 
 #include "launcher/messages.hpp"
 
@@ -52,10 +54,10 @@ class SignalsHeld {
 
 // A key at the terminal reaches the whole process group, mpirun too: only what was sent to us alone is passed
 // on.
-void forward(pid_t child, const siginfo_t& info) {
-  bool from_terminal = info.si_code == SI_KERNEL;
-  if (!from_terminal) kill(child, info.si_signo);
-  if (info.si_signo == SIGTSTP) raise(SIGSTOP);
+void forward(pid_t child, const signalfd_siginfo& info) {
+  const int signal = static_cast<int>(info.ssi_signo);
+  if (info.ssi_code != SI_KERNEL) kill(child, signal);
+  if (signal == SIGTSTP) raise(SIGSTOP);
 }
 
 std::optional<int> exit_code_of(pid_t child) {
@@ -68,19 +70,46 @@ std::optional<int> exit_code_of(pid_t child) {
 
 bool ends_jobs(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-JobEnd wait_for(pid_t child, const sigset_t& held) {
+// Hands on what is there; false when nobody will write any more.
+bool pump(int from, const OutputSink& sink) {
+  char buffer[16384];
+  const ssize_t got = read(from, buffer, sizeof buffer);
+  if (got > 0) sink({buffer, static_cast<std::size_t>(got)});
+  return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+void take_signals(int signals, pid_t child, JobEnd& end) {
+  signalfd_siginfo info{};
+  while (read(signals, &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD) continue;
+    forward(child, info);
+    if (ends_jobs(static_cast<int>(info.ssi_signo))) end.interrupted = static_cast<int>(info.ssi_signo);
+  }
+}
+
+// Until mpirun has ended and its output has been read.
+JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, const JobLook& look) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kLongest{1000};  // a lost SIGCHLD must not become a hang
+  const auto now = [] { return std::chrono::steady_clock::now(); };
   JobEnd end;
+  bool is_over = false, is_looking = static_cast<bool>(look);
+  auto next_look = now();
   while (true) {
-    if (auto code = exit_code_of(child)) {
-      end.code = *code;
-      return end;
+    if (auto code = is_over ? std::nullopt : exit_code_of(child)) end.code = *code, is_over = true;
+    if (is_over && output < 0) return end;
+    if (!is_over && is_looking && now() >= next_look) {
+      const milliseconds pause = look(child);
+      is_looking = pause.count() > 0;
+      next_look = now() + pause;
     }
-    siginfo_t info{};
-    timespec limit{1, 0};  // a lost SIGCHLD must not become a hang
-    if (sigtimedwait(&held, &info, &limit) > 0 && info.si_signo != SIGCHLD) {
-      forward(child, info);
-      if (ends_jobs(info.si_signo)) end.interrupted = info.si_signo;
-    }
+    milliseconds wait = kLongest;
+    if (!is_over && is_looking)
+      wait = std::clamp(std::chrono::ceil<milliseconds>(next_look - now()), milliseconds(0), kLongest);
+    pollfd ends[2] = {{signals, POLLIN, 0}, {output, POLLIN, 0}};
+    if (poll(ends, 2, static_cast<int>(wait.count())) <= 0) continue;
+    if (ends[0].revents) take_signals(signals, child, end);
+    if (ends[1].revents && !pump(output, sink)) output = -1;
   }
 }
 
@@ -93,15 +122,6 @@ JobEnd wait_for(pid_t child, const sigset_t& held) {
   _exit(127);
 }
 
-void pump(int from, const OutputSink& sink) {
-  char buffer[16384];
-  while (true) {
-    ssize_t got = read(from, buffer, sizeof buffer);
-    if (got > 0) sink({buffer, static_cast<std::size_t>(got)});
-    if (got == 0 || (got < 0 && errno != EINTR)) return;
-  }
-}
-
 }  // namespace
 
 void become_job(const JobSpec& job) {
@@ -110,29 +130,24 @@ void become_job(const JobSpec& job) {
   throw LaunchError(fmt::format("cannot execute {}", job.command[0]), std::strerror(errno), "check PATH");
 }
 
-JobEnd supervise(const JobSpec& job, const OutputSink& sink, const std::function<void(pid_t)>& started) {
+JobEnd supervise(const JobSpec& job, const OutputSink& sink, const JobLook& look) {
   set_environment(job.environment);
   std::vector<char*> argv = argv_of(job.command);
   int ends[2] = {-1, -1};
   if (sink && pipe2(ends, O_CLOEXEC) != 0)
     throw LaunchError("cannot make a pipe", std::strerror(errno), "free some files");
-  SignalsHeld signals;
+  SignalsHeld held;
+  const int signals = signalfd(-1, &held.held(), SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0) throw LaunchError("cannot wait for signals", std::strerror(errno), "free some files");
   pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0)
     throw LaunchError("cannot start a process", std::strerror(errno), "free some memory or processes");
-  if (child == 0) run_child(argv.data(), ends[1], signals.before(), parent);
-  if (started) started(child);
-  std::thread reader;
-  if (sink) {
-    close(ends[1]);
-    reader = std::thread(pump, ends[0], std::cref(sink));
-  }
-  const JobEnd end = wait_for(child, signals.held());
-  if (sink) {
-    reader.join();
-    close(ends[0]);
-  }
+  if (child == 0) run_child(argv.data(), ends[1], held.before(), parent);
+  if (sink) close(ends[1]);
+  const JobEnd end = attend(child, signals, ends[0], sink, look);
+  close(signals);
+  if (sink) close(ends[0]);
   return end;
 }
 

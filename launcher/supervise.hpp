@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string_view>
 
@@ -15,7 +16,7 @@ namespace ddl {
 /// Does not return; throws LaunchError when mpirun cannot be executed.
 [[noreturn]] void become_job(const JobSpec& job);
 
-/// Called with the program's standard output as it comes, from another thread.
+/// Called with the program's standard output as it comes.
 using OutputSink = std::function<void(std::string_view)>;
 
 /// How a job ended.
@@ -24,9 +25,12 @@ struct JobEnd {
   int interrupted = 0;  // the signal by which the user ended it (INT, TERM, HUP), 0: none
 };
 
+/// Called now and then with mpirun's process; returns the pause until the next time, 0: no more.
+using JobLook = std::function<std::chrono::milliseconds(pid_t)>;
+
 /// Runs the job to its end. With a sink its standard output goes there instead of to ours. TERM, INT, HUP,
-/// USR1, USR2, TSTP and CONT sent to us reach mpirun. `started` is called with mpirun's process.
-JobEnd supervise(const JobSpec& job, const OutputSink& sink = {},
-                 const std::function<void(pid_t)>& started = {});
+/// USR1, USR2, TSTP and CONT sent to us reach mpirun. All in one thread:
+/// with several, mpirun would be told of our death once for each.
+JobEnd supervise(const JobSpec& job, const OutputSink& sink = {}, const JobLook& look = {});
 
 }  // namespace ddl

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "core/trace/report_file.hpp"
@@ -73,9 +72,9 @@ WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlac
   if (access(in.installation.shim().c_str(), R_OK) != 0) facts.missing_shim = in.installation.shim();
   facts.far_host = host_of_rank_zero_if_far(in);
   const FileStamp before = stamp_of(report.file());
-  std::unique_ptr<JobWatch> watch;
-  end.end = supervise(job, sink, [&](pid_t starter) { watch = std::make_unique<JobWatch>(starter); });
-  if (watch) facts.seen = watch->seen();
+  JobWatch watch;
+  end.end = supervise(job, sink, [&](pid_t starter) { return watch.look(starter); });
+  facts.seen = watch.seen();
   facts.end = end.end;
   facts.report = report.text(before);
   return end;
