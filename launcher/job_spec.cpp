@@ -128,6 +128,13 @@ Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds) {
 Assignments mpirun_environment(const JobInputs& in) {
   Assignments set;
   if (in.world.variable(kHwlocName).empty()) set.emplace_back(kHwlocName, kHwlocValue);
+  // mpirun waits minutes for a host that has gone; with these its daemons know within five seconds,
+  // before a rank of ours gives up: what is then under way to that host would keep mpirun waiting.
+  for (const auto& [name, value] : {std::pair("time", "1"), {"intvl", "1"}, {"probes", "4"}}) {
+    const std::string variable =
+        fmt::format("{}_MCA_oob_tcp_keepalive_{}", in.mpirun.major >= 5 ? "PRTE" : "OMPI", name);
+    if (in.world.variable(variable).empty()) set.emplace_back(variable, value);
+  }
   if (!in.world.root) return set;
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     set.emplace_back(name, "1");

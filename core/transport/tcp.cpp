@@ -38,6 +38,8 @@ constexpr int kTooSlow = 2;
 // Before a failure is told: the peer may have ended because of another, and may be about to say so; or the
 // launcher ends all ranks, of which this one is not the last.
 constexpr Nanoseconds kGrace = 300'000'000;
+// Where a machine is silent the launcher finds that out, too, and ends the job better than a rank can.
+constexpr Nanoseconds kGraceOfSilence = 3'000'000'000;
 // A stranger that one of us may be has had that long to say hello.
 constexpr Nanoseconds kStrangersLeast = 100'000'000;
 // Before what was lost is tried again. A slow rail takes connections.
@@ -112,7 +114,7 @@ struct TcpTransport::Impl : LostStreams {
   struct Failure {
     Rank peer;
     std::string why;
-    Nanoseconds since;
+    Nanoseconds due;  // to be told
   };
   std::vector<Failure> failures;
   EventSet events;
@@ -140,7 +142,7 @@ struct TcpTransport::Impl : LostStreams {
   OutStream* stream_for(std::size_t& lane, Rank to);
   OutStream* begin_stream(std::size_t lane, Rank to);
   void end_stream(std::size_t lane, Rank to);
-  void fail(Rank peer, std::string why) { failures.push_back({peer, std::move(why), now()}); }
+  void fail(Rank peer, const std::string& why);
   void tell_failures();
   void accept_all(std::size_t lane);
   bool is_peer(std::size_t lane, const IpAddress& remote) const;
@@ -593,9 +595,15 @@ bool TcpTransport::progress(MessageHandler& handler) {
   return moved;
 }
 
+void TcpTransport::Impl::fail(Rank peer, const std::string& why) {
+  const bool is_silent = why.ends_with(std::strerror(ETIMEDOUT));
+  if (is_silent && failures.empty()) log_warning(fmt::format("rank {} does not answer ({})", peer, why));
+  failures.push_back({peer, why, now() + (is_silent ? kGraceOfSilence : kGrace)});
+}
+
 // The others hear of the first one, so that they do not take this rank's end for the cause.
 void TcpTransport::Impl::tell_failures() {
-  if (now() - failures.front().since < kGrace) return;
+  if (now() < failures.front().due) return;
   const Failure first = failures.front();
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
     for (Rank to : rails[lane].used)
@@ -605,7 +613,7 @@ void TcpTransport::Impl::tell_failures() {
 
 void TcpTransport::Impl::gone(Rank says, Rank who) {
   if (who == me || who < 0 || who >= ranks) return;
-  failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now() - kGrace});
+  failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now()});
 }
 
 Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane].sent; }
