@@ -341,10 +341,12 @@ void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const std::string& w
     end_stream(lane, to);
     std::vector<Rank>& gathering = rails[*carrier].gathering;
     if (std::find(gathering.begin(), gathering.end(), to) == gathering.end()) gathering.push_back(to);
-    if (!is_told)
+    if (!is_told) {
+      const std::string whom = loss == Loss::of_a_peer ? fmt::format(", rank {}", to) : "";
       notes.push_back({lane, now(),
-                       fmt::format("rail {} is lost ({}, rank {}); what it carried goes over {}",
-                                   rails[lane].interface, why, to, rails[*carrier].interface)});
+                       fmt::format("rail {} is lost ({}{}); what it carried goes over {}",
+                                   rails[lane].interface, why, whom, rails[*carrier].interface)});
+    }
     if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
     return;
   }
@@ -546,10 +548,10 @@ void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds pas
   pace.slow = is_slow ? pace.slow + 1 : 0;
   if (pace.slow <= kTooSlow) return;
   if (rate > 0)
-    give_up_all(lane, fmt::format("{:.2f} MB/s, while another has nothing to do", rate * 1e-6),
+    give_up_all(lane, fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
                 Loss::of_speed);
   else
-    give_up_all(lane, "nothing is acknowledged", Loss::of_several);
+    give_up_all(lane, fmt::format("rank {} acknowledges nothing", to), Loss::of_several);
 }
 
 // By a connection that carries nothing until it stands.

@@ -74,10 +74,11 @@ TEST(HierarchicalCommunicatorAllocations, NorDoesACallWhoseRouteIsFound) {
                               {{{2, 0, 0}, {3, 0, 0}}, test::kSmallCut, {whole, nccl}});
   on.make_streams();
   ASSERT_TRUE(on.tune(std::make_unique<test::BoardExchange>(board, 0), false));
-  std::size_t last = 1;
-  for (int round = 0; round < 5000 && last != 0; ++round) last = allocations_of_calls(on);
-  EXPECT_EQ(last, 0u);
-  for (int again = 0; again < 3; ++again) EXPECT_EQ(allocations_of_calls(on), 0u);
+  constexpr int kQuiet = 50;  // rounds in a row: while it measures there are some without
+  int quiet = 0;
+  for (int round = 0; round < 5000 && quiet < kQuiet; ++round)
+    quiet = allocations_of_calls(on) == 0 ? quiet + 1 : 0;
+  EXPECT_EQ(quiet, kQuiet);
 }
 
 // On rails, a step is a call that the host stages.
