@@ -443,6 +443,29 @@ TEST(Tcp, WhatALostRailCarriedComesOnceOverAnother) {
   EXPECT_EQ(unfinished, 0u);
 }
 
+// The reader's kernel has it, the reader has not, and nobody sends it again.
+TEST(Tcp, WhatHadComeOnALostRailIsTakenFirst) {
+  TcpPair pair({{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
+  const std::vector<std::byte> payload = pattern(100 << 10, 1);
+  std::uint32_t unfinished = 0;
+  for (std::uint32_t rail : {0, 1}) send(pair.a, 1, {}, 0, unfinished, rail);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 2; }));
+  constexpr std::uint64_t kMessages = 6;  // more than a sender keeps without asking the kernel
+  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
+    send(pair.a, 1, payload, tag, unfinished, 1);
+    for (int i = 0; i < 60; ++i) {  // an acknowledgement may take 40 ms
+      pair.a.progress(pair.at_a);
+      ::usleep(1000);
+    }
+  }
+  pair.a.give_up(1, "the test says so");
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 2 + kMessages; }));
+  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
+    ASSERT_NE(find(pair.at_b, tag), nullptr) << tag;
+    EXPECT_EQ(find(pair.at_b, tag)->bytes, payload) << tag;
+  }
+}
+
 TEST(Tcp, ARailThatWasGivenUpIsTriedAgain) {
   TcpPair pair({{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
   std::uint32_t unfinished = 0;
