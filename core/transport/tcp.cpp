@@ -93,6 +93,13 @@ struct TcpTransport::Impl : LostStreams {
     Nanoseconds waited_for_reader = 0;
     int slow = 0;
   };
+  // Why a rail is lost, or a peer has failed.
+  struct Reason {
+    std::string text;
+    Loss loss = Loss::of_a_peer;
+    bool is_silence = false;  // nobody answers
+    bool is_told = false;     // by another rank, which says it
+  };
   // What is to be said of a rail, unless it turns out that the peer is gone.
   struct Note {
     std::size_t lane;
@@ -129,12 +136,11 @@ struct TcpTransport::Impl : LostStreams {
   struct BrokenIn {
     std::size_t lane;
     Rank from;
-    std::string why;
+    Reason why;
   };
   std::vector<BrokenIn> broken_ins;
   std::map<std::pair<std::size_t, Rank>, Pace> paces;
   std::vector<Note> notes;
-  bool is_told = false;               // by another rank, which says it
   MessageHandler* handler = nullptr;  // while progress() is at work
 
   void open_rail(const TcpRail& wanted);
@@ -142,7 +148,7 @@ struct TcpTransport::Impl : LostStreams {
   OutStream* stream_for(std::size_t& lane, Rank to);
   OutStream* begin_stream(std::size_t lane, Rank to);
   void end_stream(std::size_t lane, Rank to);
-  void fail(Rank peer, const std::string& why);
+  void fail(Rank peer, const Reason& why);
   void tell_failures();
   void accept_all(std::size_t lane);
   bool is_peer(std::size_t lane, const IpAddress& remote) const;
@@ -154,8 +160,8 @@ struct TcpTransport::Impl : LostStreams {
   }
   void check(std::size_t lane, Rank to, bool had_to_send);
   void check_suspects();
-  void give_up(std::size_t lane, Rank to, const std::string& why, Loss loss = Loss::of_a_peer);
-  void give_up_all(std::size_t lane, const std::string& why, Loss loss);
+  void give_up(std::size_t lane, Rank to, const Reason& why);
+  void give_up_all(std::size_t lane, const Reason& why);
   bool on_out(std::size_t index);
   bool on_in(std::size_t index);
   void inspect();
@@ -214,8 +220,7 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
   if (OutStream* known = out(lane, to)) return known;
   OutStream* made = begin_stream(lane, to);
   if (made) return made;
-  const std::string why =
-      fmt::format("cannot connect over {}: {}", rails[lane].interface, std::strerror(errno));
+  const Reason why{fmt::format("cannot connect over {}: {}", rails[lane].interface, std::strerror(errno))};
   if (rails.size() > 1)
     give_up(lane, to, why);
   else
@@ -257,12 +262,9 @@ void TcpTransport::Impl::end_stream(std::size_t lane, Rank to) {
 
 // Null where none is left, or the only one cannot even begin.
 OutStream* TcpTransport::Impl::stream_for(std::size_t& lane, Rank to) {
-  if (!lost_rails.any())
-    if (OutStream* known = connect(lane, to)) return known;
-  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
-    if (!lost_rails.any()) return nullptr;
+  if (rails.size() == 1) return connect(lane, to);
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane))
     if (OutStream* stream = connect(*carrier, to)) return lane = *carrier, stream;
-  }
   return nullptr;
 }
 
@@ -280,9 +282,7 @@ bool TcpTransport::send(const Outgoing& message) {
   return true;
 }
 
-void TcpTransport::give_up(std::size_t lane, const std::string& why) {
-  impl_->give_up_all(lane, why, Loss::of_a_peer);
-}
+void TcpTransport::give_up(std::size_t lane, const std::string& why) { impl_->give_up_all(lane, {why}); }
 
 bool TcpTransport::push(Bytes at_least) {
   bool moved = false;
@@ -316,36 +316,37 @@ void TcpTransport::Impl::check_suspects() {
 void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
   const OutStream& stream = *out(lane, to);
   if (stream.state() == StreamState::open) return;
-  const std::string over = fmt::format("connection over {}: ", rails[lane].interface);
-  if (stream.state() == StreamState::left) {
-    if (had_to_send) fail(to, over + "it has left");
-  } else if (rails.size() > 1) {
-    give_up(lane, to, over + stream.why());
-  } else {
-    fail(to, over + stream.why());
-  }
+  const bool has_left = stream.state() == StreamState::left;
+  if (has_left && !had_to_send) return;
+  const Reason why{
+      fmt::format("connection over {}: {}", rails[lane].interface, has_left ? "it has left" : stream.why()),
+      Loss::of_a_peer, stream.is_silent()};
+  if (!has_left && rails.size() > 1)
+    give_up(lane, to, why);
+  else
+    fail(to, why);
 }
 
 // Whatever may not have come there goes another way; the peer hears of it even if there is nothing. Where no
 // rail is left, or nobody answers on it, the peer has failed.
-void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const std::string& why, Loss loss) {
+void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
   const std::uint32_t epoch = lost_rails.times(to, lane);
-  if (!lost_rails.lose(to, lane, now(), loss == Loss::of_speed ? kPauseOfSlow : kPause)) return;
+  if (!lost_rails.lose(to, lane, now(), why.loss == Loss::of_speed ? kPauseOfSlow : kPause)) return;
   while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
     OutStream* next = connect(*carrier, to);
     if (!next) continue;  // that one is lost, too
     if (OutStream* old = out(lane, to))
-      next->take_over(*old, lane, epoch, loss);
+      next->take_over(*old, lane, epoch, why.loss);
     else
-      next->say_lost(lane, epoch, loss);
+      next->say_lost(lane, epoch, why.loss);
     end_stream(lane, to);
     std::vector<Rank>& gathering = rails[*carrier].gathering;
     if (std::find(gathering.begin(), gathering.end(), to) == gathering.end()) gathering.push_back(to);
-    if (!is_told) {
-      const std::string whom = loss == Loss::of_a_peer ? fmt::format(", rank {}", to) : "";
+    if (!why.is_told) {
+      const std::string whom = why.loss == Loss::of_a_peer ? fmt::format(", rank {}", to) : "";
       notes.push_back({lane, now(),
                        fmt::format("rail {} is lost ({}{}); what it carried goes over {}",
-                                   rails[lane].interface, why, whom, rails[*carrier].interface)});
+                                   rails[lane].interface, why.text, whom, rails[*carrier].interface)});
     }
     if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
     return;
@@ -370,12 +371,11 @@ void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
     remove_in(i);
   }
   next_of.try_emplace(stream, 1);
-  is_told = true;
+  const Reason why{"the other end has lost it", loss, false, true};
   if (loss == Loss::of_a_peer)
-    give_up(stream.lane, stream.from, "the other end has lost it");
+    give_up(stream.lane, stream.from, why);
   else
-    give_up_all(stream.lane, "the other end has lost it", loss);
-  is_told = false;
+    give_up_all(stream.lane, why);
 }
 
 bool TcpTransport::Impl::lacks(const LostStream& stream, std::uint64_t frame) const {
@@ -423,10 +423,12 @@ void TcpTransport::Impl::accept_all(std::size_t lane) {
   }
 }
 
-// The oldest that has not said hello for so long goes; false when there is none.
+// The oldest that has not said hello for so long goes; false when there is none. One that is being read is
+// about to be known.
 bool TcpTransport::Impl::make_room(Nanoseconds least) {
   if (strangers.empty() || now() - strangers.front().since < least) return false;
   InStream* oldest = strangers.front().in;
+  if (oldest->is_reading()) return false;
   std::size_t index = 0;
   while (ins[index].get() != oldest) ++index;
   on_in(index);  // it may just have done so
@@ -473,7 +475,8 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   if (in.from() >= 0 && !strangers.empty())
     std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; });
   if (in.state() == StreamState::open) return moved;
-  const std::string why = fmt::format("connection over {}: {}", rails[lane].interface, in.why());
+  const Reason why{fmt::format("connection over {}: {}", rails[lane].interface, in.why()), Loss::of_a_peer,
+                   in.is_silent()};
   const Rank from = in.from();
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
@@ -518,13 +521,13 @@ void TcpTransport::Impl::inspect() {
 
 void TcpTransport::Impl::inspect_links() {
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
-    if (!is_running(rails[lane].interface)) give_up_all(lane, "its link is down", Loss::of_a_peer);
+    if (!is_running(rails[lane].interface)) give_up_all(lane, {"its link is down"});
 }
 
-void TcpTransport::Impl::give_up_all(std::size_t lane, const std::string& why, Loss loss) {
+void TcpTransport::Impl::give_up_all(std::size_t lane, const Reason& why) {
   std::set<Rank> peers;
   for (const Rail& rail : rails) peers.insert(rail.used.begin(), rail.used.end());
-  for (Rank to : peers) give_up(lane, to, why, loss);
+  for (Rank to : peers) give_up(lane, to, why);
 }
 
 // Who waits for its reader is not slow. What goes around a ring waits for its slowest link, so a slow rail is
@@ -548,10 +551,11 @@ void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds pas
   pace.slow = is_slow ? pace.slow + 1 : 0;
   if (pace.slow <= kTooSlow) return;
   if (rate > 0)
-    give_up_all(lane, fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
-                Loss::of_speed);
+    give_up_all(lane,
+                {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
+                 Loss::of_speed});
   else
-    give_up_all(lane, fmt::format("rank {} acknowledges nothing", to), Loss::of_several);
+    give_up_all(lane, {fmt::format("rank {} acknowledges nothing", to), Loss::of_several});
 }
 
 // By a connection that carries nothing until it stands.
@@ -597,10 +601,10 @@ bool TcpTransport::progress(MessageHandler& handler) {
   return moved;
 }
 
-void TcpTransport::Impl::fail(Rank peer, const std::string& why) {
-  const bool is_silent = why.ends_with(std::strerror(ETIMEDOUT));
-  if (is_silent && failures.empty()) log_warning(fmt::format("rank {} does not answer ({})", peer, why));
-  failures.push_back({peer, why, now() + (is_silent ? kGraceOfSilence : kGrace)});
+void TcpTransport::Impl::fail(Rank peer, const Reason& why) {
+  if (why.is_silence && failures.empty())
+    log_warning(fmt::format("rank {} does not answer ({})", peer, why.text));
+  failures.push_back({peer, why.text, now() + (why.is_silence ? kGraceOfSilence : kGrace)});
 }
 
 // The others hear of the first one, so that they do not take this rank's end for the cause.

@@ -217,6 +217,7 @@ void OutStream::hang_up() {
 void OutStream::fail(int error) {
   state_ = StreamState::broken;
   why_ = std::strerror(error);
+  is_silent_ = error == ETIMEDOUT;
 }
 
 void OutStream::close() {
@@ -247,6 +248,7 @@ bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler&
   long got = read(wanted);
   if (got == Socket::kNotNow) return false;
   if (got <= 0) {
+    is_silent_ = got == -ETIMEDOUT;
     fail(got < 0 ? std::strerror(static_cast<int>(-got)) : "the connection was closed");
     return false;
   }

@@ -88,6 +88,8 @@ class OutStream {
   const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
+  /// It broke because nobody answers.
+  bool is_silent() const { return is_silent_; }
   bool idle() const { return first_ == queue_.size(); }
   /// Something waits for a push, and not for the kernel.
   bool is_gathering() const { return waiting_ > 0 && !is_blocked_; }
@@ -144,6 +146,7 @@ class OutStream {
   bool is_blocked_ = false;                    // the kernel took no more, and will say when it does
   StreamState state_ = StreamState::open;
   std::string why_;
+  bool is_silent_ = false;
 };
 
 class InStream {
@@ -156,6 +159,8 @@ class InStream {
   const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
+  /// It broke because nobody answers.
+  bool is_silent() const { return is_silent_; }
   std::size_t rail() const { return rail_; }
   /// Who writes; -1 before the hello.
   Rank from() const { return from_; }
@@ -194,6 +199,7 @@ class InStream {
   Rank from_ = -1;
   StreamState state_ = StreamState::open;
   std::string why_;
+  bool is_silent_ = false;
   Header header_{};             // of the payload under way
   std::byte* block_ = nullptr;  // where it goes; null between messages
   bool is_reading_ = false;
