@@ -111,15 +111,7 @@ int run(ddl_context* context, const ddl_context_call* call) {
   if (call->timeout_ms > 0) deadline.timeout.emplace(deadline.seconds);
   const int done = guarded(&problem, 0, [&]() -> int {
     context->job->begin_wait();
-    const ddl::Call made{call->in,
-                         call->out,
-                         call->count,
-                         ddl::from_c(call->type),
-                         ddl::from_c(call->op),
-                         call->name,
-                         ddl::now(),
-                         ddl::from_c(call->kind),
-                         call->root};
+    const ddl::Call made = ddl::from_c(call->call, ddl::now());
     return context->communicator->run(made, call->key).what == ddl::Outcome::What::done;
   });
   deadline.timeout.reset();

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/ddl.h"
+#include "core/call_api.h"
 #include "core/stream_api.h"
 
 #ifdef __cplusplus
@@ -21,17 +21,9 @@ enum { DDL_CONTEXT_ID_BYTES = 128 };
 
 typedef struct ddl_context ddl_context;
 
-/* Buffers as in ddl.h. */
 typedef struct ddl_context_call {
-  ddl_kind kind;
-  const void* in;
-  void* out;
-  uint64_t count; /* elements of a block */
-  ddl_type type;
-  ddl_op op;        /* where the kind computes */
-  int32_t root;     /* where the kind has one */
-  const char* name; /* for the report, a literal */
-  uint64_t key;     /* the call meets those of the other ranks that bring the same, see SessionCommunicator */
+  ddl_collective_call call;
+  uint64_t key;        /* it meets those of the other ranks that bring the same, see SessionCommunicator */
   uint64_t timeout_ms; /* 0: none */
 } ddl_context_call;
 

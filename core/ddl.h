@@ -2,13 +2,13 @@
  *
  *   ddl_init → calls on the group of all ranks, and on groups of some → ddl_finalize
  *
- * A group is a number of ranks that call together: all of them make the same collective calls on it in the same
- * order, with the same kind, count, type, operation and root. Sends and receives concern two ranks only.
+ * A group is a number of ranks that call together: all of them make the same collective calls on it in the
+ * same order, with the same kind, count, type, operation and root. Sends and receives concern two ranks only.
  *
  * Functions that can fail return DDL_SUCCESS or an error; ddl_error_message() then says in one line, for the
- * calling thread, what was wrong and what to do. Nothing is printed, nothing aborts. After DDL_ERROR_JOB (a peer
- * is gone, ranks do not make the same call) every call of the job fails, and buffers of calls that were under
- * way hold nothing of use.
+ * calling thread, what was wrong and what to do. Nothing is printed, nothing aborts. After DDL_ERROR_JOB (a
+ * peer is gone, ranks do not make the same call) every call of the job fails, and buffers of calls that were
+ * under way hold nothing of use.
  *
  * Buffers consist of blocks of `count` elements; with P ranks in the group:
  *
@@ -24,8 +24,8 @@
  *   send              1          0
  *   receive           0          1
  *
- * A buffer without blocks on a rank may be NULL there; `in` and `out` must not overlap otherwise. Buffers are in
- * host memory, aligned to their type; those of an all-reduce may be in CUDA device memory.
+ * A buffer without blocks on a rank may be NULL there; `in` and `out` must not overlap otherwise. Buffers are
+ * in host memory, aligned to their type; those of an all-reduce may be in CUDA device memory.
  *
  * Thread safety: all functions, but one call at a time on one group, and none beside ddl_finalize. A handle
  * that was freed must not be used; those of a job that is finalized may, and give DDL_ERROR_STATE.
@@ -46,9 +46,10 @@ typedef enum ddl_status {
   DDL_SUCCESS = 0,
   DDL_ERROR_ARGUMENT = 1, /* a null pointer, an unknown type, a rank that is not there */
   DDL_ERROR_STATE = 2,    /* the job is finalized */
-  DDL_ERROR_LAUNCH = 3,   /* the job cannot be joined: no or contradicting variables, a port in use, ranks missing */
-  DDL_ERROR_JOB = 4,      /* the job has failed, for all its ranks and for good */
-  DDL_ERROR_SYSTEM = 5    /* memory or another resource is missing */
+  DDL_ERROR_LAUNCH =
+      3, /* the job cannot be joined: no or contradicting variables, a port in use, ranks missing */
+  DDL_ERROR_JOB = 4,   /* the job has failed, for all its ranks and for good */
+  DDL_ERROR_SYSTEM = 5 /* memory or another resource is missing */
 } ddl_status;
 
 typedef enum ddl_type {
@@ -117,12 +118,12 @@ typedef struct ddl_init_options {
 
 /* Joins the job and waits for its other ranks. What is not given in the options comes from the launcher: from
  * PMIx under ddlrun, mpirun and srun; else from RANK, WORLD_SIZE and MASTER_ADDR, as torchrun sets them.
- * Variables named DDL_* tune the engine as they do under ddlrun. `options` may be NULL. `*world` becomes the group
- * of all ranks; it is NULL after an error. */
+ * Variables named DDL_* tune the engine as they do under ddlrun. `options` may be NULL. `*world` becomes the
+ * group of all ranks; it is NULL after an error. */
 DDL_API ddl_status ddl_init(const ddl_init_options* options, ddl_group** world);
 
-/* Waits for all ranks, writes the report where DDL_REPORT asks for one, and leaves the job. Requests that are not
- * done are lost. After DDL_ERROR_JOB it leaves without waiting. */
+/* Waits for all ranks, writes the report where DDL_REPORT asks for one, and leaves the job. Requests that are
+ * not done are lost. After DDL_ERROR_JOB it leaves without waiting. */
 DDL_API ddl_status ddl_finalize(ddl_group* world);
 
 /* ---- groups ---- */
@@ -131,8 +132,8 @@ DDL_API ddl_status ddl_finalize(ddl_group* world);
 DDL_API int32_t ddl_rank(const ddl_group* group);
 DDL_API int32_t ddl_size(const ddl_group* group);
 
-/* A group of `n` ranks of `parent`, in this order; `members` are their ranks there, each once. Only the members
- * call, and for the same members in the same order; nothing is exchanged. */
+/* A group of `n` ranks of `parent`, in this order; `members` are their ranks there, each once. Only the
+ * members call, and for the same members in the same order; nothing is exchanged. */
 DDL_API ddl_status ddl_group_create(ddl_group* parent, const int32_t* members, int32_t n, ddl_group** group);
 /* All ranks of `parent` call: those of equal color form a group, ordered by key, then by rank. A rank of
  * negative color is in none and gets NULL. */
@@ -146,8 +147,8 @@ DDL_API ddl_status ddl_all_reduce(const void* in, void* out, uint64_t count, ddl
                                   ddl_group* group);
 DDL_API ddl_status ddl_broadcast(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                                  ddl_group* group);
-DDL_API ddl_status ddl_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op, int32_t root,
-                              ddl_group* group);
+DDL_API ddl_status ddl_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
+                              int32_t root, ddl_group* group);
 DDL_API ddl_status ddl_all_gather(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group);
 DDL_API ddl_status ddl_reduce_scatter(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
                                       ddl_group* group);
@@ -156,8 +157,8 @@ DDL_API ddl_status ddl_gather(const void* in, void* out, uint64_t count, ddl_typ
 DDL_API ddl_status ddl_scatter(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                                ddl_group* group);
 DDL_API ddl_status ddl_all_to_all(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group);
-/* The n-th send to a rank meets the n-th receive from here there; nobody sends to itself. A blocking send may wait
- * for its receive. */
+/* The n-th send to a rank meets the n-th receive from here there; nobody sends to itself. A blocking send may
+ * wait for its receive. */
 DDL_API ddl_status ddl_send(const void* in, uint64_t count, ddl_type type, int32_t to, ddl_group* group);
 DDL_API ddl_status ddl_receive(void* out, uint64_t count, ddl_type type, int32_t from, ddl_group* group);
 /* Returns when all ranks of the group have called. */
@@ -200,16 +201,16 @@ DDL_API ddl_status ddl_wait_all(size_t n, ddl_request** requests);
 
 /* ---- memory ---- */
 
-/* Memory for buffers: aligned to pages, in huge ones where the system has them, touched by this thread so that it
- * is on its NUMA node and no call has to fault it in. Zeros. */
+/* Memory for buffers: aligned to pages, in huge ones where the system has them, touched by this thread so
+ * that it is on its NUMA node and no call has to fault it in. Zeros. */
 DDL_API ddl_status ddl_allocate(size_t bytes, void** memory);
 /* Of ddl_allocate, with the same `bytes`. NULL is ignored. */
 DDL_API ddl_status ddl_free(void* memory, size_t bytes);
 
 /* ---- errors ---- */
 
-/* What went wrong in the last call of this thread that failed, in one line; "" before. Valid until the next such
- * call of the thread. */
+/* What went wrong in the last call of this thread that failed, in one line; "" before. Valid until the next
+ * such call of the thread. */
 DDL_API const char* ddl_error_message(void);
 /* The status in words: "invalid argument". Never NULL. */
 DDL_API const char* ddl_error_string(ddl_status status);

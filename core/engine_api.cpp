@@ -101,10 +101,7 @@ void comm_free(ddl_comm* comm) {
   guarded(&comm->communicator.session(), [&] { delete comm; });
 }
 
-ddl::Call call_of(const ddl_all_reduce_call& call) {
-  return {call.in,         call.out,  call.count, ddl::from_c(call.type), ddl::from_c(call.op),
-          call.collective, ddl::now()};
-}
+ddl::Call call_of(const ddl_collective_call& call) { return ddl::from_c(call, ddl::now()); }
 
 ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
   using What = ddl::Outcome::What;
@@ -124,18 +121,24 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
   return DDL_FAILED;
 }
 
-ddl_outcome run(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why) {
+ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED,
                  [&] { return told(communicator.run(call_of(*call)), why); });
 }
 
-void original_done(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns) {
+void original_done(ddl_comm* comm, const ddl_collective_call* call, int64_t ns) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   guarded(&communicator.session(), [&] { communicator.original_done(call_of(*call), ns); });
 }
 
-ddl_outcome start(ddl_comm* comm, const ddl_all_reduce_call* call, void* owner, const char** why) {
+const char* left_to_original(ddl_comm* comm, const ddl_collective_call* call) {
+  ddl::SessionCommunicator& communicator = comm->communicator;
+  return guarded(&communicator.session(), static_cast<const char*>(nullptr),
+                 [&] { return communicator.left_to_original(call_of(*call)); });
+}
+
+ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, const char** why) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED,
                  [&] { return told(communicator.start(call_of(*call), owner), why); });
@@ -204,6 +207,7 @@ const ddl_engine_api kApi = {
     .comm_free = comm_free,
     .run = run,
     .original_done = original_done,
+    .left_to_original = left_to_original,
     .start = start,
     .poll = poll,
     .next_done = next_done,

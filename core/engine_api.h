@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/call_api.h"
 #include "core/context_api.h"
 #include "core/ddl.h"
 #include "core/stream_api.h"
@@ -18,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 10 };
+enum { DDL_ENGINE_VERSION = 11 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -31,15 +32,6 @@ typedef struct ddl_host_library {
   int (*all_gather)(const void* mine, uint64_t bytes, void* all);
   void (*progress)(void); /* moves it while we wait */
 } ddl_host_library;
-
-typedef struct ddl_all_reduce_call {
-  const void* in; /* may be out */
-  void* out;
-  uint64_t count; /* elements */
-  ddl_type type;
-  ddl_op op;
-  const char* collective; /* name for the report, a literal */
-} ddl_all_reduce_call;
 
 /* What became of a call. */
 typedef enum ddl_outcome {
@@ -73,10 +65,13 @@ typedef struct ddl_engine_api {
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why, and the caller says how long it took with original_done(). */
-  ddl_outcome (*run)(ddl_comm* comm, const ddl_all_reduce_call* call, const char** why);
-  void (*original_done)(ddl_comm* comm, const ddl_all_reduce_call* call, int64_t ns);
+  ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why);
+  void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
+  /* Why calls like that are left to the original library, as long as nothing else is found out; NULL: they
+   * are not. */
+  const char* (*left_to_original)(ddl_comm* comm, const ddl_collective_call* call);
   /* Starts a call that moves while the program computes; `owner` is the caller's name for it. */
-  ddl_outcome (*start)(ddl_comm* comm, const ddl_all_reduce_call* call, void* owner, const char** why);
+  ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, const char** why);
   /* Moves what is under way. */
   void (*poll)(ddl_job* job);
   /* The owner of a call that is done, each once; *right: its result is. NULL: there is none. After a failure

@@ -145,7 +145,8 @@ static void load_front(void) {
 #define PARAMS_5 PARAMS_4, ddl_word e
 #define PARAMS_6 PARAMS_5, ddl_word f
 #define PARAMS_7 PARAMS_6, ddl_word g
-#define PARAMS_9 PARAMS_7, ddl_word h, ddl_word i
+#define PARAMS_8 PARAMS_7, ddl_word h
+#define PARAMS_9 PARAMS_8, ddl_word i
 #define PARAMS_10 PARAMS_9, ddl_word j
 #define ARGUMENTS_0
 #define ARGUMENTS_1 a
@@ -155,7 +156,8 @@ static void load_front(void) {
 #define ARGUMENTS_5 ARGUMENTS_4, e
 #define ARGUMENTS_6 ARGUMENTS_5, f
 #define ARGUMENTS_7 ARGUMENTS_6, g
-#define ARGUMENTS_9 ARGUMENTS_7, h, i
+#define ARGUMENTS_8 ARGUMENTS_7, h
+#define ARGUMENTS_9 ARGUMENTS_8, i
 #define ARGUMENTS_10 ARGUMENTS_9, j
 
 /* One shape for every hook: guard, then the front, else what the program would have called. */

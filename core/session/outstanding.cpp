@@ -12,15 +12,35 @@ void copy_device(void* to, const void* from, Bytes bytes) {
 
 }  // namespace
 
-void fetch(Call& call, std::vector<std::byte>& staged) {
+void fetch(Call& call, Rank me, Rank ranks, Staged& staged) {
+  staged.memory.clear();
   if (!is_device_memory(call.in, call.out, call.began)) return;
-  staged.resize(call.bytes());
-  copy_device(staged.data(), call.in, call.bytes());
-  call.in = call.out = staged.data();
+  const auto* in = static_cast<const std::byte*>(call.in);
+  auto* out = static_cast<std::byte*>(call.out);
+  const Bytes in_bytes = static_cast<Bytes>(blocks_in(call.task(), me, ranks)) * call.bytes();
+  const Bytes out_bytes = static_cast<Bytes>(blocks_out(call.task(), me, ranks)) * call.bytes();
+  auto lies_in = [](const std::byte* what, const std::byte* from, Bytes bytes) {
+    return what >= from && what < from + bytes;
+  };
+  // In place, the smaller one is part of the larger one.
+  std::size_t in_at = 0, out_at = 0, all = in_bytes + out_bytes;
+  if (in_bytes > 0 && lies_in(in, out, out_bytes))
+    in_at = static_cast<std::size_t>(in - out), all = out_bytes;
+  else if (out_bytes > 0 && lies_in(out, in, in_bytes))
+    out_at = static_cast<std::size_t>(out - in), all = in_bytes;
+  else
+    out_at = in_bytes;
+  staged.memory.resize(all);
+  staged.result = out_at;
+  staged.result_bytes = out_bytes;
+  if (in_bytes > 0) copy_device(staged.memory.data() + in_at, in, in_bytes);
+  call.in = staged.memory.data() + in_at;
+  call.out = staged.memory.data() + out_at;
 }
 
-void bring_back(const Call& asked, const std::vector<std::byte>& staged) {
-  if (!staged.empty()) copy_device(asked.out, staged.data(), asked.bytes());
+void bring_back(const Call& asked, const Staged& staged) {
+  if (!staged.memory.empty() && staged.result_bytes > 0)
+    copy_device(asked.out, staged.memory.data() + staged.result, staged.result_bytes);
 }
 
 SessionCall& OutstandingCalls::take(void* owner) {

@@ -11,19 +11,26 @@
 
 namespace ddl {
 
+/// Host copies of the buffers of a call.
+struct Staged {
+  std::vector<std::byte> memory;  // empty: the engine has the program's own buffers
+  std::size_t result = 0;         // where in it the output lies,
+  Bytes result_bytes = 0;         // and how much of that the call makes here
+};
+
 /// A call under way, with host copies of its buffers where these are device memory.
 struct SessionCall : Completion {
   Call asked{};
-  std::vector<std::byte> staged;  // empty: the engine has the program's own buffers
-  void* owner = nullptr;          // the caller's name for it
-  bool is_under_way = false;      // the owner has not been told of its end
+  Staged staged;
+  void* owner = nullptr;      // the caller's name for it
+  bool is_under_way = false;  // the owner has not been told of its end
 };
 
-/// Brings the input of a call on device memory to the host, and makes the call one on host memory. Error when
-/// that fails.
-void fetch(Call& call, std::vector<std::byte>& staged);
+/// Brings the input that rank `me` of `ranks` has in device memory to the host, and makes the call one on
+/// host memory. Error when that fails.
+void fetch(Call& call, Rank me, Rank ranks, Staged& staged);
 /// Brings the result back. Error when that fails.
-void bring_back(const Call& asked, const std::vector<std::byte>& staged);
+void bring_back(const Call& asked, const Staged& staged);
 
 class OutstandingCalls {
  public:

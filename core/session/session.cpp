@@ -151,7 +151,7 @@ std::optional<Session::Ended> Session::next_ended() {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  call->staged.clear();
+  call->staged = {};
   Ended ended{call->owner, !engine_->failed()};
   outstanding_.give_back(*call);
   return ended;

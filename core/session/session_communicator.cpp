@@ -10,7 +10,9 @@ using What = Outcome::What;
 
 constexpr std::uint64_t kKeyed = ~std::uint64_t{0};  // of what no front makes of a communicator
 
-CallShape shape_of(const Call& call) { return {call.task(), call.bytes(), fingerprint_of(call)}; }
+CallShape shape_of(const Call& call) {
+  return {call.task(), call.bytes(), fingerprint_of(call), call.variant};
+}
 
 Outcome leave(const Route& route) {
   return {route.how == Route::Original::as_called ? What::original : What::original_in_two_steps,
@@ -54,8 +56,8 @@ Outcome SessionCommunicator::run(const Call& asked) {
   if (route.began_anew) call.began = now();
   if (!route.plan) return leave(route);
   Observed observed;
-  std::vector<std::byte> staged;
-  fetch(call, staged);
+  Staged staged;
+  fetch(call, plans_->members().me, plans_->members().size(), staged);
   session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
   if (has_failed()) return {};
   bring_back(asked, staged);
@@ -87,8 +89,8 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   auto destroy = [&engine](Communicator* communicator) { engine.destroy(*communicator); };
   std::unique_ptr<Communicator, decltype(destroy)> communicator(&engine.create(id, plans_), destroy);
   Call call = asked;
-  std::vector<std::byte> staged;
-  fetch(call, staged);
+  Staged staged;
+  fetch(call, plans_->members().me, plans_->members().size(), staged);
   engine.run(*communicator, call, route.plan);
   if (has_failed()) return {};
   bring_back(asked, staged);
@@ -97,6 +99,12 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
 
 void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
   if (!has_failed()) selection_->finished(shape_of(call), {}, time, nullptr);
+}
+
+const char* SessionCommunicator::left_to_original(const Call& asked) {
+  if (has_failed()) return nullptr;
+  make_usable();
+  return selection_->nonblocking(shape_of(asked)).original;
 }
 
 Outcome SessionCommunicator::start(const Call& asked, void* owner) {
@@ -121,7 +129,7 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
   make_usable();
   if (is_between_two(asked.kind)) {
     call.asked = asked;
-    call.staged.clear();
+    call.staged = {};
     Completion& completion = call;
     session_.engine().start_together(*communicator_, {&asked, 1}, {&completion, 1});
     if (call.done()) return {has_failed() ? What::failed : What::done};
@@ -151,9 +159,8 @@ Outcome SessionCommunicator::end(SessionCall& call) {
 
 Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan& plan) {
   call.asked = asked;
-  call.staged.clear();
   Call here = asked;
-  fetch(here, call.staged);
+  fetch(here, plans_->members().me, plans_->members().size(), call.staged);
   Started started = session_.engine().start(*communicator_, here, call, &plan);
   if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
   return started;

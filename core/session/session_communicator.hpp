@@ -50,6 +50,9 @@ class SessionCommunicator {
   /// before it. Calls of one key, and of keys that are a multiple of 2^15 apart, are made one after the
   /// other, in the same order by all. It takes the way of nonblocking calls.
   Outcome run(const Call& asked, std::uint64_t key);
+  /// Why blocking calls like that are left to the original library, as long as nothing else is found out;
+  /// null: they are not.
+  const char* left_to_original(const Call& asked);
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
   /// device copy fails.
   Outcome start(const Call& asked, void* owner);

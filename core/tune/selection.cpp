@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/plan/planner.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr const char* kMeasuring = "measured against the engine";
 constexpr const char* kFaster = "faster than the engine, by measurement";
 constexpr const char* kModeM = "mode m";
+constexpr const char* kNoRoom = "DDL_STAGING_BYTES is too little";
 
 // Rails are measured while they carry at least this much, so that neither the time of a message nor what a
 // shaped link lets pass at once counts.
@@ -65,7 +67,7 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 }
 
 Selection::Class& Selection::class_of(const CallShape& call) {
-  Key key{call.task, size_class(call.bytes)};
+  Key key{call.task.kind, call.variant, size_class(call.bytes)};
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });
@@ -79,14 +81,37 @@ Selection::Class& Selection::class_of(const CallShape& call) {
   return *last_;
 }
 
+Route Selection::settled(Class& of_class, Task task) {
+  Route route = of_class.settled;
+  if (route.plan || route.original) return route;
+  try {
+    route.plan = &plan_of(of_class, task);
+  } catch (const Error&) {  // alike on all ranks
+    if (!settings_.has_original) throw;
+    of_class.tuner.reset();
+    route.original = of_class.settled.original = kNoRoom;
+  }
+  return route;
+}
+
+PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
+  const auto root = static_cast<std::size_t>(task.root);
+  if (of_class.of_root.size() <= root) of_class.of_root.resize(root + 1);
+  PreparedPlan*& plan = of_class.of_root[root];
+  if (!plan) plan = &plans_.plan_for(task, of_class.key.size_class);
+  return *plan;
+}
+
 void Selection::prepare(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
   const Grid& grid = plans_.members().grid;
-  if (of_class.key.task.kind != Kind::all_reduce) {  // one rule chooses, nothing is measured
-    of_class.settled.plan = &plans_.plan_for(of_class.key.task, bytes);
+  const Mode mode = settings_.options.mode;
+  if (of_class.key.kind != Kind::all_reduce) {  // one rule chooses our way
+    if (mode == Mode::pick && settings_.has_original && !settings_.deterministic &&
+        plans_.members().size() > 1)
+      of_class.tuner = std::make_unique<Tuner>(TunerPlan{1, rounds_for(bytes), true, noise_of(bytes), true});
     return;
   }
-  Mode mode = settings_.options.mode;
   if (mode == Mode::scatter && settings_.has_original) {
     of_class.settled = {nullptr, kModeM, Route::Original::in_two_steps};
     return;
@@ -127,7 +152,7 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
 // Whether calls of that plan tell how fast each rail is.
 bool Selection::shows_rails(const PreparedPlan& prepared) const {
   const std::vector<std::uint32_t>& share = prepared.choice.share;
-  return watch_ && prepared.plan.lanes == limits_.rails &&
+  return watch_ && prepared.task.kind == Kind::all_reduce && prepared.plan.lanes == limits_.rails &&
          std::find(share.begin(), share.end(), 0u) == share.end() &&
          timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
 }
@@ -166,9 +191,9 @@ bool Selection::is_usable(const PlanChoice& choice) const {
 
 Route Selection::blocking(const CallShape& call) {
   Class& of_class = class_of(call);
-  Route route = of_class.settled;
+  Route route = settled(of_class, call.task);
   is_look_ = route.plan && shows_rails(*route.plan) && watch_->looks();
-  route.is_watched = is_look_ || of_class.tuner || dump_;
+  route.is_watched = is_look_ || of_class.tuner || (dump_ && call.task.kind == Kind::all_reduce);
   if (is_look_) meet(route);
   if (is_look_ || !of_class.tuner) return route;
   Trial attempt = of_class.tuner->next(call.fingerprint);
@@ -177,7 +202,7 @@ Route Selection::blocking(const CallShape& call) {
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Trial::What::candidate:
-      route.plan = &plans_.prepare(of_class.ways[index], of_class.key.size_class);
+      if (!of_class.ways.empty()) route.plan = &plans_.prepare(of_class.ways[index], of_class.key.size_class);
       break;
     case Trial::What::original:
       route.plan = nullptr;
@@ -199,7 +224,7 @@ void Selection::finished(const CallShape& call, const Route& route, Nanoseconds 
     if (of_class.tuner->must_agree()) agree(of_class);
     if (of_class.tuner->settled()) of_class.tuner.reset();
   }
-  if (dump_) dump(call, route, time, observed);
+  if (dump_ && call.task.kind == Kind::all_reduce) dump(call, route, time, observed);
 }
 
 void Selection::ask(Tuner& tuner) {
@@ -253,6 +278,10 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
 
 void Selection::settle(Class& of_class) {
   const Tuner& tuner = *of_class.tuner;
+  if (of_class.key.kind != Kind::all_reduce) {
+    of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{};
+    return;
+  }
   auto best = static_cast<std::size_t>(tuner.best());
   of_class.settled = tuner.original_wins()
                          ? Route{nullptr, kFaster}

@@ -43,6 +43,7 @@ struct CallShape {
   Task task;
   Bytes bytes = 0;  // of a block
   Fingerprint fingerprint = 0;
+  std::uint8_t variant = 0;  // see Call
 };
 
 /// All ranks of the communicator reduce these numbers, each bringing its own.
@@ -61,18 +62,20 @@ class Selection {
             Agree agree);
 
   /// Decides now how calls of that size begin, which the first of them would have to do first.
-  void prepare(Task task, Bytes bytes) { class_of({task, bytes, 0}); }
+  void prepare(Task task, Bytes bytes) { class_of({task, bytes}); }
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
   /// begins anew, and Route::began_anew says so.
   Route blocking(const CallShape& call);
-  Route nonblocking(const CallShape& call) { return class_of(call).settled; }
+  Route nonblocking(const CallShape& call) { return settled(class_of(call), call.task); }
   /// After every blocking call that is watched or left to the original; `observed` where it was ours. May
   /// exchange a few numbers with the other ranks.
   void finished(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);
 
  private:
+  // Whatever the root: what is fast from one is fast from all.
   struct Key {
-    Task task;
+    Kind kind = Kind::all_reduce;
+    std::uint8_t variant = 0;
     Bytes size_class = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
@@ -80,10 +83,13 @@ class Selection {
     Key key;
     std::unique_ptr<Tuner> tuner;  // null once settled
     std::vector<PlanChoice> ways;  // that the tuner tries; planned when their turn comes
-    Route settled;
+    Route settled;                 // without its plan where that depends on the root
+    std::vector<PreparedPlan*> of_root;
   };
 
   Class& class_of(const CallShape& call);
+  Route settled(Class& of_class, Task task);
+  PreparedPlan& plan_of(Class& of_class, Task task);
   void prepare(Class& of_class);
   void measure(Class& of_class, const std::vector<Candidate>& found);
   bool recall(Class& of_class);

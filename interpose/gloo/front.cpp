@@ -167,16 +167,15 @@ constexpr ddl_kind kKinds[DDL_GLOO_FUNCTIONS] = {DDL_ALL_REDUCE, DDL_BROADCAST, 
 
 bool run(EngineContext& context, const GlooCall& call, const Reduction& reduction, const void* options) {
   const auto timeout = static_cast<std::uint64_t>(std::max<std::int64_t>(call.timeout.count(), 0));
-  ddl_context_call made{kKinds[call.function],
-                        call.in,
-                        call.out,
-                        call.elements,
-                        to_c(reduction.type),
-                        to_c(reduction.op),
-                        call.root,
-                        kNames[call.function],
-                        key_of(call),
-                        timeout};
+  ddl_collective_call made{kKinds[call.function],
+                           call.in,
+                           call.out,
+                           call.elements,
+                           to_c(reduction.type),
+                           to_c(reduction.op),
+                           call.root,
+                           0,
+                           kNames[call.function]};
   std::uint8_t mine = 0, all = 0;
   switch (call.function) {
     case DDL_GLOO_ALL_REDUCE:
@@ -198,7 +197,7 @@ bool run(EngineContext& context, const GlooCall& call, const Reduction& reductio
     default:
       break;
   }
-  if (!context.run(made)) return false;
+  if (!context.run({made, key_of(call), timeout})) return false;
   if (call.function == DDL_GLOO_ALL_REDUCE) spread_out(*static_cast<const AllReduceOptions*>(options));
   return true;
 }

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <time.h>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -7,37 +6,10 @@
 #include "core/base/partition.hpp"
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/run_call.hpp"
 
 namespace ddl::mpi {
 namespace {
-
-std::atomic<std::uint64_t> empty_blocking{0}, empty_nonblocking{0};
-
-// Without elements there is nothing to do, and nobody to wait for.
-int is_empty(std::atomic<std::uint64_t>& calls) {
-  calls.fetch_add(1, std::memory_order_relaxed);
-  return MPI_SUCCESS;
-}
-
-int report_failure(MPI_Comm comm) {
-  State& s = state();
-  log_error(std::string(s.api->failure(s.job)));
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);  // aborts the job unless the program asked for error codes
-  return MPI_ERR_OTHER;
-}
-
-// Runs the original and counts it with the reason; returns how long both took, which is what the program pays
-// for the original with us in between (a tenth of a microsecond in six).
-template <class Original>
-Nanoseconds pass_through(const char* collective, const char* reason, int count, MPI_Datatype type,
-                         int& result, Original original) {
-  State& s = state();
-  Nanoseconds began = now();
-  result = original();
-  Nanoseconds time = now() - began;
-  if (s.job) s.api->count_original(s.job, collective, reason, bytes_of(count, type), time);
-  return now() - began;
-}
 
 // Lets the original have the buffers, or copies of them that it can read.
 template <class Original>
@@ -120,18 +92,6 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
 
 }  // namespace
 
-void count_empty_calls() {
-  State& s = state();
-  if (std::uint64_t calls = empty_blocking.exchange(0)) s.api->count_empty(s.job, "MPI_Allreduce", calls);
-  if (std::uint64_t calls = empty_nonblocking.exchange(0)) s.api->count_empty(s.job, "MPI_Iallreduce", calls);
-}
-
-int report_device_failure(const char* collective, MPI_Comm comm) {
-  log_error(fmt::format("{} cannot copy a buffer between device and host", collective));
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
-}
-
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   auto original = [&] {
     return on_host_memory(in, out, count, type, comm, [&](const void* from, void* to) {
@@ -143,26 +103,8 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
       return reduce_scatter_and_gather(from, to, count, type, op, comm);
     });
   };
-  Route route = route_all_reduce(in, out, count, type, op, comm);
-  route.call.collective = "MPI_Allreduce";
-  const char* reason = route.reason;
-  if (!reason && count == 0) return is_empty(empty_blocking);
-  int result = MPI_SUCCESS;
-  if (reason) {
-    pass_through("MPI_Allreduce", reason, count, type, result, original);
-    return result;
-  }
-  const ddl_engine_api* api = state().api;
-  int outcome = api->run(route.comm->engine, &route.call, &reason);
-  if (outcome == DDL_DONE) return MPI_SUCCESS;
-  if (outcome == DDL_FAILED) return report_failure(comm);
-  Nanoseconds time = outcome == DDL_ORIGINAL
-                         ? pass_through("MPI_Allreduce", reason, count, type, result, original)
-                         : pass_through("MPI_Allreduce", reason, count, type, result, in_two_steps);
-  // Counted after an error too, which may be this rank's alone: the calls keep their numbers on all ranks.
-  constexpr Nanoseconds kNoTime = 3'600'000'000'000;
-  api->original_done(route.comm->engine, &route.call, result == MPI_SUCCESS ? time : kNoTime);
-  return result;
+  Route route = route_reduction({}, in, out, count, type, op, comm);
+  return run_call(Collective::all_reduce, route, comm, adapt_reduction, original, in_two_steps);
 }
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
@@ -171,25 +113,8 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
     return needs_host_copy(in, out) ? iallreduce_on_host_memory(in, out, count, type, op, comm, request)
                                     : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
   };
-  Route route = route_all_reduce(in, out, count, type, op, comm);
-  route.call.collective = "MPI_Iallreduce";
-  if (!route.reason && !state().api->nonblocking(state().job))
-    route.reason = "nonblocking without progress hook";
-  int result = MPI_SUCCESS;
-  if (!route.reason && count == 0) {
-    is_empty(empty_nonblocking);
-    return make_done_request(request);
-  }
-  if (!route.reason) {
-    Pending* call = new_pending(route.comm);
-    int outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);
-    if (outcome == DDL_UNDER_WAY) return make_request(call, request);
-    drop_pending(call);
-    if (outcome == DDL_DONE) return make_done_request(request);
-    if (outcome == DDL_FAILED) return report_failure(comm);
-  }
-  pass_through("MPI_Iallreduce", route.reason, count, type, result, original);
-  return result;
+  Route route = route_reduction({}, in, out, count, type, op, comm);
+  return start_call(Collective::all_reduce, route, comm, request, adapt_reduction, original);
 }
 
 }  // namespace ddl::mpi

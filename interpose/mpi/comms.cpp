@@ -44,9 +44,10 @@ std::vector<int> members_of(MPI_Comm comm) {
   return members;
 }
 
-void attach(MPI_Comm comm, std::uint64_t identity, Rank size, ddl_comm* engine) {
+void attach(MPI_Comm comm, std::uint64_t identity, Rank size, Rank me, ddl_comm* engine) {
   auto* created = new CommState;
   created->size = size;
+  created->me = me;
   created->identity = identity;
   created->engine = engine;
   created->reason = "no memory for another communicator";
@@ -56,9 +57,8 @@ void attach(MPI_Comm comm, std::uint64_t identity, Rank size, ddl_comm* engine) 
 void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identity) {
   const State& s = state();
   auto size = static_cast<Rank>(members.size());
-  auto me = std::find(members.begin(), members.end(), s.rank) - members.begin();
-  attach(comm, identity, size,
-         s.api->comm_create(s.job, identity, size, members.data(), static_cast<Rank>(me)));
+  auto me = static_cast<Rank>(std::find(members.begin(), members.end(), s.rank) - members.begin());
+  attach(comm, identity, size, me, s.api->comm_create(s.job, identity, size, members.data(), me));
 }
 
 int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
@@ -67,7 +67,7 @@ int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
   if (!from || !from->engine) return result;
   const ddl_engine_api* api = state().api;
   std::uint64_t identity = api->identity(from->identity, ++from->created, 0);
-  attach(*created, identity, from->size, api->comm_dup(from->engine, identity));
+  attach(*created, identity, from->size, from->me, api->comm_dup(from->engine, identity));
   return result;
 }
 

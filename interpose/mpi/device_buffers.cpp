@@ -1,7 +1,9 @@
 #include "interpose/mpi/device_buffers.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
+#include "core/base/log.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -38,6 +40,12 @@ bool HostBuffer::fetch() {
 bool HostBuffer::write_back() {
   return !copy_ || state().api->copy_device(static_cast<std::byte*>(buffer_) + first_, copy_.get(),
                                             static_cast<std::size_t>(bytes_));
+}
+
+int report_device_failure(const char* collective, MPI_Comm comm) {
+  log_error(fmt::format("{} cannot copy a buffer between device and host", collective));
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
 }
 
 }  // namespace ddl::mpi

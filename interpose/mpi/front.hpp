@@ -16,6 +16,7 @@
 #include "core/engine_api.h"
 #include "core/reduce/recognise.hpp"
 #include "interpose/front.h"
+#include "interpose/mpi/call_buffers.hpp"
 
 namespace ddl::mpi {
 
@@ -24,7 +25,7 @@ namespace ddl::mpi {
 struct CommState {
   ddl_comm* engine = nullptr;  // null: its collectives use the original library
   const char* reason = "";     // then: why
-  Rank size = 0;
+  Rank size = 0, me = 0;
   std::uint64_t identity = 0;
   std::atomic<int> users{1};
   // Communicators made of it, by all its ranks together; and, by a group of them, of each group and tag.
@@ -79,18 +80,6 @@ int dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[],
                                MPI_Info info, int reorder, MPI_Comm* created);
 int intercomm_merge(MPI_Comm comm, int high, MPI_Comm* created);
 
-// route.cpp
-/// Engine or original, decided only from what MPI guarantees to be equal on all ranks (and from errors, which
-/// the original reports better). `reason` is null for the engine.
-struct Route {
-  const char* reason = nullptr;
-  CommState* comm = nullptr;
-  ddl_all_reduce_call call{};
-};
-Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
-/// Bytes of `count` elements, for the counters; 0 for what is no type.
-std::uint64_t bytes_of(int count, MPI_Datatype type);
-
 // custom_ops.cpp
 /// What an operation of the program's own on two bytes in a row is; nothing where it is none that we know, or
 /// the type another one. The operation is called on a few chosen elements when it is first seen.
@@ -102,13 +91,41 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request);
 
-/// Tells the report how many calls had no elements.
-void count_empty_calls();
+// device_buffers.cpp
 /// Of a call for which device memory could not be copied.
 int report_device_failure(const char* collective, MPI_Comm comm);
 
-// broadcast.cpp
+// collectives.cpp
 int bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
+int ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request);
+int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm);
+int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
+            MPI_Request* request);
+int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm);
+int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm, MPI_Request* request);
+int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                          MPI_Request* request);
+int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+              MPI_Datatype out_type, MPI_Comm comm);
+int iallgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+               MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request);
+int alltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+             MPI_Datatype out_type, MPI_Comm comm);
+int ialltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+              MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request);
+int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+           MPI_Datatype out_type, int root, MPI_Comm comm);
+int igather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+            MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request);
+int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+            MPI_Datatype out_type, int root, MPI_Comm comm);
+int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+             MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request);
+int barrier(MPI_Comm comm);
+int ibarrier(MPI_Comm comm, MPI_Request* request);
 
 // requests.cpp
 /// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.
@@ -119,10 +136,13 @@ class PendingWork {
   /// Once, when it is done; an MPI error code.
   virtual int finish() = 0;
 };
-/// What the engine names when a call on that communicator is done; either dropped or made a request of.
+/// What the engine names when a call on that communicator is done; either dropped or made a request of. The
+/// buffers are those that the engine has.
 struct Pending;
-Pending* new_pending(CommState* comm);
+Pending* new_pending(CommState* comm, CallBuffers buffers);
 void drop_pending(Pending* call);
+/// Of one that was done at once, before it is dropped: brings its result where it belongs; an MPI error code.
+int finish_pending(Pending* call);
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
 /// progress hook.
 int make_request(Pending* call, MPI_Request* request);

@@ -14,6 +14,7 @@
 #include "core/base/log.hpp"
 #include "interpose/load_engine.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/run_call.hpp"
 
 namespace ddl::mpi {
 namespace {

@@ -16,6 +16,7 @@ namespace ddl::mpi {
 /// A call under way behind a request.
 struct Pending {
   CommState* comm = nullptr;               // of an engine's call
+  CallBuffers buffers = {};                // likewise
   std::unique_ptr<PendingWork> work = {};  // else: asks for itself
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
@@ -61,6 +62,8 @@ int complete_engine_calls() {
     if (!right) {
       log_error(std::string(s.api->failure(s.job)));
       call->error = MPI_ERR_OTHER;
+    } else {
+      call->error = call->buffers.finish();
     }
     release(call->comm);
     step(call);
@@ -115,11 +118,13 @@ int request_of(Pending* call, MPI_Request* request) {
 
 }  // namespace
 
-Pending* new_pending(CommState* comm) {
+Pending* new_pending(CommState* comm, CallBuffers buffers) {
   comm->users.fetch_add(1, std::memory_order_relaxed);
   under_way.fetch_add(1, std::memory_order_relaxed);
-  return new Pending{comm};
+  return new Pending{comm, std::move(buffers)};
 }
+
+int finish_pending(Pending* call) { return call->buffers.finish(); }
 
 void drop_pending(Pending* call) {
   under_way.fetch_sub(1, std::memory_order_relaxed);
@@ -130,7 +135,7 @@ void drop_pending(Pending* call) {
 int make_request(Pending* call, MPI_Request* request) { return request_of(call, request); }
 
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
-  auto* call = new Pending{nullptr, std::move(work)};
+  auto* call = new Pending{nullptr, {}, std::move(work)};
   under_way.fetch_add(1, std::memory_order_relaxed);
   int result = request_of(call, request);
   std::lock_guard lock(asked_mutex);

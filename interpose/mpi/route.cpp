@@ -1,3 +1,5 @@
+#include "interpose/mpi/route.hpp"
+
 #include <array>
 #include <optional>
 
@@ -83,7 +85,77 @@ std::optional<Op> find_op(MPI_Op handle) {
   return std::nullopt;
 }
 
+constexpr const char* kErroneous = "erroneous call";
+
+// Null where the engine has it; else why not.
+const char* reason_of(const CommState* comm) {
+  if (!comm) return "communicator unknown to the engine";
+  return comm->engine ? nullptr : comm->reason;
+}
+
+const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction) {
+  if (const KnownType* known = find_type(type)) {
+    std::optional<Op> operation = find_op(op);
+    if (!operation || !is_reducible(known->type, *operation) ||
+        (known->use == Use::bitwise && *operation < Op::band))
+      return "operation";
+    reduction = {known->type, *operation};
+    return nullptr;
+  }
+  std::optional<Reduction> custom = custom_reduction(type, op);
+  if (!custom) return "datatype";
+  reduction = *custom;
+  return nullptr;
+}
+
+bool is_root_there(Task task, const CommState& comm) {
+  return !has_root(task.kind) || (task.root >= 0 && task.root < comm.size);
+}
+
+std::byte* at_block(void* buffer, Rank block, std::uint64_t bytes) {
+  return static_cast<std::byte*>(buffer) + static_cast<std::uint64_t>(block) * bytes;
+}
+
+// What the program says about the sides of a movement on this rank.
+struct Sides {
+  Rank in_blocks, out_blocks;
+  bool in_place;     // what counts as the input is at its place in the output, or the other way around
+  const Side* said;  // the side that tells how long a block is
+};
+
+Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out) {
+  Sides sides{blocks_in(task, comm.me, comm.size), blocks_out(task, comm.me, comm.size), false, &in};
+  const bool has_out = sides.out_blocks > 0 && out.buffer != MPI_IN_PLACE;
+  sides.in_place = (sides.in_blocks > 0 && in.buffer == MPI_IN_PLACE) ||
+                   (sides.out_blocks > 0 && out.buffer == MPI_IN_PLACE);
+  if (task.kind == Kind::scatter ? has_out : sides.out_blocks > 0) sides.said = &out;
+  return sides;
+}
+
+bool is_right(const Side& side) {
+  int size = 0;
+  return side.count >= 0 && side.type != MPI_DATATYPE_NULL && PMPI_Type_size(side.type, &size) == MPI_SUCCESS;
+}
+
+bool can_be_read(const Side& side) {
+  return is_right(side) && (side.buffer || side.count == 0 || !is_dense(side.type));  // or MPI_BOTTOM
+}
+
 }  // namespace
+
+const char* name_of(Collective collective, Form form) {
+  constexpr const char* names[kCollectives][2] = {{"MPI_Allreduce", "MPI_Iallreduce"},
+                                                  {"MPI_Bcast", "MPI_Ibcast"},
+                                                  {"MPI_Reduce", "MPI_Ireduce"},
+                                                  {"MPI_Allgather", "MPI_Iallgather"},
+                                                  {"MPI_Reduce_scatter", "MPI_Ireduce_scatter"},
+                                                  {"MPI_Reduce_scatter_block", "MPI_Ireduce_scatter_block"},
+                                                  {"MPI_Alltoall", "MPI_Ialltoall"},
+                                                  {"MPI_Gather", "MPI_Igather"},
+                                                  {"MPI_Scatter", "MPI_Iscatter"},
+                                                  {"MPI_Barrier", "MPI_Ibarrier"}};
+  return names[static_cast<int>(collective)][static_cast<int>(form)];
+}
 
 std::uint64_t bytes_of(int count, MPI_Datatype type) {
   int size = 0;
@@ -91,34 +163,128 @@ std::uint64_t bytes_of(int count, MPI_Datatype type) {
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
-Route route_all_reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+bool is_known(MPI_Datatype type) { return find_type(type) != nullptr; }
+
+Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                      MPI_Comm comm) {
+  CommState* known = nullptr;
+  auto leave_it = [&](const char* reason) {
+    Route route;
+    route.reason = reason;
+    route.bytes = bytes_of(count, type);
+    return route;
+  };
+  if (!state().active) return leave_it("engine is off");
+  known = state_of(comm);
+  if (const char* reason = reason_of(known)) return leave_it(reason);
+  Reduction reduction;
+  if (const char* reason = find_reduction(type, op, reduction)) return leave_it(reason);
+  if (count < 0 || !is_root_there(task, *known)) return leave_it(kErroneous);
+  const bool has_out = blocks_out(task, known->me, known->size) > 0;
+  if (in == MPI_IN_PLACE && has_out)
+    in = out;
+  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1))
+    return leave_it(kErroneous);  // of one element Open MPI lets it pass, as in place
+  if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return leave_it(kErroneous);
   Route route;
-  auto original = [&](const char* reason) {
+  route.comm = known;
+  const auto elements = static_cast<std::uint64_t>(count);
+  route.bytes = elements * size_of(reduction.type);
+  route.call = {to_c(task.kind),
+                in,
+                has_out ? out : nullptr,
+                elements,
+                to_c(reduction.type),
+                to_c(reduction.op),
+                task.root,
+                0,
+                nullptr};
+  return route;
+}
+
+Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) {
+  Route route;
+  auto leave_it = [&](const char* reason) {
     route.reason = reason;
     return route;
   };
-  if (!state().active) return original("engine is off");
+  if (!state().active) return leave_it("engine is off");
   route.comm = state_of(comm);
-  if (!route.comm) return original("communicator unknown to the engine");
-  if (!route.comm->engine) return original(route.comm->reason);
-  std::optional<Reduction> reduction;
-  if (const KnownType* known = find_type(type)) {
-    std::optional<Op> operation = find_op(op);
-    if (!operation || !is_reducible(known->type, *operation) ||
-        (known->use == Use::bitwise && *operation < Op::band))
-      return original("operation");
-    reduction = {known->type, *operation};
-  } else if (reduction = custom_reduction(type, op); !reduction) {
-    return original("datatype");
-  }
-  if (count < 0) return original("erroneous call");
-  if (in == MPI_IN_PLACE)
-    in = out;
-  else if (in == out && count > 1)
-    return original("erroneous call");  // of one element Open MPI lets it pass, as in place
-  if (count > 0 && (!in || !out || out == MPI_IN_PLACE)) return original("erroneous call");
-  route.call = {in, out, static_cast<std::uint64_t>(count), to_c(reduction->type), to_c(reduction->op), ""};
+  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
+  if (!is_root_there(task, *route.comm)) return leave_it(kErroneous);
+  const Sides sides = sides_of(task, *route.comm, in, out);
+  const bool uses_in = sides.in_blocks > 0 && in.buffer != MPI_IN_PLACE;
+  const bool uses_out = sides.out_blocks > 0 && out.buffer != MPI_IN_PLACE;
+  route.bytes = bytes_of(sides.said->count, sides.said->type);
+  if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
+    return leave_it(kErroneous);
+  const bool is_aliased = in.buffer == out.buffer && task.kind != Kind::broadcast && route.bytes > 0;
+  if (uses_in && uses_out && (is_aliased || bytes_of(in.count, in.type) != route.bytes))
+    return leave_it(kErroneous);
+  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0, nullptr};
   return route;
+}
+
+Route route_barrier(MPI_Comm comm) {
+  constexpr std::uint8_t kBarrier = 1;
+  Route route;
+  if (!state().active) return route.reason = "engine is off", route;
+  route.comm = state_of(comm);
+  route.reason = reason_of(route.comm);
+  // The engine has no barrier: an all-reduce ends when all ranks have begun it.
+  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1, DDL_UINT8, DDL_BOR, 0, kBarrier, nullptr};
+  return route;
+}
+
+// In place, a reduce-scatter reads all of the output and writes its beginning.
+bool adapt_reduction(Route& route, CallBuffers& buffers) {
+  ddl_collective_call& call = route.call;
+  if (call.kind == DDL_REDUCE_SCATTER && call.in == call.out)
+    call.out = buffers.copy_later(call.out, call.count * size_of(from_c(call.type)));
+  return true;
+}
+
+// The side that has more blocks holds the other where they are one; see collective/call.hpp.
+bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& buffers) {
+  ddl_collective_call& call = route.call;
+  const CommState& comm = *route.comm;
+  const Task task{from_c(call.kind), call.root};
+  const Sides sides = sides_of(task, comm, in, out);
+  const std::uint64_t block = route.bytes;
+  auto elements = [](const Side& side, Rank blocks) {
+    return static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(side.count);
+  };
+  auto bytes = [&](Rank blocks) { return static_cast<std::uint64_t>(blocks) * block; };
+  auto uses = [](const Side& side, Rank blocks) { return blocks > 0 && side.buffer != MPI_IN_PLACE; };
+  // What the original is given needs no copies.
+  const bool copies = (uses(in, sides.in_blocks) && !is_dense(in.type)) ||
+                      (uses(out, sides.out_blocks) && !is_dense(out.type)) ||
+                      (task.kind == Kind::all_to_all && sides.in_place);
+  if (copies && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
+  void* to = const_cast<void*>(out.buffer);
+  const bool is_source = task.kind == Kind::broadcast && sides.in_blocks > 0;
+  if (uses(out, sides.out_blocks) && !is_source) {
+    const std::uint64_t number = elements(out, sides.out_blocks);
+    call.out = is_dense(out.type) ? to : buffers.unpack_later(out, number, bytes(sides.out_blocks));
+  }
+  if (uses(in, sides.in_blocks)) {
+    const std::uint64_t number = elements(in, sides.in_blocks);
+    call.in = is_dense(in.type) ? in.buffer : buffers.pack(in, 0, number, bytes(sides.in_blocks));
+    if (!call.in) return false;
+  }
+  if (is_source) call.out = const_cast<void*>(call.in);
+  if (!sides.in_place) return true;
+  if (task.kind == Kind::scatter) {
+    call.out = at_block(const_cast<void*>(call.in), comm.me, block);
+  } else if (task.kind == Kind::all_to_all) {
+    call.in = buffers.pack(out, 0, elements(out, sides.out_blocks), bytes(sides.out_blocks));
+  } else {  // a gather
+    std::byte* own = at_block(call.out, comm.me, block);
+    const auto first = static_cast<std::uint64_t>(comm.me) * static_cast<std::uint64_t>(out.count);
+    call.in = own;
+    if (!is_dense(out.type)) call.in = buffers.pack(out, first, static_cast<std::uint64_t>(out.count), block);
+  }
+  return call.in != nullptr;
 }
 
 }  // namespace ddl::mpi

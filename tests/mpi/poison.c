@@ -1,4 +1,4 @@
-/* Stands behind the shim in LD_PRELOAD and ends the process when an all-reduce reaches the original library:
+/* Stands behind the shim in LD_PRELOAD and ends the process when a collective reaches the original library:
  * what still succeeds was done by somebody else. DDL_TEST_POISON_BYTES=N lets calls of fewer than N bytes
  * through (default 0: none, not even empty ones). */
 #define _GNU_SOURCE /* RTLD_NEXT */

@@ -1,0 +1,30 @@
+/* One collective call as the C boundaries take it: a call of another library's in the engine's terms. */
+#ifndef DDL_CALL_API_H
+#define DDL_CALL_API_H
+
+#include <stdint.h>
+
+#include "core/ddl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Buffers as in ddl.h. */
+typedef struct ddl_collective_call {
+  ddl_kind kind;
+  const void* in;
+  void* out;
+  uint64_t count; /* elements of a block */
+  ddl_type type;
+  ddl_op op;        /* where the kind computes */
+  int32_t root;     /* where the kind has one */
+  uint8_t variant;  /* tells calls apart that the engine makes alike: 0, or equal on all ranks */
+  const char* name; /* for the report, a literal */
+} ddl_collective_call;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

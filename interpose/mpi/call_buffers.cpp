@@ -1,0 +1,105 @@
+#include "interpose/mpi/call_buffers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/mpi/route.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+// MPI counts packed bytes in an int.
+constexpr std::uint64_t kMostAtOnce = 1 << 30;
+
+// Calls `body` with a pointer to elements of `side`, their number and their place among packed bytes.
+template <class Body>
+int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::uint64_t bytes, Body body) {
+  MPI_Aint lower = 0, extent = 0;
+  PMPI_Type_get_extent(type, &lower, &extent);
+  const std::uint64_t each = bytes / elements;
+  const std::uint64_t most = std::max<std::uint64_t>(1, kMostAtOnce / std::max<std::uint64_t>(1, each));
+  for (std::uint64_t done = 0; done < elements; done += most) {
+    const std::uint64_t now = std::min(most, elements - done);
+    auto* from = static_cast<std::byte*>(buffer) + static_cast<std::ptrdiff_t>(done) * extent;
+    if (int error = body(from, static_cast<int>(now), done * each, static_cast<int>(now * each)))
+      return error;
+  }
+  return MPI_SUCCESS;
+}
+
+bool is_made_of_dense(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
+  if (combiner == MPI_COMBINER_NAMED) {
+    int size = 0;
+    MPI_Aint lower = 0, extent = 0;
+    PMPI_Type_size(type, &size);
+    PMPI_Type_get_extent(type, &lower, &extent);
+    return lower == 0 && extent == size;
+  }
+  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return false;
+  int count = 0;
+  MPI_Aint no_address = 0;
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, integers, 0, 1, &count, &no_address, &of) != MPI_SUCCESS) return false;
+  const bool dense = is_dense(of);
+  PMPI_Type_get_envelope(of, &integers, &addresses, &types, &combiner);
+  if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&of);  // the copy is ours
+  return dense;
+}
+
+}  // namespace
+
+bool is_dense(MPI_Datatype type) { return is_known(type) || is_made_of_dense(type); }
+
+const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
+                              std::uint64_t bytes) {
+  MPI_Aint lower = 0, extent = 0;
+  PMPI_Type_get_extent(side.type, &lower, &extent);
+  in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  auto* from =
+      static_cast<std::byte*>(const_cast<void*>(side.buffer)) + static_cast<std::ptrdiff_t>(first) * extent;
+  int error = in_portions(
+      side.type, from, elements, bytes, [&](const void* these, int number, std::uint64_t at, int size) {
+        int position = 0;
+        return PMPI_Pack(these, number, side.type, in_.get() + at, size, &position, MPI_COMM_SELF);
+      });
+  return error ? nullptr : in_.get();
+}
+
+void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  PMPI_Type_dup(side.type, &copy);
+  type_.reset(copy);
+  elements_ = elements;
+  return copy_later(const_cast<void*>(side.buffer), bytes);
+}
+
+void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
+  out_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  to_ = to;
+  bytes_ = bytes;
+  brings_back_ = true;
+  return out_.get();
+}
+
+std::byte* CallBuffers::hold(std::uint64_t bytes) {
+  in_ = std::make_unique<std::byte[]>(bytes);
+  return in_.get();
+}
+
+int CallBuffers::bring_back() {
+  brings_back_ = false;
+  void* to = to_;
+  if (!type_) {
+    std::memcpy(to, out_.get(), bytes_);
+    return MPI_SUCCESS;
+  }
+  return in_portions(
+      type_.get(), to, elements_, bytes_, [&](void* these, int number, std::uint64_t at, int size) {
+        int position = 0;
+        return PMPI_Unpack(out_.get() + at, size, &position, these, number, type_.get(), MPI_COMM_SELF);
+      });
+}
+
+}  // namespace ddl::mpi

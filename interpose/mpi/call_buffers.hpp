@@ -1,0 +1,58 @@
+// The buffers of a call as the engine can work on them: blocks that lie one after the other, without gaps.
+// Where the program's are others (elements of a derived type; some forms of MPI_IN_PLACE) these are copies.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace ddl::mpi {
+
+/// One side of a call as the program gave it: `count` elements of a type in each block.
+struct Side {
+  const void* buffer = nullptr;
+  int count = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+
+/// Whether elements of that type lie in memory as they do in a message. Asks no more than their address of
+/// the types that MPI names.
+bool is_dense(MPI_Datatype type);
+
+class CallBuffers {
+ public:
+  CallBuffers() = default;
+  CallBuffers(CallBuffers&&) = default;
+  CallBuffers& operator=(CallBuffers&&) = default;
+
+  /// A copy of so many elements, from that of that number on, one after the other in `bytes` bytes. Null: MPI
+  /// cannot read them.
+  const void* pack(const Side& side, std::uint64_t first, std::uint64_t elements, std::uint64_t bytes);
+  /// Where the result may be written, for finish() to put it into so many elements of that side.
+  void* unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes);
+  /// The same for plain bytes.
+  void* copy_later(void* to, std::uint64_t bytes);
+  /// Plain memory, as long as this lives.
+  std::byte* hold(std::uint64_t bytes);
+
+  /// Once, after a right call; an MPI error code.
+  int finish() { return brings_back_ ? bring_back() : MPI_SUCCESS; }
+
+ private:
+  int bring_back();
+
+  std::unique_ptr<std::byte[]> in_, out_;
+  bool brings_back_ = false;
+  void* to_ = nullptr;  // where finish() brings `out_`
+  std::uint64_t elements_ = 0, bytes_ = 0;
+  struct FreeType {
+    void operator()(MPI_Datatype type) const { PMPI_Type_free(&type); }
+    using pointer = MPI_Datatype;
+  };
+  std::unique_ptr<void, FreeType>
+      type_;  // of the elements; null: bytes. The program may free its own meanwhile
+};
+
+}  // namespace ddl::mpi

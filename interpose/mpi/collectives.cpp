@@ -1,0 +1,195 @@
+// The hooks of all collectives but all-reduce: each says what the engine is to do, and what the original is.
+#include <algorithm>
+
+#include "interpose/mpi/device_buffers.hpp"
+#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/run_call.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+template <class Original>
+int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
+         Original original) {
+  Route route = route_movement(task, in, out, comm);
+  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
+  return run_call(collective, route, comm, adapt, original);
+}
+
+template <class Original>
+int start_move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
+               MPI_Request* request, Original original) {
+  Route route = route_movement(task, in, out, comm);
+  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
+  return start_call(collective, route, comm, request, adapt, original);
+}
+
+// The original's broadcast, on host memory where the program's is a device's that it cannot read.
+int broadcast_original(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  if (!needs_host_copy(buffer, buffer)) return DDL_NEXT(MPI_Bcast)(buffer, count, type, root, comm);
+  HostBuffer host(buffer, count, type);
+  // Of those who receive too: what lies between the elements must come back as it was.
+  if (!host.fetch()) return report_device_failure("MPI_Bcast", comm);
+  int result = DDL_NEXT(MPI_Bcast)(host.get(), count, type, root, comm);
+  if (result == MPI_SUCCESS && !host.write_back()) return report_device_failure("MPI_Bcast", comm);
+  return result;
+}
+
+// Blocks of the same size for all, or -1; all ranks have the same counts.
+int common_count(const int counts[], MPI_Comm comm) {
+  const CommState* known = state().active && counts ? state_of(comm) : nullptr;
+  if (!known) return 0;  // the original is asked anyway
+  const bool are_equal =
+      std::all_of(counts, counts + known->size, [&](int count) { return count == counts[0]; });
+  return are_equal ? counts[0] : -1;
+}
+
+Route route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm) {
+  const int count = common_count(counts, comm);
+  Route route = route_reduction({Kind::reduce_scatter}, in, out, std::max(count, 0), type, op, comm);
+  if (!route.reason && count < 0) route.reason = "unequal blocks";
+  return route;
+}
+
+}  // namespace
+
+int bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  const Side side{buffer, count, type};
+  return move(Collective::broadcast, {Kind::broadcast, root}, side, side, comm,
+              [&] { return broadcast_original(buffer, count, type, root, comm); });
+}
+
+int ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request) {
+  const Side side{buffer, count, type};
+  return start_move(Collective::broadcast, {Kind::broadcast, root}, side, side, comm, request,
+                    [&] { return DDL_NEXT(MPI_Ibcast)(buffer, count, type, root, comm, request); });
+}
+
+int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+  Route route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
+  return run_call(Collective::reduce, route, comm, adapt_reduction,
+                  [&] { return DDL_NEXT(MPI_Reduce)(in, out, count, type, op, root, comm); });
+}
+
+int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
+            MPI_Request* request) {
+  Route route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
+  return start_call(Collective::reduce, route, comm, request, adapt_reduction,
+                    [&] { return DDL_NEXT(MPI_Ireduce)(in, out, count, type, op, root, comm, request); });
+}
+
+int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm) {
+  Route route = route_reduce_scatter(in, out, counts, type, op, comm);
+  return run_call(Collective::reduce_scatter, route, comm, adapt_reduction,
+                  [&] { return DDL_NEXT(MPI_Reduce_scatter)(in, out, counts, type, op, comm); });
+}
+
+int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm, MPI_Request* request) {
+  Route route = route_reduce_scatter(in, out, counts, type, op, comm);
+  return start_call(Collective::reduce_scatter, route, comm, request, adapt_reduction,
+                    [&] { return DDL_NEXT(MPI_Ireduce_scatter)(in, out, counts, type, op, comm, request); });
+}
+
+int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  Route route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
+  return run_call(Collective::reduce_scatter_block, route, comm, adapt_reduction,
+                  [&] { return DDL_NEXT(MPI_Reduce_scatter_block)(in, out, count, type, op, comm); });
+}
+
+int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                          MPI_Request* request) {
+  Route route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
+  return start_call(Collective::reduce_scatter_block, route, comm, request, adapt_reduction, [&] {
+    return DDL_NEXT(MPI_Ireduce_scatter_block)(in, out, count, type, op, comm, request);
+  });
+}
+
+int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+              MPI_Datatype out_type, MPI_Comm comm) {
+  return move(Collective::all_gather, {Kind::all_gather}, {in, in_count, in_type}, {out, out_count, out_type},
+              comm,
+              [&] { return DDL_NEXT(MPI_Allgather)(in, in_count, in_type, out, out_count, out_type, comm); });
+}
+
+int iallgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+               MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  return start_move(Collective::all_gather, {Kind::all_gather}, {in, in_count, in_type},
+                    {out, out_count, out_type}, comm, request, [&] {
+                      return DDL_NEXT(MPI_Iallgather)(in, in_count, in_type, out, out_count, out_type, comm,
+                                                      request);
+                    });
+}
+
+int alltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+             MPI_Datatype out_type, MPI_Comm comm) {
+  return move(Collective::all_to_all, {Kind::all_to_all}, {in, in_count, in_type}, {out, out_count, out_type},
+              comm,
+              [&] { return DDL_NEXT(MPI_Alltoall)(in, in_count, in_type, out, out_count, out_type, comm); });
+}
+
+int ialltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+              MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  return start_move(Collective::all_to_all, {Kind::all_to_all}, {in, in_count, in_type},
+                    {out, out_count, out_type}, comm, request, [&] {
+                      return DDL_NEXT(MPI_Ialltoall)(in, in_count, in_type, out, out_count, out_type, comm,
+                                                     request);
+                    });
+}
+
+int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+           MPI_Datatype out_type, int root, MPI_Comm comm) {
+  return move(
+      Collective::gather, {Kind::gather, root}, {in, in_count, in_type}, {out, out_count, out_type}, comm,
+      [&] { return DDL_NEXT(MPI_Gather)(in, in_count, in_type, out, out_count, out_type, root, comm); });
+}
+
+int igather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+            MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request) {
+  return start_move(Collective::gather, {Kind::gather, root}, {in, in_count, in_type},
+                    {out, out_count, out_type}, comm, request, [&] {
+                      return DDL_NEXT(MPI_Igather)(in, in_count, in_type, out, out_count, out_type, root,
+                                                   comm, request);
+                    });
+}
+
+int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+            MPI_Datatype out_type, int root, MPI_Comm comm) {
+  return move(
+      Collective::scatter, {Kind::scatter, root}, {in, in_count, in_type}, {out, out_count, out_type}, comm,
+      [&] { return DDL_NEXT(MPI_Scatter)(in, in_count, in_type, out, out_count, out_type, root, comm); });
+}
+
+int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
+             MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request) {
+  return start_move(Collective::scatter, {Kind::scatter, root}, {in, in_count, in_type},
+                    {out, out_count, out_type}, comm, request, [&] {
+                      return DDL_NEXT(MPI_Iscatter)(in, in_count, in_type, out, out_count, out_type, root,
+                                                    comm, request);
+                    });
+}
+
+int barrier(MPI_Comm comm) {
+  Route route = route_barrier(comm);
+  char mine = 0, all = 0;
+  route.call.in = &mine;
+  route.call.out = &all;
+  auto adapt = [](Route&, CallBuffers&) { return true; };
+  return run_call(Collective::barrier, route, comm, adapt, [&] { return DDL_NEXT(MPI_Barrier)(comm); });
+}
+
+int ibarrier(MPI_Comm comm, MPI_Request* request) {
+  Route route = route_barrier(comm);
+  auto adapt = [](Route& to, CallBuffers& buffers) {
+    std::byte* bytes = buffers.hold(2);
+    to.call.in = bytes;
+    to.call.out = bytes + 1;
+    return true;
+  };
+  return start_call(Collective::barrier, route, comm, request, adapt,
+                    [&] { return DDL_NEXT(MPI_Ibarrier)(comm, request); });
+}
+
+}  // namespace ddl::mpi

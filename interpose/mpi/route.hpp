@@ -1,0 +1,62 @@
+// Where a call goes: to the engine or to the original library, decided only from what MPI guarantees to be
+// equal on all ranks (and from errors, which the original reports better).
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "core/call_api.h"
+#include "core/plan/kind.hpp"
+#include "core/reduce/recognise.hpp"
+#include "interpose/mpi/call_buffers.hpp"
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+
+enum class Collective : std::uint8_t {
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  reduce_scatter_block,
+  all_to_all,
+  gather,
+  scatter,
+  barrier
+};
+inline constexpr int kCollectives = 10;
+
+enum class Form : std::uint8_t { blocking, nonblocking };
+
+/// "MPI_Bcast", "MPI_Ibcast"
+const char* name_of(Collective collective, Form form);
+
+struct Route {
+  const char* reason = nullptr;  // why the original; null: the engine
+  CommState* comm = nullptr;
+  ddl_collective_call call{};  // for the engine
+  std::uint64_t bytes = 0;     // of a block, for the counters, where it goes to the original
+};
+
+/// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a
+/// block. Buffers as the engine wants them, but for what adapt() does.
+Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                      MPI_Comm comm);
+/// Of a collective that moves, with the sides as the program gave them: what counts on this rank is looked
+/// at.
+Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm);
+Route route_barrier(MPI_Comm comm);
+
+/// Makes the copies that the engine needs and gives it these; false: MPI cannot read the program's buffers.
+bool adapt_reduction(Route& route, CallBuffers& buffers);
+bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& buffers);
+
+/// Bytes of `count` elements, for the counters; 0 for what is no type.
+std::uint64_t bytes_of(int count, MPI_Datatype type);
+/// One of those types whose elements the engine can reduce.
+bool is_known(MPI_Datatype type);
+
+}  // namespace ddl::mpi

@@ -1,0 +1,388 @@
+/* All collectives but all-reduce over communicators x roots x counts x types x places, blocking and not,
+ * every result verified, gaps between elements included. An ordinary MPI program: it knows nothing of who
+ * serves its calls.
+ *
+ *   collective_matrix [--only-eligible]
+ *
+ * --only-eligible leaves out what an engine may hand to the original library. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long cases, failures;
+static int only_eligible;
+
+enum kind {
+  BCAST,
+  REDUCE,
+  ALLGATHER,
+  REDUCE_SCATTER,
+  REDUCE_SCATTER_BLOCK,
+  ALLTOALL,
+  GATHER,
+  SCATTER,
+  KINDS
+};
+static const char* const kNames[KINDS] = {
+    "bcast",    "reduce", "allgather", "reduce_scatter", "reduce_scatter_block",
+    "alltoall", "gather", "scatter"};
+
+/* How a rank describes a block of n ints. */
+enum shape {
+  INTS,
+  BYTES, /* 4 n of them */
+  PAIRS, /* a dense derived type of two ints, n even */
+  GAPS,  /* each int followed by one that nobody may touch */
+  SHAPES
+};
+
+struct comm_case {
+  const char* name;
+  MPI_Comm comm;
+  int size, me;
+};
+
+struct memory { /* blocks of n ints in that shape */
+  enum shape shape;
+  int blocks, n, stride; /* stride: ints from one to the next */
+  MPI_Datatype type;
+  int count;
+  int* at;
+};
+
+enum { kUntouched = 0x5a5a5a5a };
+
+static int value(int from, int block, int i, int seed) {
+  return (from * 1009 + block * 7919 + i * 31 + seed * 101) % 9973;
+}
+
+static MPI_Datatype pairs, gaps;
+
+static struct memory make_memory(enum shape shape, int blocks, int n) {
+  struct memory m = {shape, blocks, n, shape == GAPS ? 2 : 1, MPI_INT, n, NULL};
+  if (shape == BYTES) m.type = MPI_BYTE, m.count = 4 * n;
+  if (shape == PAIRS) m.type = pairs, m.count = n / 2;
+  if (shape == GAPS) m.type = gaps;
+  size_t ints = (size_t)blocks * (size_t)n * (size_t)m.stride + 1;
+  m.at = malloc(ints * sizeof(int));
+  for (size_t i = 0; i < ints; ++i) m.at[i] = kUntouched;
+  return m;
+}
+
+static int* element(const struct memory* m, int block, int i) {
+  return m->at + ((size_t)block * (size_t)m->n + (size_t)i) * (size_t)m->stride;
+}
+
+static void fill(const struct memory* m, int block, int from, int as, int seed) {
+  for (int i = 0; i < m->n; ++i) *element(m, block, i) = value(from, as, i, seed);
+}
+
+struct want {
+  enum kind kind;
+  const struct comm_case* on;
+  int root, n, in_place, nonblocking, seed;
+  enum shape in, out;
+};
+
+static void fail(const struct want* w, const char* what, int block, int i, int got, int expected) {
+  if (failures++ < 10)
+    fprintf(stderr,
+            "check: %s on %s of %d, rank %d, root %d, %d ints (shapes %d %d%s%s): %s, block %d element %d: "
+            "%d, not %d\n",
+            kNames[w->kind], w->on->name, w->on->size, w->on->me, w->root, w->n, w->in, w->out,
+            w->in_place ? ", in place" : "", w->nonblocking ? ", nonblocking" : "", what, block, i, got,
+            expected);
+}
+
+static int reduces(enum kind kind) {
+  return kind == REDUCE || kind == REDUCE_SCATTER || kind == REDUCE_SCATTER_BLOCK;
+}
+static int is_rooted(enum kind kind) {
+  return kind == BCAST || kind == REDUCE || kind == GATHER || kind == SCATTER;
+}
+
+static int sum_of(const struct want* w, int block, int i) {
+  int sum = 0;
+  for (int r = 0; r < w->on->size; ++r) sum += value(r, block, i, w->seed);
+  return sum;
+}
+
+/* What belongs into element i of a block of the output. */
+static int expected(const struct want* w, int block, int i) {
+  const int me = w->on->me;
+  switch (w->kind) {
+    case BCAST:
+      return value(w->root, 0, i, w->seed);
+    case REDUCE:
+      return sum_of(w, 0, i);
+    case REDUCE_SCATTER:
+    case REDUCE_SCATTER_BLOCK:
+      return sum_of(w, me, i);
+    case ALLGATHER:
+    case GATHER:
+      return value(block, block, i, w->seed);
+    case ALLTOALL:
+      return value(block, me, i, w->seed);
+    default:
+      return value(w->root, me, i, w->seed);
+  }
+}
+
+static void call(const struct want* w, const void* in, const struct memory* send, void* out,
+                 const struct memory* receive) {
+  MPI_Comm comm = w->on->comm;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Request* r = &request;
+  int* counts = malloc((size_t)w->on->size * sizeof(int));
+  for (int i = 0; i < w->on->size; ++i) counts[i] = w->n;
+  const int root = w->root;
+#define EITHER(blocking, nonblocking_) (w->nonblocking ? (nonblocking_) : (blocking))
+  switch (w->kind) {
+    case BCAST:
+      EITHER(MPI_Bcast(out, receive->count, receive->type, root, comm),
+             MPI_Ibcast(out, receive->count, receive->type, root, comm, r));
+      break;
+    case REDUCE:
+      EITHER(MPI_Reduce(in, out, w->n, MPI_INT, MPI_SUM, root, comm),
+             MPI_Ireduce(in, out, w->n, MPI_INT, MPI_SUM, root, comm, r));
+      break;
+    case REDUCE_SCATTER:
+      EITHER(MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm),
+             MPI_Ireduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm, r));
+      break;
+    case REDUCE_SCATTER_BLOCK:
+      EITHER(MPI_Reduce_scatter_block(in, out, w->n, MPI_INT, MPI_SUM, comm),
+             MPI_Ireduce_scatter_block(in, out, w->n, MPI_INT, MPI_SUM, comm, r));
+      break;
+    case ALLGATHER:
+      EITHER(MPI_Allgather(in, send->count, send->type, out, receive->count, receive->type, comm),
+             MPI_Iallgather(in, send->count, send->type, out, receive->count, receive->type, comm, r));
+      break;
+    case ALLTOALL:
+      EITHER(MPI_Alltoall(in, send->count, send->type, out, receive->count, receive->type, comm),
+             MPI_Ialltoall(in, send->count, send->type, out, receive->count, receive->type, comm, r));
+      break;
+    case GATHER:
+      EITHER(MPI_Gather(in, send->count, send->type, out, receive->count, receive->type, root, comm),
+             MPI_Igather(in, send->count, send->type, out, receive->count, receive->type, root, comm, r));
+      break;
+    default:
+      EITHER(MPI_Scatter(in, send->count, send->type, out, receive->count, receive->type, root, comm),
+             MPI_Iscatter(in, send->count, send->type, out, receive->count, receive->type, root, comm, r));
+      break;
+  }
+  if (w->nonblocking) MPI_Wait(r, MPI_STATUS_IGNORE);
+  free(counts);
+}
+
+static void verify(const struct want* w, const struct memory* out, int first, int blocks) {
+  for (int b = first; b < first + blocks; ++b)
+    for (int i = 0; i < w->n; ++i) {
+      int want = expected(w, b - first, i), got = *element(out, b, i);
+      if (got != want) return fail(w, "result", b, i, got, want);
+      if (out->stride == 2 && element(out, b, i)[1] != kUntouched)
+        return fail(w, "gap", b, i, element(out, b, i)[1], kUntouched);
+    }
+  int* end = element(out, out->blocks, 0);
+  if (*end != kUntouched) fail(w, "behind the end", out->blocks, 0, *end, kUntouched);
+}
+
+/* Where the output counts on this rank. */
+static int has_out(const struct want* w) {
+  return (w->kind != REDUCE && w->kind != GATHER) || w->on->me == w->root;
+}
+
+static void one(struct want w) {
+  const int me = w.on->me, size = w.on->size;
+  const int in_blocks =
+      w.kind == ALLTOALL || w.kind == SCATTER || w.kind == REDUCE_SCATTER || w.kind == REDUCE_SCATTER_BLOCK
+          ? size
+          : 1;
+  const int out_blocks = w.kind == ALLTOALL || w.kind == ALLGATHER || w.kind == GATHER ? size : 1;
+  const int at_root = !is_rooted(w.kind) || me == w.root;
+  const int place = w.in_place && at_root && w.kind != BCAST; /* here */
+  if (reduces(w.kind)) w.in = w.out = INTS;
+  ++cases;
+  ++w.seed;
+  /* In place one memory serves for both. */
+  struct memory in = make_memory(w.in, in_blocks, w.n);
+  struct memory out = make_memory(w.out, place && in_blocks > out_blocks ? in_blocks : out_blocks, w.n);
+  struct memory* source = place && w.kind != SCATTER ? &out : &in;
+  for (int b = 0; b < in_blocks; ++b) {
+    const int into = place && (w.kind == ALLGATHER || w.kind == GATHER) ? me : b;
+    const int as = w.kind == ALLGATHER || w.kind == GATHER ? me : b;
+    fill(source, into, me, as, w.seed);
+  }
+  if (w.kind == BCAST && me == w.root) fill(&out, 0, me, 0, w.seed);
+  const void* send = place && w.kind != SCATTER ? MPI_IN_PLACE : in.at;
+  void* receive = place && w.kind == SCATTER ? MPI_IN_PLACE : out.at;
+  call(&w, send, &in, receive, &out);
+  if (has_out(&w)) {
+    if (place && w.kind == SCATTER) {
+      for (int i = 0; i < w.n; ++i)
+        if (*element(&in, me, i) != expected(&w, 0, i))
+          fail(&w, "own block", me, i, *element(&in, me, i), expected(&w, 0, i));
+    } else {
+      verify(&w, &out, 0, out_blocks);
+    }
+  }
+  free(in.at);
+  free(out.at);
+}
+
+static void all_kinds(const struct comm_case* on) {
+  static const int counts[] = {0, 1, 2, 6, 64, 1000, 4098, 70000};
+  static int seed;
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c)
+    for (int kind = 0; kind < KINDS; ++kind)
+      for (int variant = 0; variant < 6; ++variant) {
+        const int n = counts[c], root = (variant * 2 + (int)c) % on->size;
+        if (n > 5000 && variant > 2) continue;
+        /* Ranks may describe the same bytes in different ways. */
+        enum shape in = n % 2 ? INTS : (enum shape)((variant + on->me) % SHAPES);
+        enum shape out = n % 2 ? GAPS : (enum shape)((variant / 2 + on->me * 3) % SHAPES);
+        if (variant == 0) in = out = INTS;
+        one((struct want){(enum kind)kind, on, root, n, variant % 3 == 1, variant % 2, ++seed, in, out});
+      }
+}
+
+static void barriers(const struct comm_case* on) {
+  for (int i = 0; i < 3; ++i) {
+    MPI_Request request;
+    MPI_Barrier(on->comm);
+    MPI_Ibarrier(on->comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    cases += 2;
+  }
+}
+
+/* Many at once, of different kinds, completed in another order. */
+static void outstanding(const struct comm_case* on) {
+  enum { kCalls = 48, kInts = 300 };
+  MPI_Request requests[kCalls];
+  int* in = malloc(kCalls * kInts * sizeof(int));
+  int* out = malloc((size_t)kCalls * kInts * (size_t)on->size * sizeof(int));
+  for (int c = 0; c < kCalls; ++c) {
+    int *mine = in + c * kInts, *into = out + (size_t)c * kInts * (size_t)on->size;
+    const int root = c % on->size;
+    for (int i = 0; i < kInts; ++i) mine[i] = value(on->me, c, i, 5);
+    if (c % 3 == 0 && on->me == root) memcpy(into, mine, kInts * sizeof(int));
+    if (c % 3 == 0) MPI_Ibcast(into, kInts, MPI_INT, root, on->comm, &requests[c]);
+    if (c % 3 == 1) MPI_Iallgather(mine, kInts, MPI_INT, into, kInts, MPI_INT, on->comm, &requests[c]);
+    if (c % 3 == 2) MPI_Ireduce(mine, into, kInts, MPI_INT, MPI_MAX, root, on->comm, &requests[c]);
+  }
+  for (int c = kCalls - 1; c >= kCalls / 2; --c) MPI_Wait(&requests[c], MPI_STATUS_IGNORE);
+  MPI_Waitall(kCalls / 2, requests, MPI_STATUSES_IGNORE);
+  for (int c = 0; c < kCalls; ++c, ++cases) {
+    const int* into = out + (size_t)c * kInts * (size_t)on->size;
+    const int root = c % on->size;
+    struct want w = {
+        c % 3 == 0 ? BCAST : c % 3 == 1 ? ALLGATHER : REDUCE, on, root, kInts, 0, 1, c, INTS, INTS};
+    for (int i = 0; i < kInts; ++i) {
+      int best = 0;
+      for (int r = 0; r < on->size; ++r) best = value(r, c, i, 5) > best ? value(r, c, i, 5) : best;
+      if (c % 3 == 0 && into[i] != value(root, c, i, 5))
+        fail(&w, "outstanding", 0, i, into[i], value(root, c, i, 5));
+      if (c % 3 == 2 && on->me == root && into[i] != best) fail(&w, "outstanding", 0, i, into[i], best);
+      for (int r = 0; c % 3 == 1 && r < on->size; ++r)
+        if (into[r * kInts + i] != value(r, c, i, 5))
+          fail(&w, "outstanding", r, i, into[r * kInts + i], value(r, c, i, 5));
+    }
+  }
+  free(in);
+  free(out);
+}
+
+/* A type may be freed while a call with it is under way. */
+static void freed_type(const struct comm_case* on) {
+  MPI_Datatype type;
+  MPI_Type_dup(gaps, &type);
+  struct memory m = make_memory(GAPS, 1, 500);
+  struct want w = {BCAST, on, 0, 500, 0, 1, 77, GAPS, GAPS};
+  if (on->me == 0) fill(&m, 0, 0, 0, w.seed);
+  MPI_Request request;
+  MPI_Ibcast(m.at, 500, type, 0, on->comm, &request);
+  MPI_Type_free(&type);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  verify(&w, &m, 0, 1);
+  free(m.at);
+  ++cases;
+}
+
+/* What the original has to do: blocks of different sizes, an operation of the program's own. */
+static void twice_the_larger(void* in, void* inout, int* n, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *n; ++i)
+    if (((int*)in)[i] > ((int*)inout)[i]) ((int*)inout)[i] = ((int*)in)[i];
+}
+
+static void left_to_original(const struct comm_case* on) {
+  MPI_Op op;
+  MPI_Op_create(twice_the_larger, 1, &op);
+  int mine[4], most[4] = {0};
+  for (int i = 0; i < 4; ++i) mine[i] = value(on->me, 0, i, 9);
+  MPI_Reduce(mine, most, 4, MPI_INT, op, on->size - 1, on->comm);
+  struct want w = {REDUCE, on, on->size - 1, 4, 0, 0, 9, INTS, INTS};
+  for (int i = 0; on->me == on->size - 1 && i < 4; ++i) {
+    int best = 0;
+    for (int r = 0; r < on->size; ++r) best = value(r, 0, i, 9) > best ? value(r, 0, i, 9) : best;
+    if (most[i] != best) fail(&w, "own operation", 0, i, most[i], best);
+  }
+  MPI_Op_free(&op);
+  int* counts = malloc((size_t)on->size * sizeof(int));
+  int all = 0;
+  for (int r = 0; r < on->size; ++r) all += counts[r] = r + 1;
+  int *from = malloc((size_t)all * sizeof(int)), *part = malloc((size_t)on->size * sizeof(int));
+  for (int i = 0; i < all; ++i) from[i] = i + on->me;
+  MPI_Reduce_scatter(from, part, counts, MPI_INT, MPI_SUM, on->comm);
+  int before = on->me * (on->me + 1) / 2;
+  for (int i = 0; i <= on->me; ++i) {
+    int sum = on->size * (before + i) + on->size * (on->size - 1) / 2;
+    if (part[i] != sum) fail(&w, "unequal blocks", 0, i, part[i], sum);
+  }
+  free(counts);
+  free(from);
+  free(part);
+  cases += 2;
+}
+
+static struct comm_case named(const char* name, MPI_Comm comm) {
+  struct comm_case c = {name, comm, 0, 0};
+  MPI_Comm_size(comm, &c.size);
+  MPI_Comm_rank(comm, &c.me);
+  return c;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  only_eligible = argc > 1 && strcmp(argv[1], "--only-eligible") == 0;
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Type_contiguous(2, MPI_INT, &pairs);
+  MPI_Type_commit(&pairs);
+  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gaps);
+  MPI_Type_commit(&gaps);
+  MPI_Comm reversed, halves;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
+  struct comm_case on[] = {named("the world", MPI_COMM_WORLD), named("the world reversed", reversed),
+                           named("every other rank", halves), named("itself", MPI_COMM_SELF)};
+  for (size_t c = 0; c < sizeof on / sizeof *on; ++c) {
+    all_kinds(&on[c]);
+    barriers(&on[c]);
+    outstanding(&on[c]);
+    freed_type(&on[c]);
+    if (!only_eligible) left_to_original(&on[c]);
+  }
+  MPI_Comm_free(&reversed);
+  MPI_Comm_free(&halves);
+  MPI_Type_free(&pairs);
+  MPI_Type_free(&gaps);
+  long mine[2] = {cases, failures}, all[2];
+  MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("check: %ld cases %ld failures\n", all[0], all[1]);
+  MPI_Finalize();
+  return all[1] ? 1 : 0;
+}

@@ -1,0 +1,30 @@
+/* As poison.c, for the other collectives, whatever their size, and without the prototypes of mpi.h. The PMPI functions
+ * are left alone: the engine starts and ends with some of them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REFUSED(name)                                                    \
+  int name(void);                                                        \
+  int name(void) {                                                       \
+    fprintf(stderr, "poison: " #name " reached the original library\n"); \
+    abort();                                                             \
+  }
+
+REFUSED(MPI_Bcast)
+REFUSED(MPI_Ibcast)
+REFUSED(MPI_Reduce)
+REFUSED(MPI_Ireduce)
+REFUSED(MPI_Allgather)
+REFUSED(MPI_Iallgather)
+REFUSED(MPI_Reduce_scatter)
+REFUSED(MPI_Ireduce_scatter)
+REFUSED(MPI_Reduce_scatter_block)
+REFUSED(MPI_Ireduce_scatter_block)
+REFUSED(MPI_Alltoall)
+REFUSED(MPI_Ialltoall)
+REFUSED(MPI_Gather)
+REFUSED(MPI_Igather)
+REFUSED(MPI_Scatter)
+REFUSED(MPI_Iscatter)
+REFUSED(MPI_Barrier)
+REFUSED(MPI_Ibarrier)
