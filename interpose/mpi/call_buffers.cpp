@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/route.hpp"
 
 namespace ddl::mpi {
@@ -59,10 +60,13 @@ const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64
   in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   auto* from =
       static_cast<std::byte*>(const_cast<void*>(side.buffer)) + static_cast<std::ptrdiff_t>(first) * extent;
-  int error = in_portions(
-      side.type, from, elements, bytes, [&](const void* these, int number, std::uint64_t at, int size) {
+  int error =
+      in_portions(side.type, from, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
+        HostBuffer host(these, number, side.type);
         int position = 0;
-        return PMPI_Pack(these, number, side.type, in_.get() + at, size, &position, MPI_COMM_SELF);
+        return host.fetch()
+                   ? PMPI_Pack(host.get(), number, side.type, in_.get() + at, size, &position, MPI_COMM_SELF)
+                   : MPI_ERR_BUFFER;
       });
   return error ? nullptr : in_.get();
 }
@@ -90,16 +94,20 @@ std::byte* CallBuffers::hold(std::uint64_t bytes) {
 
 int CallBuffers::bring_back() {
   brings_back_ = false;
-  void* to = to_;
   if (!type_) {
-    std::memcpy(to, out_.get(), bytes_);
-    return MPI_SUCCESS;
+    HostBuffer host(to_, static_cast<int>(bytes_), MPI_BYTE);
+    std::memcpy(host.get(), out_.get(), bytes_);
+    return host.write_back() ? MPI_SUCCESS : MPI_ERR_BUFFER;
   }
-  return in_portions(
-      type_.get(), to, elements_, bytes_, [&](void* these, int number, std::uint64_t at, int size) {
-        int position = 0;
-        return PMPI_Unpack(out_.get() + at, size, &position, these, number, type_.get(), MPI_COMM_SELF);
-      });
+  return in_portions(type_.get(), to_, elements_, bytes_,
+                     [&](void* these, int number, std::uint64_t at, int size) {
+                       HostBuffer host(these, number, type_.get());
+                       int position = 0;
+                       int error = host.fetch() ? PMPI_Unpack(out_.get() + at, size, &position, host.get(),
+                                                              number, type_.get(), MPI_COMM_SELF)
+                                                : MPI_ERR_BUFFER;
+                       return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
+                     });
 }
 
 }  // namespace ddl::mpi

@@ -14,9 +14,10 @@ job() { local n=$1; shift; timeout 60 "$mpirun" --oversubscribe -np "$n" "$@" >"
 preloaded() { local n=$1; shift; job "$n" -x LD_PRELOAD="$shim" -x DDL_REPORT="$work/report.json" "$@"; }
 engine_calls() { python3 - "$work/report.json" <<'P'
 import json, sys
-print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"]))
+print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"] if "llreduce" in c["name"]))
 P
 }
+# engine_calls: all-reduces that the engine did.
 # plugin_on_engine HOST WORDS...: two ranks are right, and the engine did their all-reduce.
 plugin_on_engine() {
   rm -f "$work/report.json"
