@@ -44,16 +44,21 @@ Use use_of(const json& collective) {
   return use;
 }
 
-// Served ones first, then all-reduces, then as they stand.
+// Served ones first, of these all-reduces, then what had the most bytes.
 std::vector<Use> uses_in(const json& report) {
   std::vector<Use> uses;
   for (const json& collective : report.at("collectives")) uses.push_back(use_of(collective));
   std::stable_sort(uses.begin(), uses.end(), [](const Use& one, const Use& other) {
     auto weight = [](const Use& use) { return (use.engine > 0 ? 2 : 0) + is_all_reduce(use.name); };
-    return weight(one) > weight(other);
+    return weight(one) != weight(other) ? weight(one) > weight(other) : one.bytes > other.bytes;
   });
   return uses;
 }
+
+constexpr const char* kLowercase =
+    "no MPI_Allreduce was called: mpi4py's lowercase allreduce() pickles its values and sends them one by "
+    "one; "
+    "comm.Allreduce(array, result) is served";
 
 std::string served_text(const json& report, const std::vector<Use>& uses) {
   const Use& first = uses.front();
@@ -63,6 +68,13 @@ std::string served_text(const json& report, const std::vector<Use>& uses) {
     text = fmt::format("{:.6g} of {:.6g} {} calls of rank 0, {}, {}", first.engine, first.calls, first.name,
                        decimal_bytes(first.bytes), duration_text(first.seconds));
   if (!first.original.empty()) text += "; original: " + first.original;
+  constexpr std::size_t kNamed = 3;
+  if (report.value("mpi4py", false) && !is_all_reduce(first.name)) text += std::string("; ") + kLowercase;
+  double engine = 0, calls = 0;
+  for (std::size_t i = 1; i < uses.size(); ++i) engine += uses[i].engine, calls += uses[i].calls;
+  if (uses.size() > kNamed)
+    return text + fmt::format("; and {:.6g} of {:.6g} calls of {} other collectives", engine, calls,
+                              uses.size() - 1);
   for (std::size_t i = 1; i < uses.size() && uses[i].engine > 0; ++i)
     text += fmt::format("; and {:.6g} of {:.6g} {}", uses[i].engine, uses[i].calls, uses[i].name);
   return text;
@@ -75,17 +87,14 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses, con
     if (reason.ends_with("DDL_ENABLE=0")) return "DDL_ENABLE=0";  // of whichever rank
     if (!reason.empty() && reason != "left to NCCL") return reason;
   }
-  for (const Use& use : uses)
-    if (is_all_reduce(use.name))
-      return fmt::format("all {:.6g} {} calls went to the original ({})", use.calls, use.name, use.original);
+  if (!uses.empty())
+    return fmt::format("all {:.6g} {} calls went to the original ({})", uses[0].calls, uses[0].name,
+                       uses[0].original);
   if (facts.is_fortran || !facts.seen.fortran.empty())
     return "the program calls MPI from Fortran: those calls do not pass the functions that are wrapped";
-  if (report.value("mpi4py", false))
-    return "no MPI_Allreduce was called: mpi4py's lowercase allreduce() pickles its values and sends them "
-           "one by one; "
-           "comm.Allreduce(array, result) is served";
+  if (report.value("mpi4py", false)) return kLowercase;
   if (report.value("ranks", 2) == 1) return "the job has one rank: there is nothing to reduce";
-  return "the program made no all-reduce";
+  return "the program made no collective call";
 }
 
 // Why there is no report; "" where this host cannot know.

@@ -33,13 +33,13 @@ std::string head(const json& report) {
 
 std::string route_row(const std::string& name, const std::string& route, const json& counts, double ranks) {
   const double calls = counts.value("calls", 0.0), seconds = counts.value("seconds", 0.0);
-  return fmt::format("{:<16}{:<30}{:>12.6g}{:>12}{:>11}{:>12}\n", name, route, calls / ranks,
+  return fmt::format("{:<28}{:<34}{:>12.6g}{:>12}{:>11}{:>12}\n", name, route, calls / ranks,
                      decimal_bytes(counts.value("bytes", 0.0) / ranks), duration_text(seconds / ranks),
                      calls > 0 && seconds > 0 ? duration_text(seconds / calls) : "-");
 }
 
 std::string collectives(const json& report) {
-  std::string text = fmt::format("{:<16}{:<30}{:>12}{:>12}{:>11}{:>12}\n", "per rank", "by", "calls", "bytes",
+  std::string text = fmt::format("{:<28}{:<34}{:>12}{:>12}{:>11}{:>12}\n", "per rank", "by", "calls", "bytes",
                                  "time", "time a call");
   for (const json& one : report["collectives"]) {
     const double ranks = std::max(1.0, one.value("ranks", 1.0));
@@ -58,9 +58,9 @@ std::string collectives(const json& report) {
 
 std::string plans(const json& report) {
   if (report.value("algorithms", json::array()).empty()) return {};
-  std::string text = fmt::format("{:<16}{:>13}{:>14}  {}\n", "plans", "bytes up to", "calls, all", "plan");
+  std::string text = fmt::format("{:<28}{:>13}{:>14}  {}\n", "plans", "bytes up to", "calls, all", "plan");
   for (const json& one : report["algorithms"])
-    text += fmt::format("{:<16}{:>13}{:>14}  {}\n", one.value("collective", ""),
+    text += fmt::format("{:<28}{:>13}{:>14}  {}\n", one.value("collective", ""),
                         one.value("bytes_up_to", 0ull), one.value("calls", 0ull), one.value("plan", ""));
   return text;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "collective.hpp"
 #include "job.hpp"
 #include "measure.hpp"
 #include "options.hpp"
@@ -25,9 +26,11 @@ bool is_first_of_job() {
 }
 
 void print_head(const Options& options, const Job& job, std::FILE* out) {
+  const std::string what = reduces(options.op)    ? options.reduce
+                           : has_root(options.op) ? "root 0"
+                                                  : "no reduction";
   fmt::print(out, "# {} {}{}, {}, {} ranks on {}\n", options.op, options.dtype,
-             options.inplace ? " in place" : "", options.op == "bcast" ? "root 0" : options.reduce, job.ranks,
-             job.hosts);
+             options.inplace ? " in place" : "", what, job.ranks, job.hosts);
   fmt::print(out, "# library {}, engine {}\n", job.library, job.engine ? "on" : "off");
   fmt::print(out, "{:>12} {:>12} {:>7} {:>12} {:>12} {:>12} {:>12} {:>10} {:>6}\n", "bytes", "count", "iters",
              "median us", "avg us", "min us", "max us", "bus MB/s", "wrong");

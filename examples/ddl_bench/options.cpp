@@ -6,25 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "collective.hpp"
 #include "pattern.hpp"
 
 namespace bench {
 namespace {
-
-const std::vector<std::string> kOps{"allreduce", "iallreduce", "bcast", "copy"};
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("-m,--sizes", options.range, "MIN:MAX, or MAX alone, instead of --min and --max");
   app.add_option("-b,--min", options.min_bytes, "smallest message, bytes; 64k, 1m, 1g are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("-e,--max", options.max_bytes, "largest message")
+  app.add_option("-e,--max", options.max_bytes,
+                 "largest message; where blocks of several ranks are moved, of one block")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("-f,--factor", options.factor, "each size is the one before times this")
       ->check(CLI::Range(1.01, 1e6))
       ->capture_default_str();
-  app.add_option("--op", options.op, "the collective")->check(CLI::IsMember(kOps))->capture_default_str();
+  app.add_option("--op", options.op, "the collective; with a leading i its nonblocking form, and the wait")
+      ->check(CLI::IsMember(collective_names()))
+      ->capture_default_str();
   app.add_option("--dtype", options.dtype, "element type")
       ->check(CLI::IsMember(type_names()))
       ->capture_default_str();
@@ -58,6 +60,8 @@ std::string contradiction(const Options& options) {
   if (sizes(options).empty()) return "no whole element of --dtype is as large as --min and --max say";
   if (options.max_bytes / element_bytes(options.dtype) > INT_MAX)
     return "--max has more elements than an MPI count can say (2147483647); use a wider --dtype";
+  if (options.inplace && !can_be_in_place(options.op))
+    return "--inplace is for allreduce and iallreduce alone";
   if (is_bitwise(options.reduce) && is_float(options.dtype))
     return "--reduce " + options.reduce + " is not defined for " + options.dtype + "; use an integer --dtype";
   return {};
@@ -88,6 +92,7 @@ Parsed parse(int argc, char** argv) {
 }
 
 std::vector<std::uint64_t> sizes(const Options& options) {
+  if (!has_bytes(options.op)) return {0};
   std::vector<std::uint64_t> all;
   const std::uint64_t element = element_bytes(options.dtype);
   const std::uint64_t least = std::max<std::uint64_t>(1, options.min_bytes);

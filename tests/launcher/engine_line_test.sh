@@ -22,11 +22,11 @@ line() {
   grep -q "^ddlrun: engine: $text" err || fail "no '$text': ddlrun $*"
 }
 
-line 0 '[0-9]* of 300 MPI_Allreduce calls per rank, [0-9.]* k*B, [0-9.]* [um]s; original: [0-9]* measured$' -v -np 2 "$bench" -m 4
+line 0 '[0-9]* of 300 MPI_Allreduce calls per rank, [0-9.]* k*B, [0-9.]* [um]s; original: [0-9]* measured; and [0-9]* of [0-9]* calls of [0-9]* other collectives$' -v -np 2 "$bench" -m 4
 line 0 '[0-9]* of 300 MPI_Allreduce' --report r.json -np 2 "$bench" -m 4
 [ "$(grep -c 'report written to' err)" = 1 ] || fail "the report is not named"
 line 0 'not used, because DDL_ENABLE=0$' -v -x DDL_ENABLE=0 -np 2 "$bench" -m 4
-line 0 'not used, because the program made no all-reduce$' -v -np 2 "$bench" -m 4 --op bcast
+line 0 '[0-9.]* of [0-9.]* MPI_Bcast calls per rank' -v -np 2 "$bench" -m 64k:64k --op bcast
 line 0 'not used, because nothing that true started used MPI' -v -np 2 true
 line 0 'not used, because LD_PRELOAD was taken away before ddl-bench started' -v -np 2 env -u LD_PRELOAD "$bench" -m 1m
 if mpif90 -o fortran "$sources/fortran.f90" >fortran.log 2>&1; then
@@ -40,7 +40,7 @@ int main(void) { return 0; }
 C
 then line 0 'not used, because ./static is statically linked' -v -np 1 ./static; fi
 if /usr/bin/python3 -c 'import mpi4py' 2>/dev/null; then
-  line 0 "not used, because no MPI_Allreduce was called: mpi4py's lowercase" -v -np 2 /usr/bin/python3 -c 'from mpi4py import MPI
+  line 0 "[0-9]* of [0-9]* MPI_[A-Za-z]* calls per rank, .*; no MPI_Allreduce was called: mpi4py's lowercase" -v -np 2 /usr/bin/python3 -c 'from mpi4py import MPI
 MPI.COMM_WORLD.allreduce({"a": 1}, op=lambda a, b: a)'
 else
   echo "not tried: no mpi4py"

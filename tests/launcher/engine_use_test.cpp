@@ -34,6 +34,22 @@ TEST(EngineLine, SaysWhatTheEngineDid) {
             "engine: 444 of 472 MPI_Allreduce calls per rank, 201.5 MB, 0.12 s; original: 28 measured");
 }
 
+TEST(EngineLine, ManyCollectivesAreSummedUp) {
+  const std::string one =
+      R"({"name": "NAME", "ranks": 2, "engine": {"calls": 20, "bytes": 8, "seconds": 1}, "original": []})";
+  auto report = [&](const std::vector<std::string>& names) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + with(one, "NAME", name);
+    return engine_line(
+        facts(R"({"complete": true, "ranks": 2, "engine": true, "collectives": [)" + all + "]}"));
+  };
+  EXPECT_EQ(report({"MPI_Barrier", "MPI_Allreduce"}),
+            "engine: 10 of 10 MPI_Allreduce calls per rank, 4 B, 0.5 s; and 10 of 10 MPI_Barrier");
+  EXPECT_EQ(
+      report({"MPI_Barrier", "MPI_Allreduce", "MPI_Bcast", "MPI_Reduce"}),
+      "engine: 10 of 10 MPI_Allreduce calls per rank, 4 B, 0.5 s; and 30 of 30 calls of 3 other collectives");
+}
+
 TEST(EngineLine, AJobThatDiedOrWasInterruptedIsToldAsThat) {
   UseFacts died = facts(with(kServed, "\"complete\": true", "\"complete\": false"));
   died.end.code = 139;
@@ -57,7 +73,7 @@ TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
   auto why = [](const std::string& report) { return engine_line(facts(report)); };
   EXPECT_EQ(why(left("DDL_ENABLE=0")), "engine: not used, because DDL_ENABLE=0");
   std::string on = with(left(""), "\"engine\": false", "\"engine\": true");
-  EXPECT_EQ(why(on), "engine: not used, because the program made no all-reduce");
+  EXPECT_EQ(why(on), "engine: not used, because the program made no collective call");
   EXPECT_NE(why(with(on, "\"collectives\": []", "\"mpi4py\": true, \"collectives\": []"))
                 .find("mpi4py's lowercase"),
             std::string::npos);

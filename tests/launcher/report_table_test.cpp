@@ -14,9 +14,9 @@ TEST(ReportTable, ShowsCallsPerRankAndTimePerCall) {
     "algorithms": [{"collective": "MPI_Allreduce", "bytes_up_to": 64, "plan": "2 local exchange", "calls": 20}]})");
   for (const char* part :
        {"2 ranks on 1 host: h0 x2; with the engine; 1.5 s from MPI_Init on\n",
-        "MPI_Allreduce   the engine                              10        2 MB      0.2 s       20 ms\n",
-        "                original: measured                       2         4 B       0 us           -\n",
-        "MPI_Allreduce              64            20  2 local exchange\n", "10.0.0.0/24", "2 kB", "1 MB"})
+        "MPI_Allreduce               the engine                                  10        2 MB      0.2 s       20 ms\n",
+        "                            original: measured                           2         4 B       0 us           -\n",
+        "MPI_Allreduce                          64            20  2 local exchange\n", "10.0.0.0/24", "2 kB", "1 MB"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
