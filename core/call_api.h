@@ -21,6 +21,10 @@ typedef struct ddl_collective_call {
   int32_t root;     /* where the kind has one */
   uint8_t variant;  /* tells calls apart that the engine makes alike: 0, or equal on all ranks */
   const char* name; /* for the report, a literal */
+  /* In place of `op`, where not NULL: inout[i] = in[i] op inout[i], which must commute. Then `type` only
+   * tells how large an element is. Called by threads alone that are in a call into the engine. */
+  void (*combine)(void* context, const void* in, void* inout, uint64_t count);
+  void* context; /* as long as the call is under way */
 } ddl_collective_call;
 
 #ifdef __cplusplus

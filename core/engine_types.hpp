@@ -35,6 +35,7 @@ inline Call from_c(const ddl_collective_call& call, Nanoseconds began) {
   Call made{call.in,   call.out, call.count,        from_c(call.type), from_c(call.op),
             call.name, began,    from_c(call.kind), call.root};
   made.variant = call.variant;
+  made.own = {call.combine, call.context};
   return made;
 }
 

@@ -22,7 +22,8 @@ Fingerprint compute_fingerprint(const Call& call) {
 std::string describe(const Call& call) {
   std::string text = fmt::format("{} of {} {}", name_of(call.kind), call.whole ? call.whole : call.count,
                                  name_of(call.type));
-  if (computes(call.kind)) text += fmt::format(", {}", name_of(call.op));
+  if (computes(call.kind))
+    text += fmt::format(", {}", call.own ? "an operation of the program's own" : name_of(call.op));
   if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
   bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;
   return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);

@@ -25,6 +25,15 @@
 
 namespace ddl {
 
+/// A reduction that is not among Op: inout[i] = in[i] op inout[i] for `count` elements. It must commute.
+/// It may be the program's own function. So only threads call it that are in a call into the engine, never
+/// one of the engine's, and of one communicator never two at once.
+struct OwnReduction {
+  void (*combine)(void* context, const void* in, void* inout, Elements count) = nullptr;
+  void* context = nullptr;
+  explicit operator bool() const { return combine != nullptr; }
+};
+
 struct Call {
   const void* in;
   void* out;
@@ -38,6 +47,7 @@ struct Call {
   Elements whole = 0;           // of a block of the program's own call, where this is a piece of it; else 0
   std::uint8_t variant = 0;     // of a piece: what else must be equal on all ranks, in the caller's words
   Fingerprint fingerprint = 0;  // fingerprint_of() it, where that is known already
+  OwnReduction own = {};        // in place of `op`; then `type` only tells how large an element is
 
   Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
   /// Of one block.

@@ -95,8 +95,8 @@ Seq Communicator::next_between(const Call& call) {
 }
 
 bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepared) const {
-  return prepared.is_one_shot && size() <= kMostAtOnce && call.count > 0 && idle() && early_.empty() &&
-         !times_dimensions_;
+  return prepared.is_one_shot && !call.own && size() <= kMostAtOnce && call.count > 0 && idle() &&
+         early_.empty() && !times_dimensions_;
 }
 
 void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {

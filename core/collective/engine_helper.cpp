@@ -74,6 +74,7 @@ bool Engine::program_has_moved() {
 // A program that waits for its calls itself is left alone: it is looked at ever more rarely, soon again only
 // after a call that called. Working for it then would take the core that it waits on.
 void Engine::help() {
+  is_engine_thread() = true;
   std::unique_lock lock(helper_mutex_);
   Nanoseconds pause = kFirstPause, idle_since = now();
   bool was_called = false;

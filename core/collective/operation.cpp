@@ -9,6 +9,11 @@
 
 namespace ddl {
 
+bool& is_engine_thread() {
+  thread_local bool is_one = false;
+  return is_one;
+}
+
 // A loop makes the same call again and again: what was cut for the last one fits the next.
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   const Plan& plan = prepared.plan;
@@ -152,6 +157,10 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
     return sent;
   }
   if (!all_arrived(run, *step)) return 0;
+  if (call_.own && is_engine_thread()) {  // see OwnReduction
+    is_stirred_ = true;
+    return 0;
+  }
   if (step->after_sends && unfinished_ > 0) {
     is_stirred_ = true;
     return 0;
@@ -232,8 +241,10 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
     sources[reduces && i >= step.own_rank ? i + 1 : i] = run.views[step.expected + i].data();
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
-  ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_};
-  sender.work(range.count * element_, [&reduce_copy] { apply(reduce_copy); });
+  ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_, call_.own};
+  const Bytes work =
+      call_.own ? Sender::kLongWork : range.count * element_;  // it is not ours to hold the lock
+  sender.work(work, [&reduce_copy] { apply(reduce_copy); });
 }
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {

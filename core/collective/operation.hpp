@@ -65,6 +65,9 @@ class Sender {
   virtual void flush(std::uint32_t& unfinished) = 0;
 };
 
+/// Whether this thread is one of the engine's and not the program's; set where such a thread begins.
+bool& is_engine_thread();
+
 class Operation {
  public:
   /// What it is going to do, and who waits for it; the plan must outlive the operation. Reusable: bind()

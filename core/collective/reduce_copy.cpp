@@ -68,6 +68,24 @@ void fold_streamed(const ReduceCopy& l) {
   }
 }
 
+// By pieces that are combined aside, because `out` may be one of the sources: the later ones into the last,
+// so that each is the left operand.
+void fold_own(const ReduceCopy& l) {
+  alignas(kLine) std::array<std::byte, kPiece> piece;
+  const Bytes element = size_of(l.type);
+  Bytes done = 0;
+  for (Elements left = l.count, n = 0; left > 0; left -= n) {
+    n = std::min<Elements>(left, kPiece / element);
+    std::memcpy(piece.data(), l.sources.back(), n * element);
+    for (std::size_t i = l.sources.size() - 1; i-- > 0;)
+      l.own.combine(l.own.context, l.sources[i], piece.data(), n);
+    step_on(l, n * element);
+    std::memcpy(l.out + done, piece.data(), n * element);
+    if (l.forward) std::memcpy(l.forward + done, piece.data(), n * element);
+    done += n * element;
+  }
+}
+
 void stream_ahead(std::byte* to, const std::byte* from, Bytes bytes) {
   Bytes size = to_line_end(to);
   for (Bytes done = 0, n = 0; done < bytes; done += n) {
@@ -109,6 +127,8 @@ void stage(std::byte* block, const std::byte* from, Bytes bytes) {
 void apply(const ReduceCopy& l) {
   if (l.sources.size() == 1) {
     copy_on(l);
+  } else if (l.own) {
+    return fold_own(l);
   } else if (l.store == Store::streamed) {
     fold_streamed(l);
   } else if (l.forward) {

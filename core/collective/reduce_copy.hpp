@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/base/types.hpp"
+#include "core/collective/call.hpp"
 #include "core/reduce/types.hpp"
 
 namespace ddl {
@@ -19,7 +20,8 @@ struct ReduceCopy {
   std::byte*
       forward;  // a second place for the result, or null: a block that peers read, or one of the sources
   Elements count;
-  Store store;  // how `out` is written; `forward` is always cached, it is read at once
+  Store store;            // how `out` is written; `forward` is always cached, it is read at once
+  OwnReduction own = {};  // in place of `op`
 };
 
 /// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is

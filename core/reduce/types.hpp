@@ -20,9 +20,10 @@ enum class DType : std::uint8_t {
   float16,
   bfloat16,
   float32,
-  float64
+  float64,
+  bytes16  // without kernels: elements of a reduction of the caller's own, see Call::own
 };
-inline constexpr int kDTypes = 12;
+inline constexpr int kDTypes = 12;  // with kernels
 
 /// MPI's predefined operations. Logical ones exist for integers, bitwise ones too; MPI forbids both for
 /// floats.
@@ -30,14 +31,14 @@ enum class Op : std::uint8_t { sum, prod, min, max, land, lor, lxor, band, bor, 
 inline constexpr int kOps = 10;
 
 constexpr Bytes size_of(DType type) {
-  constexpr Bytes sizes[kDTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  constexpr Bytes sizes[kDTypes + 1] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 16};
   return sizes[static_cast<int>(type)];
 }
 
 constexpr std::string_view name_of(DType type) {
-  constexpr std::string_view names[kDTypes] = {"int8",    "int16",    "int32",   "int64",
-                                               "uint8",   "uint16",   "uint32",  "uint64",
-                                               "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view names[kDTypes + 1] = {"int8",    "int16",   "int32",   "int64",   "uint8",
+                                                   "uint16",  "uint32",  "uint64",  "float16", "bfloat16",
+                                                   "float32", "float64", "16 bytes"};
   return names[static_cast<int>(type)];
 }
 

@@ -34,6 +34,7 @@ void with_type(DType type, Body body) {
       return body(double{});
     case DType::float16:
     case DType::bfloat16:
+    case DType::bytes16:
       return;
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -69,6 +70,57 @@ TEST(Engine, InPlaceAndUnalignedBuffersWork) {
     std::memcpy(values.data(), memory.data() + 3, kCount * sizeof(float));
     expect_sum(values, everybody(job.size()), 9);
   });
+}
+
+// 16-byte elements, larger than any kernel's; a helper thread that looks on must not call the function.
+TEST(Engine, AReductionOfTheCallersOwnIsCalledByItsThreadsAlone) {
+  struct Pair {
+    double value;
+    std::int64_t from;
+  };
+  struct Own {
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<int> strangers{0}, calls{0};
+    static void larger(void* self, const void* in, void* inout, Elements count) {
+      auto* own = static_cast<Own*>(self);
+      ++own->calls;
+      own->strangers += std::this_thread::get_id() != own->caller;
+      for (Elements i = 0; i < count; ++i)
+        if (const Pair& one = static_cast<const Pair*>(in)[i]; one.value > static_cast<Pair*>(inout)[i].value)
+          static_cast<Pair*>(inout)[i] = one;
+    }
+  };
+  for (const auto& machine : kMachines) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()));
+    std::atomic<int> calls{0};
+    for (Elements count : {1, 7, 1000, 70'001}) {
+      job.each([&](Rank rank) {
+        Own own;
+        std::vector<Pair> in(count), out(count);
+        for (Elements i = 0; i < count; ++i)
+          in[i] = {static_cast<double>((i + static_cast<Elements>(rank) * 5) % 11), rank};
+        const std::vector<Pair> before = in;
+        Communicator& communicator = *world[static_cast<std::size_t>(rank)];
+        Call call{in.data(), out.data(), count, DType::bytes16, Op::bor};
+        call.own = {Own::larger, &own};
+        auto operation = test::start(job.engine(rank), communicator, call);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        job.engine(rank).wait(communicator, *operation);
+        EXPECT_EQ(own.strangers, 0);
+        calls += own.calls;
+        EXPECT_EQ(std::memcmp(in.data(), before.data(), count * sizeof(Pair)), 0) << "the input was changed";
+        for (Elements i = 0; i < count; ++i) {
+          double most = -1;
+          for (Rank r = 0; r < job.size(); ++r)
+            most = std::max(most, static_cast<double>((i + static_cast<Elements>(r) * 5) % 11));
+          ASSERT_EQ(out[i].value, most) << i;
+          ASSERT_EQ(static_cast<double>((i + static_cast<Elements>(out[i].from) * 5) % 11), most);
+        }
+      });
+    }
+    EXPECT_EQ(calls > 0, job.size() > 1);
+  }
 }
 
 TEST(Engine, AHundredOperationsOnThreeCommunicatorsAdvanceInRandomOrderFromOneThread) {
