@@ -1,6 +1,11 @@
 /* libddl_shim.so: the one preloaded object. Here: what its hooks share, and those of MPI; nccl/hooks.c has
  * NCCL's, gloo/hooks.c gloo's.
  *
+ * Each of MPI's functions is hooked by both its names: by PMPI_X it is called by Open MPI's Fortran bindings
+ * and by profiling tools that stand before us, both for the user, and by the MPI library itself, which is
+ * left alone (caller.c). Each goes on to what stands behind us under the same name, so that a tool there sees
+ * what it would see.
+ *
  * It needs libc alone, has no constructor and does nothing until the first MPI_Init* or the first sign of
  * NCCL: then it loads the sibling that knows the work, hands it the functions the program would have called,
  * and from then on asks it. In a process that uses neither it only passes on what is asked of dlsym
@@ -21,10 +26,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static ddl_mpi_table next;
+#include "interpose/caller.h"
+
+static ddl_mpi_table next, next_pmpi; /* behind us, by either name */
 static ddl_mpi_table front;
 static volatile int front_is_up; /* in this very process, not in forked children */
 static __thread int depth __attribute__((tls_model("initial-exec")));
+static __thread int is_pmpi __attribute__((tls_model("initial-exec"))); /* the call that the front has */
 static pthread_once_t front_once = PTHREAD_ONCE_INIT;
 
 struct loaded_file {
@@ -117,26 +125,6 @@ static int is_child_of_owner(void) {
   return owner && atol(owner) != (long)getpid();
 }
 
-static void load_front(void) {
-  if (is_child_of_owner() || !getenv("PMIX_NAMESPACE")) return;
-  if (!is_open_mpi()) {
-    ddl_shim_warn("this program's MPI library is not Open MPI 4 or 5");
-    return;
-  }
-  void* library = ddl_load_sibling("libddl_mpi.so");
-  if (!library) return;
-  ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)ddl_dlsym(library, "ddl_mpi_front");
-#define DDL_HOOK(name, arguments) next.name = find_next(#name);
-#include "interpose/mpi_hooks.def"
-#undef DDL_HOOK
-  if (!make || !make(DDL_FRONT_VERSION, &next, &front)) return;
-  char owner[32];
-  snprintf(owner, sizeof owner, "%ld", (long)getpid());
-  setenv("DDL_OWNER_PID", owner, 1);
-  pthread_atfork(NULL, NULL, after_fork);
-  front_is_up = 1;
-}
-
 #define PARAMS_0 void
 #define PARAMS_1 ddl_word a
 #define PARAMS_2 PARAMS_1, ddl_word b
@@ -160,17 +148,56 @@ static void load_front(void) {
 #define ARGUMENTS_9 ARGUMENTS_8, i
 #define ARGUMENTS_10 ARGUMENTS_9, j
 
-/* One shape for every hook: guard, then the front, else what the program would have called. */
-#define DDL_HOOK(name, arguments)                                                                       \
-  DDL_EXPORT int name(PARAMS_##arguments) {                                                             \
-    if (depth == 0 && strstr("MPI_Init MPI_Init_thread", #name)) pthread_once(&front_once, load_front); \
-    int use_front = depth == 0 && front_is_up;                                                          \
-    ddl_function call = use_front ? front.name : resolve(&next.name, #name);                            \
-    depth += use_front;                                                                                 \
-    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                            \
-    depth -= use_front;                                                                                 \
-    return result;                                                                                      \
+/* What the front calls as the original of each: what its caller would have called, by the name it used. */
+#define DDL_HOOK(name, arguments)                                                                   \
+  static int original_of_##name(PARAMS_##arguments) {                                               \
+    ddl_function call = is_pmpi ? resolve(&next_pmpi.name, "P" #name) : resolve(&next.name, #name); \
+    return ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                              \
   }
+#include "interpose/mpi_hooks.def"
+#undef DDL_HOOK
+
+static void load_front(void) {
+  if (is_child_of_owner() || !getenv("PMIX_NAMESPACE")) return;
+  if (!is_open_mpi()) {
+    ddl_shim_warn("this program's MPI library is not Open MPI 4 or 5");
+    return;
+  }
+  void* library = ddl_load_sibling("libddl_mpi.so");
+  if (!library) return;
+  ddl_mpi_table originals;
+  ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)ddl_dlsym(library, "ddl_mpi_front");
+#define DDL_HOOK(name, arguments) originals.name = (ddl_function)original_of_##name;
+#include "interpose/mpi_hooks.def"
+#undef DDL_HOOK
+  if (!make || !make(DDL_FRONT_VERSION, &originals, &front)) return;
+  char owner[32];
+  snprintf(owner, sizeof owner, "%ld", (long)getpid());
+  setenv("DDL_OWNER_PID", owner, 1);
+  pthread_atfork(NULL, NULL, after_fork);
+  front_is_up = 1;
+}
+
+/* One shape for every hook: guard, then the front, else what the program would have called. */
+#define DDL_HOOK_AS(symbol, behind, name, arguments, pmpi)                       \
+  DDL_EXPORT int symbol(PARAMS_##arguments) {                                    \
+    int is_init = strstr("MPI_Init MPI_Init_thread", #name) != NULL;             \
+    int use_front = depth == 0 && (front_is_up || is_init) &&                    \
+                    (!(pmpi) || ddl_is_users_call(__builtin_return_address(0))); \
+    if (is_init && use_front) {                                                  \
+      pthread_once(&front_once, load_front);                                     \
+      use_front = front_is_up;                                                   \
+    }                                                                            \
+    ddl_function call = use_front ? front.name : resolve(&behind.name, #symbol); \
+    if (use_front) is_pmpi = (pmpi);                                             \
+    depth += use_front;                                                          \
+    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);     \
+    depth -= use_front;                                                          \
+    return result;                                                               \
+  }
+#define DDL_HOOK(name, arguments)             \
+  DDL_HOOK_AS(name, next, name, arguments, 0) \
+  DDL_HOOK_AS(P##name, next_pmpi, name, arguments, 1)
 #include "interpose/mpi_hooks.def"
 #undef DDL_HOOK
 
@@ -178,7 +205,8 @@ static const struct hook {
   const char* name;
   ddl_function hook, *original;
 } hooks[] = {
-#define DDL_HOOK(name, arguments) {#name, (ddl_function)name, &next.name},
+#define DDL_HOOK(name, arguments) \
+  {#name, (ddl_function)name, &next.name}, {"P" #name, (ddl_function)P##name, &next_pmpi.name},
 #include "interpose/mpi_hooks.def"
 #undef DDL_HOOK
 };
@@ -195,5 +223,5 @@ static void* mpi_hook_of(const char* name, const void* found) {
 void* ddl_hook_of(const char* name, const void* found) {
   const char* enable = getenv("DDL_ENABLE");
   if (enable && strcmp(enable, "0") == 0) return NULL;
-  return name[0] == 'M' ? mpi_hook_of(name, found) : ddl_nccl_hook_of(name, found);
+  return name[0] != 'n' ? mpi_hook_of(name, found) : ddl_nccl_hook_of(name, found);
 }

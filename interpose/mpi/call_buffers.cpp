@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "interpose/mpi/device_buffers.hpp"
-#include "interpose/mpi/route.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {

@@ -56,7 +56,5 @@ bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& 
 
 /// Bytes of `count` elements, for the counters; 0 for what is no type.
 std::uint64_t bytes_of(int count, MPI_Datatype type);
-/// One of those types whose elements the engine can reduce.
-bool is_known(MPI_Datatype type);
 
 }  // namespace ddl::mpi
