@@ -81,7 +81,7 @@ std::string served_text(const json& report, const std::vector<Use>& uses) {
 }
 
 // Why a program that came to its report was not served.
-std::string why_not_served(const json& report, const std::vector<Use>& uses, const UseFacts& facts) {
+std::string why_not_served(const json& report, const std::vector<Use>& uses) {
   if (!report.value("engine", true)) {
     std::string reason = report.value("reason", "");
     if (reason.ends_with("DDL_ENABLE=0")) return "DDL_ENABLE=0";  // of whichever rank
@@ -90,8 +90,6 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses, con
   if (!uses.empty())
     return fmt::format("all {:.6g} {} calls went to the original ({})", uses[0].calls, uses[0].name,
                        uses[0].original);
-  if (facts.is_fortran || !facts.seen.fortran.empty())
-    return "the program calls MPI from Fortran: those calls do not pass the functions that are wrapped";
   if (report.value("mpi4py", false)) return kLowercase;
   if (report.value("ranks", 2) == 1) return "the job has one rank: there is nothing to reduce";
   return "the program made no collective call";
@@ -112,9 +110,6 @@ std::string why_not_seen(const UseFacts& facts) {
   if (!seen.without_shim.empty())
     return fmt::format("LD_PRELOAD was taken away before {} started: its MPI calls are not intercepted",
                        seen.without_shim);
-  if (facts.is_fortran || !seen.fortran.empty())
-    return fmt::format("{} calls MPI from Fortran: those calls do not pass the functions that are wrapped",
-                       facts.is_fortran ? facts.program : seen.fortran);
   if (!facts.far_host.empty()) return {};
   if (seen.front) return "rank 0 did not come to the end of its MPI_Init";
   if (!seen.with_mpi.empty()) return fmt::format("{} did not come to MPI_Init", seen.with_mpi);
@@ -150,7 +145,7 @@ std::string engine_line(const UseFacts& facts) {
   }
   if (!is_over && (is_partial || (facts.seen.front && facts.far_host.empty())))
     return fmt::format("engine: not used, because {} before it had done an all-reduce", end);
-  const std::string why = is_told ? why_not_served(report, uses, facts) : why_not_seen(facts);
+  const std::string why = is_told ? why_not_served(report, uses) : why_not_seen(facts);
   std::string line = "engine: not used, because " + why;
   if (why.empty())
     line = fmt::format("engine: not known here, rank 0 ran on {}: name a --report file that both see",

@@ -15,7 +15,6 @@ struct UseFacts {
   JobEnd end;
   JobSeen seen;                          // of the processes on this host
   Preloadable reach = Preloadable::yes;  // the program's file
-  bool is_fortran = false;               // the program's file calls MPI from Fortran
   std::string program;                   // as the user wrote it
   std::string missing_shim;              // its file, where it is missing; "" where it is there
   std::string far_host;                  // of rank 0 where that is not this machine; "" where it is

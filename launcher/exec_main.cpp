@@ -93,15 +93,6 @@ void warn_if_out_of_reach(const RankFacts& facts, const std::string& file) {
                      file));
 }
 
-void warn_of_fortran(const RankFacts& facts, const std::string& file) {
-  if (calls_mpi_from_fortran(file))
-    warn(facts, fmt::format(
-                    "{} calls MPI from Fortran (Open MPI's functions for Fortran do not pass the C functions "
-                    "that are wrapped, it runs without the engine); only programs in C, C++ and Python are "
-                    "served today",
-                    file));
-}
-
 // Looking at the host takes a process and some time, and a line about GPUs is noise to a program that uses
 // none. So only where GPUs are known to matter, by the program's own symbols or by --accelerators, or where
 // the user wants to hear more (-v). A python program shows nothing in its symbols: then the front, at run
@@ -149,7 +140,6 @@ int run(const Strings& args) {
     if (std::string text = stale_variables_text(variables, world); !text.empty()) print_note(text);
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   warn_if_out_of_reach(facts, file);
-  warn_of_fortran(facts, file);
   tell_of_shared_gpus(options, facts, world, file);
   preload_shim(facts, world);  // last: what is started before must run without it
   return become(options, file);

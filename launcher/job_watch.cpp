@@ -35,7 +35,6 @@ MappedLibraries libraries_in(std::string_view maps) {
   found.front = has("/libddl_mpi.so") || has("/libddl_nccl.so") || has("/libddl_gloo.so");
   found.open_mpi = has("/libmpi.so.40") || has("/libopen-pal.so");
   found.mpich = has("/libmpich.so") || has("/libmpi.so.12") || has("/libmpich.so.12");
-  found.fortran = has("/libmpi_mpifh.so") || has("/libmpi_usempi");
   return found;
 }
 
@@ -47,7 +46,6 @@ JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& 
     if (libraries.open_mpi) seen.with_mpi = name;
     if (libraries.open_mpi && !libraries.shim) seen.without_shim = name;
     if (libraries.mpich) seen.mpich = name;
-    if (libraries.fortran) seen.fortran = name;
   }
   return seen;
 }

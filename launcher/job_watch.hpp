@@ -16,7 +16,6 @@ namespace ddl {
 struct MappedLibraries {
   bool shim = false, front = false;      // ours
   bool open_mpi = false, mpich = false;  // libraries of MPI
-  bool fortran = false;                  // Open MPI's calls for Fortran
   friend bool operator==(const MappedLibraries&, const MappedLibraries&) = default;
 };
 /// From the text of /proc/PID/maps. Pure.
@@ -27,7 +26,6 @@ struct JobSeen {
   bool front = false;
   std::string without_shim;  // a program that uses Open MPI without the shim, "" none
   std::string mpich;         // a program that uses MPICH
-  std::string fortran;       // a program that has Open MPI's calls for Fortran
   std::string with_mpi;      // a program that uses Open MPI at all
 };
 /// `programs`: name and libraries of each process. Pure.

@@ -60,16 +60,6 @@ Preloadable judge_program(const std::string& file) {
   return has_interpreter(file) ? Preloadable::yes : Preloadable::statically;
 }
 
-bool calls_mpi_from_fortran(const std::string& file) {
-  bool fortran = false, c = false;
-  visit_elf_symbols(file, [&](const ElfSymbol& symbol) {
-    if (symbol.defined) return;
-    fortran |= symbol.name.starts_with("mpi_") && symbol.name.ends_with("_");
-    c |= symbol.name == "MPI_Init" || symbol.name == "MPI_Init_thread" || symbol.name == "MPI_Allreduce";
-  });
-  return fortran && !c;
-}
-
 GpuUse gpu_use(const std::string& file) {
   GpuUse use;
   visit_elf_symbols(file, [&](const ElfSymbol& symbol) {

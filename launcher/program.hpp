@@ -27,9 +27,6 @@ enum class Preloadable {
 };
 Preloadable judge_program(const std::string& file);
 
-/// Its own symbols call MPI, by the functions for Fortran alone: no C function that is wrapped sees those.
-bool calls_mpi_from_fortran(const std::string& file);
-
 /// What the program's own symbols say; nothing of the libraries it loads, and little of a stripped program.
 struct GpuUse {
   bool cuda = false;         // it names functions of CUDA or NCCL

@@ -30,7 +30,6 @@ void look_at_programs(const JobInputs& in, UseFacts& facts) {
     if (facts.program.empty()) facts.program = app.program;
     if (file.empty()) continue;
     if (facts.reach == Preloadable::yes) facts.reach = judge_program(file);
-    facts.is_fortran |= calls_mpi_from_fortran(file);
   }
 }
 

@@ -37,7 +37,7 @@ packages=(
   openmpi-bin libhwloc-plugins openssh-client
   # simulated clusters
   libsimgrid-dev
-  # tests: virtual hosts, system calls, a Fortran program
+  # tests: virtual hosts, system calls, Fortran programs
   iproute2 util-linux strace python3 gfortran
   # mpi4py's tests and the training example: PyTorch on a data set that scikit-learn carries
   python3-mpi4py python3-numpy python3-torch python3-sklearn

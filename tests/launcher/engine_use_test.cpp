@@ -81,9 +81,6 @@ TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
   EXPECT_NE(why(with(with(kServed, "888", "0"), "measured against the engine", "datatype"))
                 .find("all 28 MPI_Allreduce calls went to the original (28 datatype)"),
             std::string::npos);
-  UseFacts fortran = facts(on);
-  fortran.seen.fortran = "f";
-  EXPECT_NE(engine_line(fortran).find("from Fortran"), std::string::npos);
   EXPECT_EQ(why("{\"collectives\": [1]}"), "engine: not known, the report is of another version");
 }
 
@@ -106,8 +103,6 @@ TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
               f.seen.without_shim = "python3";
             }).find("LD_PRELOAD was taken away before python3"),
             std::string::npos);
-  EXPECT_NE(why([](UseFacts& f) { f.is_fortran = true; }).find("prog calls MPI from Fortran"),
-            std::string::npos);
   EXPECT_NE(why([](UseFacts& f) { f.seen.with_mpi = "p"; }).find("p did not come to MPI_Init"),
             std::string::npos);
 }
@@ -123,9 +118,8 @@ TEST(EngineLine, WhatRanOnAnotherHostIsNotGuessed) {
 TEST(JobSeen, LibrariesAreKnownByTheirFiles) {
   EXPECT_EQ(libraries_in("7f00 r-xp /usr/bin/ls\n"), MappedLibraries{});
   MappedLibraries found = libraries_in("a /opt/ddl/lib/libddl_shim.so\nb /usr/lib/libmpi.so.40.30.4\n");
-  EXPECT_TRUE(found.shim && found.open_mpi && !found.front && !found.mpich && !found.fortran);
+  EXPECT_TRUE(found.shim && found.open_mpi && !found.front && !found.mpich);
   EXPECT_TRUE(libraries_in("a /usr/lib/libmpich.so.12.2.2").mpich);
-  EXPECT_TRUE(libraries_in("a /usr/lib/libmpi_mpifh.so.40").fortran);
   MappedLibraries bare = libraries_in("a /usr/lib/libmpi.so.40");
   EXPECT_EQ(seen_of({{1, {"sh", {}}}, {2, {"python3", bare}}}).without_shim, "python3");
   EXPECT_EQ(seen_of({{1, {"prog", found}}}).without_shim, "");

@@ -2,8 +2,10 @@
  * host, which is not linked with MPI:
  *
  *   host FILE local|deep|deep_lazy|space   opens the plugin so and lets it make an all-reduce
- *   host by_hand local|deep                opens MPI itself and asks for each function of it
+ *   host by_hand local|deep [P]            opens MPI itself and asks for each function of it, by its PMPI
+ * name
  *
+ * With DDL_TEST_PMPI the plugin calls PMPI functions.
  * Both have a `which_one`: RTLD_DEEPBIND decides whose the plugin calls. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -36,6 +38,12 @@ static int make_an_allreduce(const struct mpi* mpi) {
   return wrong;
 }
 
+#ifdef DDL_TEST_PMPI
+#define OF_MPI(name) P##name
+#else
+#define OF_MPI(name) name
+#endif
+
 #ifdef DDL_TEST_PLUGIN
 int which_one(void) { return OF_PLUGIN; }
 
@@ -45,13 +53,13 @@ static const struct mpi table = {MPI_Init,     MPI_Comm_rank, MPI_Comm_size, MPI
                                  MPI_Finalize, MPI_FLOAT,     MPI_SUM,       MPI_COMM_WORLD};
 static const struct mpi* functions(void) { return &table; }
 #else
-static int init(int* argc, char*** argv) { return MPI_Init(argc, argv); }
+static int init(int* argc, char*** argv) { return OF_MPI(MPI_Init)(argc, argv); }
 static int comm_rank(MPI_Comm comm, int* rank) { return MPI_Comm_rank(comm, rank); }
 static int comm_size(MPI_Comm comm, int* size) { return MPI_Comm_size(comm, size); }
 static int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return MPI_Allreduce(in, out, count, type, op, comm);
+  return OF_MPI(MPI_Allreduce)(in, out, count, type, op, comm);
 }
-static int finalize(void) { return MPI_Finalize(); }
+static int finalize(void) { return OF_MPI(MPI_Finalize)(); }
 static const struct mpi* functions(void) {
   static struct mpi calls;
   calls = (struct mpi){init, comm_rank, comm_size, allreduce, finalize, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD};
@@ -71,17 +79,23 @@ int run_plugin(int expected) {
 
 int which_one(void) { return OF_HOST; }
 
-static int by_hand(int mode) {
+static void* ask(void* library, const char* prefix, const char* name) {
+  char whole[64];
+  snprintf(whole, sizeof whole, "%s%s", prefix, name);
+  return dlsym(library, whole);
+}
+
+static int by_hand(int mode, const char* prefix) {
   void* looked_at = dlopen("libmpi.so.40", mode); /* whether there is one */
   if (!looked_at || !dlsym(looked_at, "MPI_Allreduce") || dlclose(looked_at) != 0) return 2;
   void* library = dlopen("libmpi.so.40", mode);
   if (!library) return fprintf(stderr, "%s\n", dlerror()), 2;
   struct mpi mpi;
-  *(void**)&mpi.init = dlsym(library, "MPI_Init");
-  *(void**)&mpi.comm_rank = dlsym(library, "MPI_Comm_rank");
-  *(void**)&mpi.comm_size = dlsym(library, "MPI_Comm_size");
-  *(void**)&mpi.allreduce = dlsym(library, "MPI_Allreduce");
-  *(void**)&mpi.finalize = dlsym(library, "MPI_Finalize");
+  *(void**)&mpi.init = ask(library, prefix, "MPI_Init");
+  *(void**)&mpi.comm_rank = ask(library, prefix, "MPI_Comm_rank");
+  *(void**)&mpi.comm_size = ask(library, prefix, "MPI_Comm_size");
+  *(void**)&mpi.allreduce = ask(library, prefix, "MPI_Allreduce");
+  *(void**)&mpi.finalize = ask(library, prefix, "MPI_Finalize");
   mpi.float_type = (MPI_Datatype)dlsym(library, "ompi_mpi_float");
   mpi.sum = (MPI_Op)dlsym(library, "ompi_mpi_op_sum");
   mpi.world = (MPI_Comm)dlsym(library, "ompi_mpi_comm_world");
@@ -93,7 +107,7 @@ int main(int argc, char** argv) {
   const char *file = argc > 1 ? argv[1] : "", *how = argc > 2 ? argv[2] : "local";
   int deep = strncmp(how, "deep", 4) == 0, apart = strcmp(how, "space") == 0;
   int mode = (strcmp(how, "deep_lazy") == 0 ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL | (deep ? RTLD_DEEPBIND : 0);
-  if (strcmp(file, "by_hand") == 0) return by_hand(mode);
+  if (strcmp(file, "by_hand") == 0) return by_hand(mode, argc > 3 ? argv[3] : "");
   void* plugin = apart ? dlmopen(LM_ID_NEWLM, file, mode) : dlopen(file, mode);
   if (!plugin) return fprintf(stderr, "%s\n", dlerror()), 2;
   int (*run)(int) = (int (*)(int))dlsym(plugin, "run_plugin");

@@ -24,13 +24,32 @@ plugin_on_engine() {
   preloaded 2 "$@" || fail "$*: exit $?"
   [ "$(engine_calls)" = 2 ] || fail "$*: the engine did $(engine_calls) calls"
 }
+nonblocking_calls() { python3 - "$work/report.json" <<'P'
+import json, sys
+print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"] if c["name"] == "MPI_Iallreduce"))
+P
+}
+# served CALLS: all ranks together are reported to have made so many all-reduces and nothing else, most on the engine.
+served() { python3 - "$work/report.json" "$1" <<'P' || fail "other calls are reported"
+import json, sys
+collectives = json.load(open(sys.argv[1]))["collectives"]
+engine = sum(c["engine"]["calls"] for c in collectives)
+calls = engine + sum(o["calls"] for c in collectives for o in c["original"])
+names = {c["name"] for c in collectives}
+if calls != int(sys.argv[2]) or engine < calls / 2 or not names <= {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Bcast"}:
+    sys.exit(f"{engine} of {calls} calls, of {names}")
+P
+}
 host=$programs/preload_plugin_host plugins=$programs/../lib
 python=/usr/bin/python3 # Debian's, a program that is not position-independent
 warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(MPI_|nccl|_ZN4gloo[0-9](allreduce|broadcast|reduce|allgather|barrier)E|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(P?MPI_|nccl|_ZN4gloo[0-9](allreduce|broadcast|reduce|allgather|barrier)E|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
+    for name in $(grep -oE '^DDL_HOOK\(MPI_[A-Za-z_]+' "$(dirname "$0")/../../interpose/mpi_hooks.def" | cut -d'(' -f2); do
+      [ "$(nm -D --defined-only "$shim" | grep -cE " T P?$name\$")" = 2 ] || fail "the shim has not both names of $name"
+    done
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
@@ -72,6 +91,10 @@ case $case_name in
     plugin_on_engine "$host" "$plugins/libpreload_plugin.so" local
     plugin_on_engine "$host" "$plugins/libpreload_plugin_table.so" local
     ;;
+  pmpi_plugin)
+    plugin_on_engine "$host" "$plugins/libpreload_plugin_pmpi.so" local
+    plugin_on_engine "$host" "$plugins/libpreload_plugin_pmpi.so" deep
+    ;;
   deep_plugin)
     # What a library needs the flag for stays: its own symbols before the program's.
     for kind in plugin plugin_now plugin_table; do
@@ -111,6 +134,8 @@ assert out[999] == 4"
   by_hand)
     plugin_on_engine "$host" by_hand local
     plugin_on_engine "$host" by_hand deep
+    plugin_on_engine "$host" by_hand local P
+    plugin_on_engine "$host" by_hand deep P
     preloaded 2 -x DDL_ENABLE=0 "$host" by_hand local || fail "switched off: exit $?"
     ;;
   name_space)
@@ -119,6 +144,47 @@ assert out[999] == 4"
     preloaded 2 "$host" "$plugins/libpreload_plugin.so" space
     [ $? = $plain ] || fail "exit code not $plain"
     [ "$(warnings)" = 0 ] || fail "warnings"
+    ;;
+  collective_files)
+    # ROMIO's own calls of PMPI functions are not the program's.
+    for names in mpi file; do
+      preloaded 2 --mca io ^ompio "$programs/preload_calls" $names $([ $names = file ] && echo "$work/data") || fail "exit $?"
+      served 210
+      [ "$names" = mpi ] || [ "$(stat -c %s "$work/data")" = 8000 ] || fail "the file has another size"
+    done
+    ;;
+  profiler_*)
+    profiler=$plugins/libpreload_profiler.so report="-x DDL_REPORT=$work/report.json"
+    # told CALLS: each of two ranks' profiling libraries has seen so many.
+    told() { [ "$(grep -c "^profiler: $1\$" "$work/log")" = 2 ] || fail "the profiling library saw not $1 calls of each rank"; }
+    case $case_name in
+      profiler_before)
+        for names in mpi pmpi; do
+          job 2 $report -x LD_PRELOAD="$profiler:$shim" "$programs/preload_calls" $names || fail "$names: exit $?"
+          served 210
+          [ $names = pmpi ] || told 105
+        done
+        ;;
+      profiler_behind)
+        # It sees what the original does, once.
+        job 2 $report -x LD_PRELOAD="$shim:$profiler" "$programs/preload_calls" mpi || fail "exit $?"
+        served 210
+        told $((105 - $(engine_calls) / 2))
+        job 2 $report -x LD_PRELOAD="$shim:$profiler" "$programs/preload_calls" pmpi || fail "exit $?"
+        served 210
+        grep -q '^profiler' "$work/log" && fail "a call by its PMPI name went through the profiling library"
+        ;;
+      profiler_of_fortran)
+        fortran=$programs/fortran_use_mpi
+        [ -x "$fortran" ] || { echo "skipped: no Fortran compiler"; exit 77; }
+        for preload in "$profiler:$shim" "$shim:$profiler"; do
+          job 2 $report -x LD_PRELOAD="$preload" "$fortran" || fail "$preload: exit $?"
+          calls=$(grep -oE 'all-reduces of each rank: [0-9]+' "$work/log" | grep -oE '[0-9]+')
+          served $((2 * calls))
+          told $((calls - $(nonblocking_calls) / 2))
+        done
+        ;;
+    esac
     ;;
   other_mpi)
     # Its calls have handles that are not Open MPI's: left alone, with a line.

@@ -1,4 +1,4 @@
-! What mpif90 makes of an all-reduce: its calls do not pass the C functions that are wrapped.
+! What mpif90 makes of an all-reduce: Open MPI's functions for Fortran call its PMPI functions.
 program all_reduce
   implicit none
   include 'mpif.h'

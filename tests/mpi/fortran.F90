@@ -1,0 +1,210 @@
+! All-reduces of a Fortran program by one of MPI's three interfaces: DDL_TEST_MPIF_H, DDL_TEST_USE_MPI or
+! DDL_TEST_USE_MPI_F08.
+!
+!   fortran [--only-eligible]     leaves out what an engine may hand to the original library
+!
+! Rank 0 says at the end how many all-reduces each rank has made.
+#ifdef DDL_TEST_USE_MPI_F08
+#define COMMUNICATOR type(MPI_Comm)
+#define DATATYPE type(MPI_Datatype)
+#define OPERATION type(MPI_Op)
+#define REQUEST type(MPI_Request)
+#else
+#define COMMUNICATOR integer
+#define DATATYPE integer
+#define OPERATION integer
+#define REQUEST integer
+#endif
+
+module own_operations
+  implicit none
+contains
+#ifdef DDL_TEST_USE_MPI_F08
+  subroutine larger_magnitude(in, inout, n, datatype)
+    use mpi_f08
+    use, intrinsic :: iso_c_binding
+    type(c_ptr), value :: in, inout
+    integer :: n
+    type(MPI_Datatype) :: datatype
+    double precision, pointer :: a(:), b(:)
+    call c_f_pointer(in, a, [n])
+    call c_f_pointer(inout, b, [n])
+    where (abs(a) > abs(b)) b = a
+    if (n < 0) print *, datatype%MPI_VAL
+  end subroutine
+#else
+  subroutine larger_magnitude(a, b, n, datatype)
+    integer :: n, datatype
+    double precision :: a(n), b(n)
+    where (abs(a) > abs(b)) b = a
+    if (n < 0) print *, datatype
+  end subroutine
+#endif
+end module
+
+program all_reduces
+#ifdef DDL_TEST_USE_MPI_F08
+  use mpi_f08
+#elif defined(DDL_TEST_USE_MPI)
+  use mpi
+#endif
+  implicit none
+#ifdef DDL_TEST_MPIF_H
+  include 'mpif.h'
+#endif
+  integer, parameter :: counts(6) = [1, 2, 7, 100, 4097, 100003]
+  integer :: code, rank, ranks, k, calls, wrong
+  logical :: everything
+  character(len=32) :: word
+
+  calls = 0
+  wrong = 0
+  everything = .true.
+  if (command_argument_count() > 0) then
+    call get_command_argument(1, word)
+    everything = word /= '--only-eligible'
+  end if
+  call MPI_Init(code)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, code)
+  do k = 1, size(counts)
+    call numbers(counts(k))
+    call complex_numbers(counts(k))
+    call truth_values(counts(k))
+    call nonblocking(counts(k))
+  end do
+  call communicators
+  if (everything) then
+    call bottom
+    do k = 1, 3
+      call operations
+    end do
+  end if
+  if (wrong > 0) then
+    print '(a, i0, a, i0)', 'rank ', rank, ': wrong results: ', wrong
+    call MPI_Abort(MPI_COMM_WORLD, 1, code)
+  end if
+  call MPI_Finalize(code)
+  if (rank == 0) print '(a, i0)', 'all-reduces of each rank: ', calls
+
+contains
+
+  subroutine check(right)
+    logical, intent(in) :: right
+    calls = calls + 1
+    if (.not. right) then
+      wrong = wrong + 1
+      if (wrong == 1) print '(a, i0, a, i0)', 'rank ', rank, ': wrong is call ', calls
+    end if
+  end subroutine
+
+  subroutine numbers(n)
+    integer, intent(in) :: n
+    integer :: i, a(n), b(n)
+    integer(kind=8) :: c(n), d(n)
+    real :: e(n), f(n)
+    double precision :: g(n), h(n)
+    a = [(rank + i, i = 1, n)]
+    c = a
+    e = a
+    g = a
+    call MPI_Allreduce(a, b, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(b == [(ranks * (ranks - 1) / 2 + ranks * i, i = 1, n)]))
+    call MPI_Allreduce(a, b, n, MPI_INTEGER4, MPI_BOR, MPI_COMM_WORLD, code)
+    call check(all(iand(b, a) == a))
+    call MPI_Allreduce(c, d, n, MPI_INTEGER8, MPI_MAX, MPI_COMM_WORLD, code)
+    call check(all(d == [(ranks - 1 + i, i = 1, n)]))
+    call MPI_Allreduce(e, f, n, MPI_REAL, MPI_MIN, MPI_COMM_WORLD, code)
+    call check(all(f == [(real(i), i = 1, n)]))
+    call MPI_Allreduce(g, h, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(h == [(ranks * (ranks - 1) / 2 + dble(ranks) * i, i = 1, n)]))
+    call MPI_Allreduce(MPI_IN_PLACE, g, n, MPI_REAL8, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(g == h))
+  end subroutine
+
+  subroutine complex_numbers(n)
+    integer, intent(in) :: n
+    complex :: a(n), b(n)
+    complex(kind(0d0)) :: c(n), d(n)
+    a = cmplx(rank, 2 * rank + 1)
+    c = a
+    call MPI_Allreduce(a, b, n, MPI_COMPLEX, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(b == cmplx(ranks * (ranks - 1) / 2, ranks * ranks)))
+    call MPI_Allreduce(c, d, n, MPI_DOUBLE_COMPLEX, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(d == b))
+    call MPI_Allreduce(MPI_IN_PLACE, c, n, MPI_COMPLEX16, MPI_SUM, MPI_COMM_WORLD, code)
+    call check(all(c == d))
+  end subroutine
+
+  subroutine truth_values(n)
+    integer, intent(in) :: n
+    integer :: i
+    logical :: a(n), b(n)
+    a = [(mod(i, ranks) == rank, i = 1, n)]
+    call MPI_Allreduce(a, b, n, MPI_LOGICAL, MPI_LOR, MPI_COMM_WORLD, code)
+    call check(all(b))
+    call MPI_Allreduce(a, b, n, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, code)
+    call check(all(b .eqv. ranks == 1))
+    call MPI_Allreduce(.not. a, b, n, MPI_LOGICAL, MPI_LXOR, MPI_COMM_WORLD, code)
+    call check(all(b .eqv. mod(ranks, 2) == 0))
+  end subroutine
+
+  subroutine nonblocking(n)
+    integer, intent(in) :: n
+    REQUEST :: requests(2)
+    double precision :: a(n), b(n)
+    real :: c(n)
+    a = rank + 1
+    c = rank + 1
+    call MPI_Iallreduce(a, b, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, requests(1), code)
+    call MPI_Iallreduce(MPI_IN_PLACE, c, n, MPI_REAL, MPI_SUM, MPI_COMM_WORLD, requests(2), code)
+    call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, code)
+    call check(all(b == ranks * (ranks + 1) / 2))
+    call check(all(c == ranks * (ranks + 1) / 2))
+  end subroutine
+
+  ! Freed ones come again as other communicators with the same handle.
+  subroutine communicators
+    COMMUNICATOR :: part, copy
+    integer :: i, mine, total, members
+    do i = 1, 20
+      call MPI_Comm_split(MPI_COMM_WORLD, mod(rank, 1 + mod(i, 3)), -rank, part, code)
+      call MPI_Comm_dup(part, copy, code)
+      call MPI_Comm_size(copy, members, code)
+      mine = i
+      call MPI_Allreduce(mine, total, 1, MPI_INTEGER, MPI_SUM, part, code)
+      call check(total == i * members)
+      call MPI_Comm_free(part, code)
+      call MPI_Allreduce(mine, total, 1, MPI_INTEGER, MPI_SUM, copy, code)
+      call check(total == i * members)
+      call MPI_Comm_free(copy, code)
+    end do
+  end subroutine
+
+  ! A type of addresses, at no buffer.
+  subroutine bottom
+    integer(kind=MPI_ADDRESS_KIND) :: address(2)
+    DATATYPE :: both
+    integer, save, asynchronous :: a, b
+    a = merge(11, 0, rank == 0)
+    b = merge(22, 0, rank == 0)
+    call MPI_Get_address(a, address(1), code)
+    call MPI_Get_address(b, address(2), code)
+    call MPI_Type_create_hindexed_block(2, 1, address, MPI_INTEGER, both, code)
+    call MPI_Type_commit(both, code)
+    call MPI_Bcast(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD, code)
+    call MPI_Type_free(both, code)
+    if (a /= 11 .or. b /= 22) wrong = wrong + 1
+  end subroutine
+
+  subroutine operations
+    use own_operations
+    OPERATION :: magnitude
+    double precision :: a(10), b(10)
+    call MPI_Op_create(larger_magnitude, .true., magnitude, code)
+    a = -rank - 1
+    call MPI_Allreduce(a, b, 10, MPI_DOUBLE_PRECISION, magnitude, MPI_COMM_WORLD, code)
+    call check(all(b == -ranks))
+    call MPI_Op_free(magnitude, code)
+  end subroutine
+end program
