@@ -72,6 +72,7 @@ program all_reduces
     call complex_numbers(counts(k))
     call truth_values(counts(k))
     call nonblocking(counts(k))
+    call other_collectives(counts(k))
   end do
   call communicators
   if (everything) then
@@ -163,6 +164,64 @@ contains
     call check(all(c == ranks * (ranks + 1) / 2))
   end subroutine
 
+  ! Not counted as calls.
+  subroutine other_collectives(n)
+    integer, intent(in) :: n
+    integer, parameter :: root = 0
+    integer :: i, own(n), all(n, 0:ranks - 1), sent(n, 0:ranks - 1)
+    complex :: total(n)
+    logical :: truth(n)
+    character :: text(n)
+    own = rank
+    all = -1
+    call MPI_Allgather(own, n, MPI_INTEGER, all, n, MPI_INTEGER, MPI_COMM_WORLD, code)
+    call expect(is_by_rank(all))
+    all = -1
+    all(:, rank) = rank
+    call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all, n, MPI_INTEGER, MPI_COMM_WORLD, code)
+    call expect(is_by_rank(all))
+    sent = rank
+    call MPI_Alltoall(sent, n, MPI_INTEGER, all, n, MPI_INTEGER, MPI_COMM_WORLD, code)
+    call expect(is_by_rank(all))
+    all = -1
+    call MPI_Gather(own, n, MPI_INTEGER, all, n, MPI_INTEGER, root, MPI_COMM_WORLD, code)
+    call expect(rank /= root .or. is_by_rank(all))
+    own = -1
+    call MPI_Scatter(all, n, MPI_INTEGER, own, n, MPI_INTEGER, root, MPI_COMM_WORLD, code)
+    call expect(size(own) == count(own == rank))
+    text = merge('x', ' ', rank == root)
+    call MPI_Bcast(text, n, MPI_CHARACTER, root, MPI_COMM_WORLD, code)
+    call expect(count(text == 'x') == n)
+    total = cmplx(1, rank)
+    if (rank == root) then
+      call MPI_Reduce(MPI_IN_PLACE, total, n, MPI_COMPLEX, MPI_SUM, root, MPI_COMM_WORLD, code)
+      call expect(count(total == cmplx(ranks, ranks * (ranks - 1) / 2)) == n)
+    else
+      call MPI_Reduce(total, total, n, MPI_COMPLEX, MPI_SUM, root, MPI_COMM_WORLD, code)
+    end if
+    sent = rank
+    call MPI_Reduce_scatter_block(sent, own, n, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, code)
+    call expect(count(own == ranks - 1) == n)
+    truth = [(mod(i, 2) == 0 .or. rank /= root, i = 1, n)]
+    call MPI_Bcast(truth, n, MPI_LOGICAL, root, MPI_COMM_WORLD, code)
+    call expect(count(truth) == n / 2)
+    call MPI_Barrier(MPI_COMM_WORLD, code)
+  end subroutine
+
+  logical function is_by_rank(blocks)
+    integer, intent(in) :: blocks(:, 0:)
+    integer :: i
+    is_by_rank = .true.
+    do i = 0, ranks - 1
+      is_by_rank = is_by_rank .and. count(blocks(:, i) == i) == size(blocks, 1)
+    end do
+  end function
+
+  subroutine expect(right)
+    logical, intent(in) :: right
+    if (.not. right) wrong = wrong + 1
+  end subroutine
+
   ! Freed ones come again as other communicators with the same handle.
   subroutine communicators
     COMMUNICATOR :: part, copy
@@ -194,7 +253,7 @@ contains
     call MPI_Type_commit(both, code)
     call MPI_Bcast(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD, code)
     call MPI_Type_free(both, code)
-    if (a /= 11 .or. b /= 22) wrong = wrong + 1
+    call expect(a == 11 .and. b == 22)
   end subroutine
 
   subroutine operations

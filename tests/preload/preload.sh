@@ -29,8 +29,8 @@ import json, sys
 print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"] if c["name"] == "MPI_Iallreduce"))
 P
 }
-# served CALLS [NAME]: all ranks together are reported to have made so many all-reduces, most on the engine, and nothing
-# else but calls of that name.
+# served CALLS [NAMES]: all ranks together are reported to have made so many all-reduces, most on the engine, and nothing
+# else but calls of these names.
 served() { python3 - "$work/report.json" "$@" <<'P' || fail "other calls are reported"
 import json, sys
 names = {c["name"] for c in json.load(open(sys.argv[1]))["collectives"]}
@@ -181,7 +181,7 @@ assert out[999] == 4"
         for preload in "$profiler:$shim" "$shim:$profiler"; do
           job 2 $report -x LD_PRELOAD="$preload" "$fortran" || fail "$preload: exit $?"
           calls=$(grep -oE 'all-reduces of each rank: [0-9]+' "$work/log" | grep -oE '[0-9]+')
-          served $((2 * calls)) MPI_Bcast
+          served $((2 * calls)) MPI_{Allgather,Alltoall,Gather,Scatter,Bcast,Reduce,Reduce_scatter_block,Barrier}
           told $((calls - $(nonblocking_calls) / 2))
         done
         ;;
