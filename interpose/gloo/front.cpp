@@ -175,7 +175,9 @@ bool run(EngineContext& context, const GlooCall& call, const Reduction& reductio
                            to_c(reduction.op),
                            call.root,
                            0,
-                           kNames[call.function]};
+                           kNames[call.function],
+                           nullptr,
+                           nullptr};
   std::uint8_t mine = 0, all = 0;
   switch (call.function) {
     case DDL_GLOO_ALL_REDUCE:

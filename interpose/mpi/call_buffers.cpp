@@ -87,6 +87,11 @@ void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
   return out_.get();
 }
 
+void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op) {
+  own_ = std::make_unique<OwnReductionCall>(type, op);
+  return own_.get();
+}
+
 std::byte* CallBuffers::hold(std::uint64_t bytes) {
   in_ = std::make_unique<std::byte[]>(bytes);
   return in_.get();

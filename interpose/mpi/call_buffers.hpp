@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "interpose/mpi/own_reductions.hpp"
+
 namespace ddl::mpi {
 
 /// One side of a call as the program gave it: `count` elements of a type in each block.
@@ -34,6 +36,8 @@ class CallBuffers {
   void* unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes);
   /// The same for plain bytes.
   void* copy_later(void* to, std::uint64_t bytes);
+  /// Context for OwnReductionCall::combine(), as long as this lives.
+  void* reduce_by(MPI_Datatype type, MPI_Op op);
   /// Plain memory, as long as this lives.
   std::byte* hold(std::uint64_t bytes);
 
@@ -44,6 +48,7 @@ class CallBuffers {
   int bring_back();
 
   std::unique_ptr<std::byte[]> in_, out_;
+  std::unique_ptr<OwnReductionCall> own_;
   bool brings_back_ = false;
   void* to_ = nullptr;  // where finish() brings `out_`
   std::uint64_t elements_ = 0, bytes_ = 0;

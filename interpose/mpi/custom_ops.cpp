@@ -6,6 +6,7 @@
 
 #include "core/reduce/recognise.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/own_reductions.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -58,7 +59,7 @@ int op_free(MPI_Op* op) {
     std::lock_guard lock(mutex);
     std::erase_if(known(), [&](const Known& one) { return one.op == *op; });  // the next may have its handle
   }
-  return DDL_NEXT(MPI_Op_free)(op);
+  return op ? free_operation(op) : DDL_NEXT(MPI_Op_free)(op);
 }
 
 }  // namespace ddl::mpi

@@ -2,12 +2,14 @@
 
 #include "core/engine_types.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
 
 constexpr const char* kErroneous = "erroneous call";
+constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2;  // variants of calls, see Call
 
 // Null where the engine has it; else why not.
 const char* reason_of(const CommState* comm) {
@@ -84,7 +86,14 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
   if (const char* reason = reason_of(known)) return leave_it(reason);
   Reduction reduction;
   std::uint64_t parts = 1;
-  if (const char* reason = find_reduction(type, op, reduction, parts)) return leave_it(reason);
+  Route route;
+  if (const char* reason = find_reduction(type, op, reduction, parts)) {
+    const std::optional<DType> layout = layout_of_own(type, op);
+    if (!layout) return leave_it(reason);
+    reduction = {*layout, Op::bor};
+    route.own_type = type;
+    route.own_op = op;
+  }
   if (count < 0 || !is_root_there(task, *known)) return leave_it(kErroneous);
   const bool has_out = blocks_out(task, known->me, known->size) > 0;
   if (in == MPI_IN_PLACE && has_out)
@@ -92,7 +101,6 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
   else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1))
     return leave_it(kErroneous);  // of one element Open MPI lets it pass, as in place
   if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return leave_it(kErroneous);
-  Route route;
   route.comm = known;
   const auto elements = static_cast<std::uint64_t>(count) * parts;
   route.bytes = elements * size_of(reduction.type);
@@ -103,7 +111,9 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
                 to_c(reduction.type),
                 to_c(reduction.op),
                 task.root,
-                0,
+                route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction,
+                nullptr,
+                nullptr,
                 nullptr};
   return route;
 }
@@ -127,24 +137,29 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
   const bool is_aliased = in.buffer == out.buffer && task.kind != Kind::broadcast && route.bytes > 0;
   if (uses_in && uses_out && (is_aliased || bytes_of(in.count, in.type) != route.bytes))
     return leave_it(kErroneous);
-  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0, nullptr};
+  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR,
+                task.root,       0,       nullptr, nullptr,     nullptr};
   return route;
 }
 
 Route route_barrier(MPI_Comm comm) {
-  constexpr std::uint8_t kBarrier = 1;
   Route route;
   if (!state().active) return route.reason = "engine is off", route;
   route.comm = state_of(comm);
   route.reason = reason_of(route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
-  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1, DDL_UINT8, DDL_BOR, 0, kBarrier, nullptr};
+  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1,      DDL_UINT8, DDL_BOR, 0,
+                kBarrier,       nullptr, nullptr, nullptr};
   return route;
 }
 
 // In place, a reduce-scatter reads all of the output and writes its beginning.
 bool adapt_reduction(Route& route, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
+  if (route.own_op != MPI_OP_NULL) {
+    call.combine = OwnReductionCall::combine;
+    call.context = buffers.reduce_by(route.own_type, route.own_op);
+  }
   if (call.kind == DDL_REDUCE_SCATTER && call.in == call.out)
     call.out = buffers.copy_later(call.out, call.count * size_of(from_c(call.type)));
   return true;

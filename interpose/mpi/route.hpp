@@ -37,8 +37,10 @@ const char* name_of(Collective collective, Form form);
 struct Route {
   const char* reason = nullptr;  // why the original; null: the engine
   CommState* comm = nullptr;
-  ddl_collective_call call{};  // for the engine
-  std::uint64_t bytes = 0;     // of a block, for the counters, where it goes to the original
+  ddl_collective_call call{};                 // for the engine
+  std::uint64_t bytes = 0;                    // of a block, for the counters, where it goes to the original
+  MPI_Datatype own_type = MPI_DATATYPE_NULL;  // of a reduction that the engine has no kernels for,
+  MPI_Op own_op = MPI_OP_NULL;                // see own_reductions.hpp
 };
 
 /// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a

@@ -13,7 +13,7 @@ void free_groups(struct group* groups, int number);
 /* Makes, uses and frees many, so that handles and identities are reused, and some while others live on. */
 void churn(int rounds);
 
-/* What the engine never takes: intercommunicators, derived types, user operations, value-index pairs, bool.
+/* What the engine never takes: intercommunicators, derived types, operations that do not commute; and pairs, bool.
  */
 void check_passed_through(const struct group* world);
 

@@ -1,0 +1,128 @@
+#include "interpose/mpi/own_reductions.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <mutex>
+#include <vector>
+
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+bool is_among(MPI_Datatype type, std::initializer_list<MPI_Datatype> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+bool is_among(MPI_Op op, std::initializer_list<MPI_Op> ops) {
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+bool is_pair(MPI_Datatype type) {
+  return is_among(type, {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_2REAL,
+                         MPI_2DOUBLE_PRECISION, MPI_2INTEGER});
+}
+bool is_complex(MPI_Datatype type) {
+  return is_among(type, {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
+}
+
+// What MPI defines; else the original has an error to report.
+bool is_defined(MPI_Datatype type, MPI_Op op) {
+  if (is_among(op, {MPI_MINLOC, MPI_MAXLOC})) return is_pair(type);
+  if (is_among(op, {MPI_SUM, MPI_PROD})) return is_complex(type) || type == MPI_LONG_DOUBLE;
+  if (is_among(op, {MPI_MIN, MPI_MAX})) return type == MPI_LONG_DOUBLE;
+  if (is_among(op, {MPI_LAND, MPI_LOR, MPI_LXOR})) return type == MPI_C_BOOL;
+  return false;
+}
+
+bool is_predefined(MPI_Op op) {
+  return is_among(op, {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,
+                       MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
+}
+
+bool is_named(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
+         combiner == MPI_COMBINER_NAMED;
+}
+
+std::optional<DType> layout_of(MPI_Aint bytes) {
+  switch (bytes) {
+    case 1:
+      return DType::uint8;
+    case 2:
+      return DType::uint16;
+    case 4:
+      return DType::uint32;
+    case 8:
+      return DType::uint64;
+    case 16:
+      return DType::bytes16;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Operations of the program's under way, and those that it has freed meanwhile.
+std::mutex mutex;
+std::vector<MPI_Op>& in_use() {
+  static auto& all = *new std::vector<MPI_Op>;  // outlives exit handlers of the program
+  return all;
+}
+std::vector<MPI_Op>& to_free() {
+  static auto& all = *new std::vector<MPI_Op>;
+  return all;
+}
+
+bool contains(const std::vector<MPI_Op>& ops, MPI_Op op) {
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+}  // namespace
+
+std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
+  if (op == MPI_OP_NULL || type == MPI_DATATYPE_NULL) return std::nullopt;
+  int commutes = 0;
+  const bool may_be = is_predefined(op)
+                          ? is_defined(type, op)
+                          : PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes && is_named(type);
+  MPI_Aint lower = 0, extent = 0;
+  if (!may_be || PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS || lower != 0)
+    return std::nullopt;
+  return layout_of(extent);
+}
+
+OwnReductionCall::OwnReductionCall(MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {
+  if (is_predefined(op)) return;
+  std::lock_guard lock(mutex);
+  in_use().push_back(op);
+}
+
+OwnReductionCall::~OwnReductionCall() {
+  if (is_predefined(op_)) return;
+  std::lock_guard lock(mutex);
+  in_use().erase(std::find(in_use().begin(), in_use().end(), op_));
+  auto freed = std::find(to_free().begin(), to_free().end(), op_);
+  if (freed == to_free().end() || contains(in_use(), op_)) return;
+  MPI_Op op = *freed;
+  to_free().erase(freed);
+  DDL_NEXT(MPI_Op_free)(&op);
+}
+
+void OwnReductionCall::combine(void* self, const void* in, void* inout, uint64_t count) {
+  const auto* call = static_cast<OwnReductionCall*>(self);
+  PMPI_Reduce_local(in, inout, static_cast<int>(count), call->type_, call->op_);
+}
+
+int free_operation(MPI_Op* op) {
+  {
+    std::lock_guard lock(mutex);
+    if (contains(in_use(), *op)) {
+      to_free().push_back(*op);
+      *op = MPI_OP_NULL;
+      return MPI_SUCCESS;
+    }
+  }
+  return DDL_NEXT(MPI_Op_free)(op);
+}
+
+}  // namespace ddl::mpi

@@ -1,0 +1,38 @@
+// Reductions that the engine has no kernels for: MPI's own of pairs, of complex numbers and of long double,
+// and the program's. The engine moves the elements, MPI_Reduce_local combines them.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+
+#include "core/call_api.h"
+#include "core/reduce/types.hpp"
+
+namespace ddl::mpi {
+
+/// How large an element is, where MPI_Reduce_local may combine two: the operation commutes, the type is one
+/// that MPI names, of 1, 2, 4, 8 or 16 bytes. The same on all ranks.
+std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op);
+
+/// One call with such a reduction, from before it starts until it is done: an operation that the program
+/// frees meanwhile lives on.
+class OwnReductionCall {
+ public:
+  OwnReductionCall(MPI_Datatype type, MPI_Op op);
+  ~OwnReductionCall();
+  OwnReductionCall(const OwnReductionCall&) = delete;
+  OwnReductionCall& operator=(const OwnReductionCall&) = delete;
+  /// Of ddl_collective_call, with this as context.
+  static void combine(void* self, const void* in, void* inout, uint64_t count);
+
+ private:
+  const MPI_Datatype type_;
+  const MPI_Op op_;
+};
+
+/// Frees an operation of the program's, or has the last call that may need it do so.
+int free_operation(MPI_Op* op);
+
+}  // namespace ddl::mpi

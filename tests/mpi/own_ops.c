@@ -1,0 +1,180 @@
+/* Reductions that an engine has no kernels for: operations of the program's own, pairs, complex numbers, long
+ * double. The program's functions are called by its own thread alone, one at a time, and with the operands in
+ * their places. */
+#include <complex.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static long cases, failures;
+static int rank, size;
+static atomic_int inside;
+static long calls;
+
+static void fail(const char* what, int i, double got, double want) {
+  if (failures++ < 10)
+    fprintf(stderr, "check: rank %d, %s, element %d: %g, not %g\n", rank, what, i, got, want);
+}
+
+static void enter(void) {
+  ++calls;
+  if (atomic_fetch_add(&inside, 1)) fail("two calls of a function at once", 0, 1, 0);
+  if (syscall(SYS_gettid) != getpid()) fail("a function called by another thread", 0, 1, 0);
+}
+
+/* The one of larger size, whatever its sign; what is given is never written. */
+static void by_size(void* in, void* inout, int* n, MPI_Datatype* type) {
+  enter();
+  const int* a = in;
+  int* b = inout;
+  if (*type != MPI_INT) fail("another type", 0, 0, 1);
+  for (int i = 0; i < *n; ++i)
+    if (abs(a[i]) > abs(b[i])) b[i] = a[i];
+  atomic_fetch_sub(&inside, 1);
+}
+
+static void add(void* in, void* inout, int* n, MPI_Datatype* type) {
+  enter();
+  (void)type;
+  for (int i = 0; i < *n; ++i) ((double*)inout)[i] += ((double*)in)[i];
+  atomic_fetch_sub(&inside, 1);
+}
+
+static int signed_value(int from, int i) {
+  return (from % 2 ? -1 : 1) * ((from * 17 + i * 5) % 101 * 10 + from);
+}
+
+static int largest(int i) {
+  int best = signed_value(0, i);
+  for (int r = 1; r < size; ++r)
+    if (abs(signed_value(r, i)) > abs(best)) best = signed_value(r, i);
+  return best;
+}
+
+static const int kCounts[] = {1, 2, 7, 300, 4099, 70001};
+enum { kSizes = sizeof kCounts / sizeof *kCounts };
+
+static void users(MPI_Op op, MPI_Op sum) {
+  for (int c = 0; c < kSizes; ++c) {
+    const int n = kCounts[c], root = c % size;
+    int *in = malloc((size_t)n * sizeof(int)), *out = malloc((size_t)n * sizeof(int));
+    for (int i = 0; i < n; ++i) in[i] = signed_value(rank, i), out[i] = 0;
+    MPI_Allreduce(in, out, n, MPI_INT, op, MPI_COMM_WORLD);
+    for (int i = 0; i < n; ++i)
+      if (out[i] != largest(i) || in[i] != signed_value(rank, i))
+        return fail("all-reduce", i, out[i], largest(i));
+    MPI_Reduce(rank == root ? MPI_IN_PLACE : in, in, n, MPI_INT, op, root, MPI_COMM_WORLD);
+    for (int i = 0; i < n && rank == root; ++i)
+      if (in[i] != largest(i)) return fail("reduce", i, in[i], largest(i));
+    double* all = malloc((size_t)n * (size_t)size * sizeof(double));
+    double* part = malloc((size_t)n * sizeof(double));
+    for (int i = 0; i < n * size; ++i) all[i] = rank + i % 11;
+    MPI_Reduce_scatter_block(all, part, n, MPI_DOUBLE, sum, MPI_COMM_WORLD);
+    for (int i = 0; i < n; ++i) {
+      const double want = size * ((rank * n + i) % 11) + size * (size - 1) / 2.0;
+      if (part[i] != want) return fail("reduce-scatter", i, part[i], want);
+    }
+    free(in);
+    free(out);
+    free(all);
+    free(part);
+    cases += 3;
+  }
+}
+
+/* The operation is freed before the calls are done, and the program does something else meanwhile. */
+static void outstanding(void) {
+  enum { kCalls = 12, kInts = 20000 };
+  static int in[kCalls][kInts], out[kCalls][kInts];
+  MPI_Request requests[kCalls];
+  MPI_Op op;
+  MPI_Op_create(by_size, 1, &op);
+  for (int c = 0; c < kCalls; ++c) {
+    for (int i = 0; i < kInts; ++i) in[c][i] = signed_value(rank, i + c);
+    MPI_Iallreduce(in[c], out[c], kInts, MPI_INT, op, MPI_COMM_WORLD, &requests[c]);
+  }
+  MPI_Op_free(&op);
+  if (op != MPI_OP_NULL) fail("the freed operation", 0, 1, 0);
+  usleep(20000);
+  MPI_Op_create(add, 1, &op); /* which may get its handle */
+  MPI_Waitall(kCalls, requests, MPI_STATUSES_IGNORE);
+  MPI_Op_free(&op);
+  for (int c = 0; c < kCalls; ++c, ++cases)
+    for (int i = 0; i < kInts; ++i)
+      if (out[c][i] != largest(i + c)) return fail("outstanding", i, out[c][i], largest(i + c));
+}
+
+struct double_int {
+  double value;
+  int at;
+};
+
+static void pairs(void) {
+  for (int c = 0; c < kSizes; ++c) {
+    const int n = kCounts[c];
+    struct double_int *in = calloc((size_t)n, sizeof *in), *out = calloc((size_t)n, sizeof *out);
+    int *two = malloc((size_t)n * 2 * sizeof(int)), *both = malloc((size_t)n * 2 * sizeof(int));
+    for (int i = 0; i < n; ++i) {
+      in[i].value = (rank * 7 + i) % 5, in[i].at = rank;
+      two[2 * i] = (rank * 3 + i) % 4, two[2 * i + 1] = rank;
+    }
+    MPI_Allreduce(in, out, n, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+    MPI_Allreduce(two, both, n, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
+    for (int i = 0; i < n; ++i) {
+      struct double_int best = {-1, 0};
+      int least = 99, where = 0;
+      for (int r = 0; r < size; ++r) {
+        if ((r * 7 + i) % 5 > best.value) best.value = (r * 7 + i) % 5, best.at = r;
+        if ((r * 3 + i) % 4 < least) least = (r * 3 + i) % 4, where = r;
+      }
+      if (out[i].value != best.value || out[i].at != best.at) return fail("MAXLOC", i, out[i].at, best.at);
+      if (both[2 * i] != least || both[2 * i + 1] != where) return fail("MINLOC", i, both[2 * i + 1], where);
+    }
+    free(in);
+    free(out);
+    free(two);
+    free(both);
+    cases += 2;
+  }
+}
+
+static void numbers(void) {
+  enum { kNumbers = 5000 };
+  static double complex in[kNumbers], out[kNumbers];
+  static long double wide[kNumbers], widest[kNumbers];
+  for (int i = 0; i < kNumbers; ++i) in[i] = (i % 3) + (rank % 2 ? 1 : -1) * I, wide[i] = i + rank;
+  MPI_Allreduce(in, out, kNumbers, MPI_C_DOUBLE_COMPLEX, MPI_PROD, MPI_COMM_WORLD);
+  MPI_Allreduce(wide, widest, kNumbers, MPI_LONG_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  for (int i = 0; i < kNumbers; ++i) {
+    double complex want = 1;
+    for (int r = 0; r < size; ++r) want *= (i % 3) + (r % 2 ? 1 : -1) * I;
+    if (out[i] != want) return fail("complex product", i, creal(out[i]), creal(want));
+    if (widest[i] != i + size - 1) return fail("long double", i, (double)widest[i], i + size - 1);
+  }
+  cases += 2;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Op op, sum;
+  MPI_Op_create(by_size, 1, &op);
+  MPI_Op_create(add, 1, &sum);
+  users(op, sum);
+  MPI_Op_free(&op);
+  MPI_Op_free(&sum);
+  outstanding();
+  pairs();
+  numbers();
+  if (size > 1 && calls == 0) fail("no function was called", 0, 0, 1);
+  long mine[2] = {cases, failures}, all[2];
+  MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("check: %ld cases %ld failures\n", all[0], all[1]);
+  MPI_Finalize();
+  return all[1] ? 1 : 0;
+}
