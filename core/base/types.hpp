@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace ddl {
 
@@ -15,5 +16,13 @@ using Seq = std::uint32_t;       // number of a collective on one communicator, 
 using CommId = std::uint64_t;    // identity of a communicator, the same on all its members
 using Fingerprint = std::uint32_t;  // hash of what must be equal on all ranks of one call
 using Nanoseconds = std::int64_t;
+
+/// What floats of 32 and 64 bits travel as between hosts; exact: as what they are.
+enum class WireType : std::uint8_t { exact, bfloat16, float16, int8 };
+inline constexpr int kWireTypes = 4;
+constexpr std::string_view name_of(WireType type) {
+  constexpr std::string_view names[kWireTypes] = {"exact", "bfloat16", "float16", "int8"};
+  return names[static_cast<int>(type)];
+}
 
 }  // namespace ddl

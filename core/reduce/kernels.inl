@@ -169,48 +169,53 @@ std::uint16_t bfloat16_bits(float value) {
 }
 
 using Bits16 = Loose<std::uint16_t>;
-
-void expand_half(float* to, const void* from, Elements count) {
-  auto* halves = static_cast<const Bits16*>(from);
-  Elements i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
-#endif
-  for (; i < count; ++i) to[i] = half_value(halves[i].value);
-}
-
-void round_to_half(void* to, const float* from, Elements count) {
-  auto* halves = static_cast<Bits16*>(to);
-  Elements i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < count; ++i) halves[i].value = half_bits(from[i]);
-}
-
-void expand_bfloat16(float* to, const void* from, Elements count) {
-  auto* halves = static_cast<const Bits16*>(from);
-#pragma GCC ivdep
-  for (Elements i = 0; i < count; ++i) to[i] = bfloat16_value(halves[i].value);
-}
-
-void round_to_bfloat16(void* to, const float* from, Elements count) {
-  auto* halves = static_cast<Bits16*>(to);
-#pragma GCC ivdep
-  for (Elements i = 0; i < count; ++i) halves[i].value = bfloat16_bits(from[i]);
-}
+using Float = Loose<float>;
 
 struct Half {
-  static void expand(float* to, const void* from, Elements count) { expand_half(to, from, count); }
-  static void round(void* to, const float* from, Elements count) { round_to_half(to, from, count); }
+  static void expand(Float* to, const void* from, Elements count) {
+    auto* halves = static_cast<const Bits16*>(from);
+    Elements i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8)
+      _mm256_storeu_ps(reinterpret_cast<float*>(to + i),
+                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
+#endif
+    for (; i < count; ++i) to[i].value = half_value(halves[i].value);
+  }
+  static void round(void* to, const Float* from, Elements count) {
+    auto* halves = static_cast<Bits16*>(to);
+    Elements i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(from + i)),
+                                       _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < count; ++i) halves[i].value = half_bits(from[i].value);
+  }
 };
 struct Bfloat16 {
-  static void expand(float* to, const void* from, Elements count) { expand_bfloat16(to, from, count); }
-  static void round(void* to, const float* from, Elements count) { round_to_bfloat16(to, from, count); }
+  static void expand(Float* to, const void* from, Elements count) {
+    auto* halves = static_cast<const Bits16*>(from);
+#pragma GCC ivdep
+    for (Elements i = 0; i < count; ++i) to[i].value = bfloat16_value(halves[i].value);
+  }
+  static void round(void* to, const Float* from, Elements count) {
+    auto* halves = static_cast<Bits16*>(to);
+#pragma GCC ivdep
+    for (Elements i = 0; i < count; ++i) halves[i].value = bfloat16_bits(from[i].value);
+  }
 };
+
+template <class Format>
+void expand(float* to, const void* from, Elements count) {
+  Format::expand(reinterpret_cast<Float*>(to), from, count);
+}
+
+template <class Format>
+void round(void* to, const float* from, Elements count) {
+  Format::round(to, reinterpret_cast<const Float*>(from), count);
+}
 
 /// Accumulates in float32 over all sources and rounds once.
 template <class Operation, class Format>
@@ -220,18 +225,19 @@ void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elemen
     if (to != sources[0]) __builtin_memcpy(to, sources[0], count * sizeof(Bits16));
     return;
   }
-  float sums[kBlock], next[kBlock];
-  auto loose = [](float* block) { return reinterpret_cast<Loose<float>*>(block); };
+  Float sums[kBlock], next[kBlock];
   for (Elements at = 0; at < count; at += kBlock) {
     Elements n = count - at < kBlock ? count - at : kBlock;
     Format::expand(sums, static_cast<const Bits16*>(sources[0]) + at, n);
     for (std::size_t s = 1; s < n_sources; ++s) {
       Format::expand(next, static_cast<const Bits16*>(sources[s]) + at, n);
-      combine<Operation>(loose(sums), loose(sums), loose(next), n);
+      combine<Operation>(sums, sums, next, n);
     }
     Format::round(static_cast<Bits16*>(to) + at, sums, n);
   }
 }
+
+#include "core/reduce/narrow.inl"
 
 // ---- copying past the cache ----
 
@@ -315,12 +321,26 @@ struct Sixteen {
   static constexpr Fold* run = fold_16<Operation, Format>;
 };
 
+template <class T, class Format>
+constexpr void set_conversions(Table& table, WireType as) {
+  constexpr int wide = std::is_same_v<T, double>;  // wide_index()
+  table.narrow[wide][static_cast<int>(as)] = narrow<T, Format>;
+  table.widen[wide][static_cast<int>(as)] = widen<T, Format>;
+}
+
 #define DDL_TEXT_OF(name) #name
 #define DDL_TEXT(name) DDL_TEXT_OF(name)
 
 constexpr Table make_table() {
-  Table table{DDL_TEXT(DDL_KERNELS), {},     expand_half,    round_to_half, expand_bfloat16,
-              round_to_bfloat16,     stream, stream_and_keep};
+  Table table{DDL_TEXT(DDL_KERNELS), {}, expand<Half>, round<Half>, expand<Bfloat16>,
+              round<Bfloat16>,       {}, {},           stream,      stream_and_keep};
+  set_conversions<float, Half>(table, WireType::float16);
+  set_conversions<float, Bfloat16>(table, WireType::bfloat16);
+  set_conversions<double, Half>(table, WireType::float16);
+  set_conversions<double, Bfloat16>(table, WireType::bfloat16);
+  constexpr int scaled = static_cast<int>(WireType::int8);
+  table.narrow[0][scaled] = narrow_scaled<float>, table.widen[0][scaled] = widen_scaled<float>;
+  table.narrow[1][scaled] = narrow_scaled<double>, table.widen[1][scaled] = widen_scaled<double>;
   auto& rows = table.fold;
   set_integer_row<std::int8_t>(rows[static_cast<int>(DType::int8)]);
   set_integer_row<std::int16_t>(rows[static_cast<int>(DType::int16)]);

@@ -70,6 +70,14 @@ void stream_end() {
 #endif
 }
 
+void narrow(const WireFormat& format, void* to, const void* from, Elements count) {
+  best().narrow[kernels::wide_index(format.of)][static_cast<int>(format.as)](to, from, count);
+}
+
+void widen(const WireFormat& format, void* to, const void* from, Elements count) {
+  best().widen[kernels::wide_index(format.of)][static_cast<int>(format.as)](to, from, count);
+}
+
 const char* reduce_kernel_name() { return best().name; }
 
 std::uint16_t float_to_half(float value) {

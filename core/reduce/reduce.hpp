@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 
+#include "core/base/partition.hpp"
 #include "core/base/types.hpp"
 #include "core/reduce/types.hpp"
 
@@ -26,6 +27,30 @@ void stream(void* to, const void* from, std::size_t bytes);
 /// The same, and a plain copy to `kept`, in one pass.
 void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes);
 void stream_end();
+
+/// What elements of a type travel as between hosts. `of` says nothing where they travel as they are.
+struct WireFormat {
+  DType of = DType::float32;
+  WireType as = WireType::exact;
+
+  bool is_exact() const { return as == WireType::exact; }
+  /// Elements in 8 bits share a scale with those of their cache line, counted from the first that is
+  /// narrowed: cuts elsewhere would round again.
+  bool has_scales() const { return as == WireType::int8; }
+  Elements line() const { return 64 / size_of(of); }
+  /// What that many elements take between hosts; unless exact.
+  Bytes bytes(Elements count) const { return has_scales() ? count + divide_up(count, line()) : count * 2; }
+  /// Bytes between hosts per byte in memory; 1 where exact.
+  double ratio() const { return is_exact() ? 1 : static_cast<double>(bytes(line())) / 64; }
+  friend bool operator==(const WireFormat&, const WireFormat&) = default;
+};
+
+/// To what travels, and back: each element rounded to nearest even (a float64 by way of float32), infinities
+/// and NaNs kept, what is too large for the type infinite. In 8 bits to a multiple of a power of two of which
+/// the largest number of the line takes 63 to 125. What has been widened narrows to the same again.
+/// Needs a format that is not exact, of float32 or float64. No overlap.
+void narrow(const WireFormat& format, void* to, const void* from, Elements count);
+void widen(const WireFormat& format, void* to, const void* from, Elements count);
 
 /// Name of the instruction set in use: "baseline", "avx2", "avx512".
 const char* reduce_kernel_name();
