@@ -19,11 +19,16 @@ Fingerprint compute_fingerprint(const Call& call) {
   return static_cast<Fingerprint>(x ^ (x >> 32));
 }
 
-std::string describe(const Call& call) {
+Fingerprint fingerprint_of(const Call& call, WireType wire) {
+  return fingerprint_of(call) ^ static_cast<Fingerprint>(wire) * 0x9e3779b9u;
+}
+
+std::string describe(const Call& call, WireType wire) {
   std::string text = fmt::format("{} of {} {}", name_of(call.kind), call.whole ? call.whole : call.count,
                                  name_of(call.type));
   if (computes(call.kind))
     text += fmt::format(", {}", call.own ? "an operation of the program's own" : name_of(call.op));
+  if (wire != WireType::exact) text += fmt::format(", {} between hosts", name_of(wire));
   if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
   bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;
   return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);

@@ -235,10 +235,7 @@ bool Communicator::remove_done() {
 
 void Communicator::retire(Operation& operation) {
   count(operation.call(), operation.prepared());
-  std::span<const Bytes> sent = operation.wire_bytes();
-  std::vector<Bytes>& wire = shared_.wire_bytes;
-  if (wire.size() < sent.size()) wire.resize(sent.size());
-  for (std::size_t rail = 0; rail < sent.size(); ++rail) wire[rail] += sent[rail];
+  add(shared_.wire_bytes, operation.wire_bytes());
   shared_.idle.push_back(&operation);
   Completion& completion = *operation.completion();
   if (completion.observed_) *completion.observed_ = {operation.rail_times(), operation.dimension_times()};
@@ -365,8 +362,8 @@ std::string Communicator::refuse(const Header& header, View view, const Operatio
   view.release();
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
-      "here it is {}, there another kind, root, count, type or operation",
-      members().me, header.from, size(), header.seq & ~kBetweenTwo, describe(operation.call()));
+      "here it is {}, there another kind, root, count, type, operation or type between hosts",
+      members().me, header.from, size(), header.seq & ~kBetweenTwo, operation.text());
 }
 
 // What no right engine sends.
@@ -375,9 +372,8 @@ std::string Communicator::refuse_foreign(const Header& header, View view, const 
   return fmt::format(
       "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
       "tag {:x}, segment {}, {} bytes",
-      members().me, size(), header.from, header.seq & ~kBetweenTwo,
-      operation ? ", " + describe(operation->call()) : "", header.tag, header.segment & ~kSenderWasAlone,
-      header.bytes);
+      members().me, size(), header.from, header.seq & ~kBetweenTwo, operation ? ", " + operation->text() : "",
+      header.tag, header.segment & ~kSenderWasAlone, header.bytes);
 }
 
 }  // namespace ddl

@@ -41,10 +41,10 @@ struct Shared {
   Bytes streamed_from = 0;                                  // see topology/caches.hpp
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};
-  std::deque<Completion*> notices = {};  // of completions that asked for one
-  std::vector<Bytes> wire_bytes = {};    // payload that plans of the calls so far hand to the wire, by rail
-  std::atomic<int> working = 0;          // threads that work on memory without the lock
-  std::atomic<int> going_on = 0;         // operations under way that nobody waits for
+  std::deque<Completion*> notices = {};    // of completions that asked for one
+  std::vector<WireBytes> wire_bytes = {};  // that plans of the calls so far hand to the wire, by rail
+  std::atomic<int> working = 0;            // threads that work on memory without the lock
+  std::atomic<int> going_on = 0;           // operations under way that nobody waits for
 };
 
 class Communicator : public Sender {

@@ -90,11 +90,9 @@ void Engine::time_dimensions(Communicator& communicator) {
   communicator.time_dimensions();
 }
 
-void Engine::collect(Counters& into, std::vector<Bytes>& wire) {
+void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   std::lock_guard lock(mutex_);
-  std::vector<Bytes>& counted = shared_.wire_bytes;
-  wire.resize(std::max(wire.size(), counted.size()));
-  for (std::size_t lane = 0; lane < counted.size(); ++lane) wire[lane] += std::exchange(counted[lane], 0);
+  add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);
   for (auto& store : stores_) store->collect(into);
 }

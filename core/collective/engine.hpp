@@ -51,9 +51,9 @@ class Engine : private MessageHandler {
   /// See Communicator.
   void time_dimensions(Communicator& communicator);
 
-  /// Moves what was counted since the last time to the arguments: calls by plan, and the bytes of payload
-  /// that the plans of these calls hand to the wire, by rail.
-  void collect(Counters& into, std::vector<Bytes>& wire);
+  /// Moves what was counted since the last time to the arguments: calls by plan, and what the plans of these
+  /// calls hand to the wire, by rail.
+  void collect(Counters& into, std::vector<WireBytes>& wire);
 
   /// Starts a call; never blocks. It may be done at once; else a helper thread moves it from now on while the
   /// program computes. Without a plan it is done by the one that the cost model chooses. Error, alike on all

@@ -8,6 +8,23 @@
 #include "core/base/clock.hpp"
 
 namespace ddl {
+namespace {
+
+// Whether what a step makes is what the next one sends.
+bool goes_on(const Step& landed, const Step& next) {
+  return next.verb == Verb::send && next.slice == landed.slice && next.own == landed.into &&
+         next.own_block == landed.into_block;
+}
+
+}  // namespace
+
+void add(std::vector<WireBytes>& to, std::span<const WireBytes> more) {
+  if (to.size() < more.size()) to.resize(more.size());
+  for (std::size_t rail = 0; rail < more.size(); ++rail) {
+    to[rail].sent += more[rail].sent;
+    to[rail].in_memory += more[rail].in_memory;
+  }
+}
 
 bool& is_engine_thread() {
   thread_local bool is_one = false;
@@ -22,16 +39,40 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   cut_for_ = prepared.serial;
   cut_count_ = call.count;
   element_ = element;
+  wire_ = prepared.choice.wire;
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
   segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
   if (plan.flows.empty()) segments_ = 0;  // alone
-  if (segments_ > 1) full_.compute(plan, segment_elements_, element_);
-  if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_);
-  wire_bytes_.assign(prepared.rails, 0);
-  for (LaneId rail = 0; rail < prepared.rails && segments_ > 0; ++rail) {
-    Elements elements = wire_elements(plan, tail_, rail);
-    if (segments_ > 1) elements += wire_elements(plan, full_, rail) * (segments_ - 1);
-    wire_bytes_[rail] = elements * element_;
+  const Cuts cuts = wire_.has_scales() ? Cuts::at_lines : Cuts::at_lines_where_enough;
+  if (segments_ > 1) full_.compute(plan, segment_elements_, element_, cuts);
+  if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_, cuts);
+  wire_bytes_.assign(prepared.rails, {});
+  if (segments_ > 1) count_wire_bytes(full_, segments_ - 1);
+  if (segments_ > 0) count_wire_bytes(tail_, 1);
+  if (!wire_.is_exact()) place_narrowed(plan);
+}
+
+void Operation::count_wire_bytes(const SliceTable& table, Elements times) {
+  for (const Step& step : prepared_->plan.steps) {
+    if (step.verb != Verb::send || step.fabric != Fabric::wire) continue;
+    const Elements count = table[step.slice].count, copies = step.peers * times;
+    wire_bytes_[step.lane].sent += bytes_on(Fabric::wire, count) * copies;
+    wire_bytes_[step.lane].in_memory += count * element_ * copies;
+  }
+}
+
+// What a run sends between hosts side by side.
+void Operation::place_narrowed(const Plan& plan) {
+  constexpr Bytes kLine = 64;
+  travels_.assign(plan.steps.size(), 0);
+  narrowed_of_run_ = 0;
+  for (std::size_t s = 0; s < plan.steps.size() && segments_ > 0; ++s) {
+    const Step& step = plan.steps[s];
+    if (step.verb != Verb::send || step.fabric != Fabric::wire) continue;
+    travels_[s] = narrowed_of_run_;
+    Elements most = tail_[step.slice].count;
+    if (segments_ > 1) most = std::max(most, full_[step.slice].count);
+    narrowed_of_run_ += round_up(wire_.bytes(most), kLine);
   }
 }
 
@@ -43,7 +84,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   comm_ = comm;
   seq_ = seq;
   me_ = me;
-  fingerprint_ = fingerprint_of(call);
+  fingerprint_ = fingerprint_of(call, prepared.choice.wire.as);
   is_open_ = false;
   Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
   bytes_under_way_ = std::min(call.bytes(), window);
@@ -64,6 +105,10 @@ void Operation::open(bool streams) {
   if (Bytes bytes = at_once * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     scratch_bytes_ = bytes;
+  }
+  if (Bytes bytes = wire_.is_exact() ? 0 : at_once * narrowed_of_run_; bytes > narrowed_bytes_) {
+    narrowed_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    narrowed_bytes_ = bytes;
   }
   for (std::size_t i = 0; i < at_once; ++i) open(runs_[i], segments_opened_++);
 }
@@ -165,11 +210,13 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
     is_stirred_ = true;
     return 0;
   }
-  const Step* next = left > 1 ? step + 1 : nullptr;
+  const Step* next = left > 1 && goes_on(*step, step[1]) ? step + 1 : nullptr;
   Outgoing message{};
-  std::byte* forward = claim_forward(run, *step, next, sender, message);
-  if (!step->is_token) land_step(run, *step, forward, sender);
+  std::byte* forward = next ? claim_forward(run, *step, *next, sender, message) : nullptr;
+  std::byte* travels = next && is_narrowed(next->fabric) ? travels_at(run, *next) : nullptr;
+  if (!step->is_token) land_step(run, *step, forward, travels, sender);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
+  if (travels) return send_narrowed(run, *next, sender) ? 2 : 1;
   if (!forward) return 1;
   sender.post(message);
   return 2;
@@ -179,11 +226,32 @@ bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   Range range = range_of(run, step);
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
+  if (is_narrowed(step.fabric)) {
+    struct Narrow {
+      const WireFormat& wire;
+      std::byte* to;
+      const std::byte* from;
+      Elements count;
+    } one{wire_, travels_at(run, step), payload.data(), range.count};
+    sender.work(payload.size(), [&one] { narrow(one.wire, one.to, one.from, one.count); });
+    return send_narrowed(run, step, sender);
+  }
   bool is_large =
       payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
   if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, sender);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return sender.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
+}
+
+bool Operation::send_narrowed(Run& run, const Step& step, Sender& sender) {
+  sent_on_wire_ = true;
+  return sender.send(sending_of(run, step),
+                     {travels_at(run, step), bytes_on(step.fabric, range_of(run, step).count)}, run.reading);
+}
+
+std::byte* Operation::travels_at(const Run& run, const Step& step) {
+  auto number = static_cast<std::size_t>(&step - prepared_->plan.steps.data());
+  return narrowed_.get() + place_of(run) * narrowed_of_run_ + travels_[number];
 }
 
 bool Operation::send_staged(const Run& run, const Step& step, std::span<const std::byte> payload,
@@ -209,16 +277,14 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
 // A result that goes on to the ranks of this host is made in the block they read, if that is free: it would
 // otherwise be written to the output and copied from there.
 // If it goes back to the one rank of this host that it came from, that is the block it came in.
-std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* next, Sender& sender,
+std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step& next, Sender& sender,
                                     Outgoing& message) {
-  if (!next || next->verb != Verb::send || next->fabric != Fabric::local || next->slice != landed.slice ||
-      next->own != landed.into || next->own_block != landed.into_block)
-    return nullptr;
-  Bytes bytes = range_of(run, *next).count * element_;
+  if (next.fabric != Fabric::local) return nullptr;
+  Bytes bytes = range_of(run, next).count * element_;
   if (bytes <= View::kInline) return nullptr;
-  Sending sending = sending_of(run, *next);
+  Sending sending = sending_of(run, next);
   const Plan& plan = prepared_->plan;
-  if (landed.peers == 1 && next->peers == 1 && plan.peers[landed.peer] == plan.peers[next->peer]) {
+  if (landed.peers == 1 && next.peers == 1 && plan.peers[landed.peer] == plan.peers[next.peer]) {
     View& asked = run.views[landed.expected];
     if (std::byte* answer = sender.claim_answer(sending, asked, message)) {
       asked.give_up();
@@ -228,7 +294,8 @@ std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step* ne
   return sender.claim(sending, bytes, message);
 }
 
-void Operation::land_step(const Run& run, const Step& step, std::byte* forward, Sender& sender) {
+void Operation::land_step(const Run& run, const Step& step, std::byte* forward, std::byte* travels,
+                          Sender& sender) {
   constexpr std::size_t kFew = 64;  // more sources than that pay an allocation
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
@@ -242,13 +309,23 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
   ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_, call_.own};
+  Narrowing narrowing{wire_, {}, step.rounds, travels};
+  std::unique_ptr<bool[]> is_narrow;
+  if (!wire_.is_exact()) {
+    is_narrow = std::make_unique<bool[]>(n_sources);
+    for (std::uint32_t i = 0; i < step.peers; ++i)
+      is_narrow[reduces && i >= step.own_rank ? i + 1 : i] =
+          prepared_->plan.expected[step.expected + i].fabric == Fabric::wire;
+    narrowing.is_narrow = {is_narrow.get(), n_sources};
+    reduce_copy.narrowing = &narrowing;
+  }
   const Bytes work =
       call_.own ? Sender::kLongWork : range.count * element_;  // it is not ours to hold the lock
   sender.work(work, [&reduce_copy] { apply(reduce_copy); });
 }
 
 Sending Operation::sending_of(const Run& run, const Step& step) const {
-  Bytes bytes = range_of(run, step).count * element_;
+  Bytes bytes = bytes_on(step.fabric, range_of(run, step).count);
   return {*this,
           step,
           {comm_, step.tag, seq_, run.segment, fingerprint_, me_, static_cast<std::uint32_t>(bytes), 0},
@@ -284,10 +361,11 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
     int expected = prepared_->plan.find_expected(header.tag, header.from);
     if (expected < 0) return Taken::never;
     Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
-    const Step& step =
-        prepared_->plan.steps[prepared_->plan.expected[static_cast<std::size_t>(expected)].step];
+    const Expected& message = prepared_->plan.expected[static_cast<std::size_t>(expected)];
+    const Step& step = prepared_->plan.steps[message.step];
     Range range = range_of(run, step);
-    if (arrived == Arrival::complete || view.bytes() != range.count * element_) return Taken::never;
+    if (arrived == Arrival::complete || view.bytes() != bytes_on(message.fabric, range.count))
+      return Taken::never;
     if (arrived == Arrival::being_placed && view.data() != at(run, step.into, step.into_block, range.first))
       return Taken::never;
     run.views[static_cast<std::size_t>(expected)] = view;
@@ -300,8 +378,9 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
 
 // A finished slice from another host depends on all that this rank had to say about it, or it goes where this
 // rank has nothing to say: nobody reads what is at its place any more, even where the step that copies it is
-// not yet due.
+// not yet due. What came narrower is not what belongs there.
 std::byte* Operation::place_for(const Header& header) {
+  if (!wire_.is_exact()) return nullptr;
   const Plan& plan = prepared_->plan;
   for (Run& run : runs_) {
     if (!run.open || run.segment != header.segment) continue;

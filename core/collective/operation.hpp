@@ -12,6 +12,9 @@
 // sends a token as soon as it opens the segment, and who sends waits for it at the end: nothing waits for it
 // on the way. check_waits_for() tests it.
 //
+// Where elements travel narrower between hosts than they are in memory (PlanChoice::wire), what is sent there
+// is made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read.
+//
 // One rule: the buffers of the call stay untouched by the program until done().
 // Thread safety: none; the engine's lock is held.
 #pragma once
@@ -28,6 +31,13 @@
 #include "core/transport/transport.hpp"
 
 namespace ddl {
+
+/// Payload that is handed to other hosts over a rail.
+struct WireBytes {
+  Bytes sent = 0, in_memory = 0;  // the latter: of the same elements, which may travel narrower
+};
+/// By rail.
+void add(std::vector<WireBytes>& to, std::span<const WireBytes> more);
 
 /// Set in the number of a call between two ranks.
 inline constexpr Seq kBetweenTwo = Seq{1} << 31;
@@ -96,6 +106,8 @@ class Operation {
   const Call& call() const { return call_; }
   PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
+  /// For people: the call, and what of it travels between hosts.
+  std::string text() const { return describe(call_, prepared_->choice.wire.as); }
 
   /// Whether such a message is part of its plan.
   bool expects(const Header& header) const {
@@ -111,9 +123,9 @@ class Operation {
   /// See MessageHandler. From then on nothing else is taken in the place of that message.
   std::byte* place_for(const Header& header);
   void leave_place(const Header& header);
-  /// Bytes of payload that the plan of this call hands to other hosts on each rail, up to the last one
-  /// used: what the report compares with the rail.
-  std::span<const Bytes> wire_bytes() const { return wire_bytes_; }
+  /// What the plan of this call hands to other hosts on each rail, up to the last one used: what the report
+  /// compares with the rail.
+  std::span<const WireBytes> wire_bytes() const { return wire_bytes_; }
   /// See Observed.
   const std::vector<Nanoseconds>& rail_times() const { return rail_times_; }
   const std::vector<Nanoseconds>& dimension_times() const { return dimension_times_; }
@@ -128,7 +140,7 @@ class Operation {
     std::uint32_t segment = 0;
     bool open = false;
     std::uint32_t flows_left = 0;
-    std::uint32_t reading = 0;           // sends between hosts that still read its scratch
+    std::uint32_t reading = 0;           // sends between hosts that still read its own memory
     std::vector<std::uint32_t> counter;  // per flow: steps done
     std::vector<Nanoseconds> since;      // per flow: end of its last step, where dimensions are timed
     std::vector<View> views;             // per expected message
@@ -140,19 +152,27 @@ class Operation {
   bool advance(Run& run, Sender& sender);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender);
   bool send_step(Run& run, const Step& step, Sender& sender);
-  void land_step(const Run& run, const Step& step, std::byte* forward, Sender& sender);
+  bool send_narrowed(Run& run, const Step& step, Sender& sender);
+  std::byte* travels_at(const Run& run, const Step& step);
+  void land_step(const Run& run, const Step& step, std::byte* forward, std::byte* travels, Sender& sender);
   bool send_staged(const Run& run, const Step& step, std::span<const std::byte> payload, Sender& sender);
-  std::byte* claim_forward(Run& run, const Step& landed, const Step* next, Sender& sender, Outgoing& message);
+  std::byte* claim_forward(Run& run, const Step& landed, const Step& next, Sender& sender, Outgoing& message);
   Sending sending_of(const Run& run, const Step& step) const;
   std::uint32_t place_of(const Run& run) const { return static_cast<std::uint32_t>(&run - runs_.data()); }
   Range range_of(const Run& run, const Step& step) const;
   std::byte* at(const Run& run, Source source, std::uint32_t block, Elements first) const;
   void note_rail_time(const Flow& flow);
   void note_dimension_time(Nanoseconds& since, const Step& step);
+  bool is_narrowed(Fabric fabric) const { return fabric == Fabric::wire && !wire_.is_exact(); }
+  Bytes bytes_on(Fabric fabric, Elements count) const {
+    return is_narrowed(fabric) ? wire_.bytes(count) : count * element_;
+  }
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
   void cut(const PreparedPlan& prepared, const Call& call);
+  void count_wire_bytes(const SliceTable& table, Elements times);
+  void place_narrowed(const Plan& plan);
 
   PreparedPlan* prepared_ = nullptr;
   std::uint64_t cut_for_ = 0;  // serial of the plan that the slice tables were made for
@@ -173,7 +193,11 @@ class Operation {
   std::vector<Nanoseconds> rail_times_, dimension_times_;
   Store store_ = Store::cached;
   SliceTable full_, tail_;
-  std::vector<Bytes> wire_bytes_;  // by rail
+  std::vector<WireBytes> wire_bytes_;  // by rail
+  WireFormat wire_;                    // of the plan
+  std::vector<Bytes> travels_;         // by step: where in a run's part of narrowed_ it is narrowed to
+  Bytes narrowed_of_run_ = 0, narrowed_bytes_ = 0;
+  std::unique_ptr<std::byte[]> narrowed_;  // by run
   std::vector<Run> runs_;
   std::unique_ptr<std::byte[]> scratch_;  // by run and block
   Bytes scratch_bytes_ = 0;

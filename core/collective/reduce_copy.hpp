@@ -6,11 +6,19 @@
 
 #include "core/base/types.hpp"
 #include "core/collective/call.hpp"
-#include "core/reduce/types.hpp"
+#include "core/reduce/reduce.hpp"
 
 namespace ddl {
 
 enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
+
+/// Where elements travel narrower between hosts than they are in memory.
+struct Narrowing {
+  WireFormat wire;                  // not exact
+  std::span<const bool> is_narrow;  // per source: it is as it travels
+  bool rounds;                      // the result, to what can travel
+  std::byte* travels;               // a place for the result as it travels, or null
+};
 
 struct ReduceCopy {
   DType type;
@@ -22,6 +30,7 @@ struct ReduceCopy {
   Elements count;
   Store store;            // how `out` is written; `forward` is always cached, it is read at once
   OwnReduction own = {};  // in place of `op`
+  const Narrowing* narrowing = nullptr;  // null: all is as in memory; else `own` is empty
 };
 
 /// Bytes moved per byte of result, beside reading the sources: cached 2 (the cache reads a line before it is

@@ -43,8 +43,8 @@ Algorithm plainest(Algorithm algorithm, Rank fanout) {
 // but for the last one: they differ in how many take part, which the same algorithms suit.
 class Proposals {
  public:
-  Proposals(const Grid& grid, Bytes bytes, const PlanLimits& limits)
-      : grid_(grid), bytes_(bytes), limits_(limits) {
+  Proposals(const Grid& grid, Bytes bytes, const PlanLimits& limits, const WireFormat& wire)
+      : grid_(grid), bytes_(bytes), limits_(limits), format_(wire) {
     for (int d = 0; d < grid.dimensions(); ++d) {
       if (grid.fanout(d) == 1) continue;
       last_ = d;
@@ -68,6 +68,7 @@ class Proposals {
  private:
   void propose(Algorithm local, Algorithm inner, Algorithm last) {
     PlanChoice choice = plain_choice(grid_, 1);
+    choice.wire = format_;
     for (int d = 0; d < grid_.dimensions(); ++d) {
       Algorithm& algorithm = choice.algorithm[static_cast<std::size_t>(d)];
       bool wire = grid_.dimension(d).fabric == Fabric::wire;
@@ -148,7 +149,7 @@ class Proposals {
     Bytes whole = std::max(kLeastSegment, (bytes_ + 63) / 64 * 64);
     if (limits_.segment) return {std::clamp(limits_.segment / 64 * 64, kLeastSegment, whole)};
     if (!wire_) return {std::min(kLocalSegment, whole)};
-    Bytes base = kWireBlock * lanes;
+    Bytes base = static_cast<Bytes>(static_cast<double>(kWireBlock) / format_.ratio()) * lanes;
     for (int d = 0; d < grid_.dimensions(); ++d) base *= static_cast<Bytes>(grid_.fanout(d));
     if (bytes_ >= 2 * base * kEnoughSegments) base *= 2;
     std::vector<Bytes> sizes;
@@ -177,6 +178,7 @@ class Proposals {
   // What always works, however little staging there is.
   Candidate fallback() const {
     PlanChoice choice = plain_choice(grid_, 1);
+    choice.wire = format_;
     choice.segment = kLeastSegment;
     return {choice, predict(grid_, choice, bytes_, limits_.machine)};
   }
@@ -184,6 +186,7 @@ class Proposals {
   const Grid& grid_;
   Bytes bytes_;
   const PlanLimits& limits_;
+  const WireFormat format_;
   int last_ = -1;  // the last dimension that joins anything
   bool wire_ = false, local_ = false;
   std::vector<std::vector<Algorithm>> done_;
@@ -220,16 +223,17 @@ PlanChoice plain_choice(const Grid& grid, LaneId lanes) {
   return choice;
 }
 
-std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
-  return Proposals(grid, bytes, limits).ranked();
+std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits,
+                                  const WireFormat& wire) {
+  return Proposals(grid, bytes, limits, wire).ranked();
 }
 
 PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
   return candidates(grid, size_class(bytes), limits)[0].choice;
 }
 
-PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
-  PlanChoice choice = choose(grid, bytes, limits);
+PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits, const WireFormat& wire) {
+  PlanChoice choice = candidates(grid, size_class(bytes), limits, wire)[0].choice;
   std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);
   choice.order.clear();
   if (Bytes need = staging_need(grid, choice); need > limits.staging)

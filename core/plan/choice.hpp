@@ -9,6 +9,7 @@
 #include "core/plan/cost.hpp"
 #include "core/plan/grid.hpp"
 #include "core/plan/plan.hpp"
+#include "core/reduce/reduce.hpp"
 
 namespace ddl {
 
@@ -43,6 +44,7 @@ struct PlanChoice {
       order;  // per lane the dimensions in the order they are reduced; empty: 0, 1, ...
   Bytes segment = 0;
   int window = 4;
+  WireFormat wire = {};  // what travels between hosts
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
@@ -81,14 +83,15 @@ Bytes size_class(Bytes bytes);
 PlanChoice plain_choice(const Grid& grid, LaneId lanes);
 
 /// A handful of choices for a buffer of that many bytes, the one predicted to be the fastest first; no two
-/// differ in their segment alone. Never empty.
-std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits);
+/// differ in their segment alone. Never empty. All have that wire format.
+std::vector<Candidate> candidates(const Grid& grid, Bytes bytes, const PlanLimits& limits,
+                                  const WireFormat& wire = {});
 
 /// The first candidate for the size class.
 PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 
 /// The first candidate's segment and lanes, but a ring in every dimension; the segment cut to staging.
-PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits);
+PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits, const WireFormat& wire = {});
 
 /// Staging that the plan of any rank takes at most: a block for each of its sends within the host.
 Bytes staging_need(const Grid& grid, const PlanChoice& choice);

@@ -140,6 +140,10 @@ class Model {
       busy_.emplace_back();
     }
     double sent = state.piece * work.sent, added = state.piece * work.added * machine_.gamma;
+    if (grid_.dimension(d).fabric == Fabric::wire && !choice_.wire.is_exact()) {
+      added += sent * machine_.gamma;  // narrowed at one end, widened at the other
+      sent *= choice_.wire.ratio();
+    }
     stages_[stage].messages += work.messages * segments_;
     stages_[stage].bytes += static_cast<Bytes>(sent * segments_);
     Busy& busy = busy_[stage];

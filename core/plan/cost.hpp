@@ -79,7 +79,7 @@ struct StageCost {
   int dimension = 0;
   Algorithm algorithm{};
   double messages = 0;  // that a rank sends, over all segments
-  Bytes bytes = 0;      // that a rank sends
+  Bytes bytes = 0;      // that a rank sends, as they travel
   double seconds = 0;   // if it ran by itself; stages overlap
 };
 

@@ -50,7 +50,7 @@ Bytes Plan::bytes() const {
          of(index_);
 }
 
-void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
+void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size, Cuts cuts) {
   constexpr Bytes kCacheLine = 64;
   ranges_.resize(plan.slices.size());
   for (std::size_t i = 0; i < plan.slices.size(); ++i) {
@@ -58,8 +58,13 @@ void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size) {
     Range parent = slice.parent == kWholeSegment ? Range{0, count} : ranges_[slice.parent];
     Range begin{parent.first + parent.count, 0}, end = begin;
     Elements grain = kCacheLine / element_size;
-    if (slice.first < slice.parts) begin = part_of(parent, slice.first, slice.parts, grain);
-    if (slice.last < slice.parts) end = part_of(parent, slice.last, slice.parts, grain);
+    auto part = [&](std::uint32_t index) {
+      if (cuts == Cuts::at_lines_where_enough) return part_of(parent, index, slice.parts, grain);
+      Range lines = part_of({0, divide_up(parent.count, grain)}, index, slice.parts);
+      return Range{parent.first + std::min(lines.first * grain, parent.count), 0};
+    };
+    if (slice.first < slice.parts) begin = part(slice.first);
+    if (slice.last < slice.parts) end = part(slice.last);
     ranges_[i] = {begin.first, end.first - begin.first};
   }
 }

@@ -16,6 +16,12 @@
 // A token is a message without payload that says that its sender has opened the segment. Where a rank could
 // otherwise finish without having heard from those it sends to, they send it one, see operation.hpp.
 //
+// Between hosts an element may travel as a narrower type, while every reduction is done at full width. Each
+// send between hosts then rounds, so what several ranks are to have alike is rounded before the first of them
+// uses it: the result of a slice by whoever completes it (he keeps what he sends on), and where everybody
+// sends its share to everybody, the own share. Steps of which this is asked round; a value that has been
+// rounded travels unchanged. Within a host everything has its full width.
+//
 // Sources: BlueConnect (Cho et al., MLSys 2019) for the decomposition, Patarasuk & Yuan 2009 for the ring.
 #pragma once
 
@@ -59,6 +65,7 @@ struct Step {
       expected;      // reduce, copy: first of its messages in Plan::expected; send: number among local sends
   bool after_sends;  // reduce: writes what this rank has sent, so the sends must have finished reading it
   bool is_token;     // its slice is empty, and yet there is a message
+  bool rounds;       // reduce, copy without a peer: to what travels between hosts
   std::uint32_t own_block, into_block;  // of own and into
 };
 
@@ -71,6 +78,7 @@ struct Expected {
   Tag tag;
   Rank from;
   std::uint32_t step;  // that waits for it, in Plan::steps
+  Fabric fabric = Fabric::local;
 };
 
 struct Plan {
@@ -97,10 +105,13 @@ struct Plan {
   std::vector<std::int32_t> index_;  // open addressing over (tag, from)
 };
 
+/// Where slices may be cut: at whole cache lines, but where there are fewer than parts.
+enum class Cuts : std::uint8_t { at_lines_where_enough, at_lines };
+
 /// The slices of a plan for a segment of `count` elements: ranges relative to the segment.
 class SliceTable {
  public:
-  void compute(const Plan& plan, Elements count, Bytes element_size);
+  void compute(const Plan& plan, Elements count, Bytes element_size, Cuts cuts = Cuts::at_lines_where_enough);
   Range operator[](SliceId id) const { return ranges_[id]; }
 
  private:

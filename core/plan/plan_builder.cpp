@@ -77,6 +77,26 @@ void PlanBuilder::keep(const Piece& piece, Place own, Place into) {
   step.into_block = into.block;
 }
 
+// The step that has just made it does so in passing.
+Source PlanBuilder::round(const Piece& piece, Source own) {
+  Step* last = plan_.flows.back().count > 0 ? &plan_.steps.back() : nullptr;
+  const bool makes_it = last && last->verb == Verb::reduce && last->slice == piece.slice &&
+                        last->into == Source::output && own == Source::output;
+  if (!makes_it) {
+    add(Verb::copy, own, Fabric::local, piece, {Phase::move, 0}, {});
+    last = &plan_.steps.back();
+  }
+  last->rounds = true;
+  return Source::output;
+}
+
+Plan PlanBuilder::take() {
+  plan_.seal();
+  for (Expected& message : plan_.expected)
+    message.fabric = grid_.same_host(rank_, message.from) ? Fabric::local : Fabric::wire;
+  return std::move(plan_);
+}
+
 Piece PlanBuilder::nothing() {
   if (!nothing_) {
     plan_.slices.push_back({kWholeSegment, 0, 0, 1});

@@ -67,15 +67,14 @@ class PlanBuilder {
   void copy(const Piece& piece, Purpose purpose, Rank from, Place into = Source::output);
   /// What this rank has itself; nothing happens where both are one place.
   void keep(const Piece& piece, Place own, Place into = Source::output);
+  /// What this rank has of the piece, rounded to what travels between hosts, and where that is.
+  Source round(const Piece& piece, Source own);
   /// Lets these ranks know that this one has opened the segment.
   void send_token(std::span<const Rank> to, Rank round = 0);
   /// Waits for the tokens of these ranks, or not at all.
   void await_tokens(std::span<const Rank> from, Rank round = 0);
 
-  Plan take() {
-    plan_.seal();
-    return std::move(plan_);
-  }
+  Plan take();
   Plan& plan() { return plan_; }
 
  private:

@@ -53,24 +53,24 @@ PreparedPlan& PlanStore::prepare_locked(const PlanChoice& choice, Bytes bytes) {
   return prepared;
 }
 
-PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes) {
+PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {
   std::lock_guard lock(mutex_);
   bytes = size_class(bytes);
-  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes}];
+  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes, {wire.of, wire.as}}];
   if (!plan)
-    plan = task.kind == Kind::all_reduce ? &prepare_locked(candidates_locked(bytes)[0].choice, bytes)
+    plan = task.kind == Kind::all_reduce ? &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes)
                                          : &make(task, bytes);
   return *plan;
 }
 
-const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes) {
+const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes, const WireFormat& wire) {
   std::lock_guard lock(mutex_);
-  return candidates_locked(size_class(bytes));
+  return candidates_locked(size_class(bytes), wire);
 }
 
-const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes) {
-  std::vector<Candidate>& found = candidates_[bytes];
-  if (found.empty()) found = candidates(members_.grid, bytes, limits_);
+const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes, const WireFormat& wire) {
+  std::vector<Candidate>& found = candidates_[{bytes, {wire.of, wire.as}}];
+  if (found.empty()) found = candidates(members_.grid, bytes, limits_, wire);
   return found;
 }
 

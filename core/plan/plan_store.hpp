@@ -75,16 +75,17 @@ class PlanStore {
 
   /// The plan of an all-reduce made from that choice, for the size class of `bytes`.
   PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
-  /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses.
+  /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses;
+  /// `wire` counts in an all-reduce.
   /// Error where there is none, alike on all members.
-  PreparedPlan& plan_for(Task task, Bytes bytes);
+  PreparedPlan& plan_for(Task task, Bytes bytes, const WireFormat& wire = {});
   /// candidates() for the size class of `bytes`, before anything was measured.
-  const std::vector<Candidate>& candidates_for(Bytes bytes);
+  const std::vector<Candidate>& candidates_for(Bytes bytes, const WireFormat& wire = {});
   /// Moves the counts since the last time to `into`.
   void collect(Counters& into);
 
  private:
-  const std::vector<Candidate>& candidates_locked(Bytes bytes);
+  const std::vector<Candidate>& candidates_locked(Bytes bytes, const WireFormat& wire);
   PreparedPlan& make(Task task, Bytes bytes);
   PreparedPlan& prepare_locked(const PlanChoice& choice, Bytes bytes);
   PreparedPlan& add(Task task, Bytes bytes, Plan plan);
@@ -94,8 +95,9 @@ class PlanStore {
   const PlanLimits limits_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<PreparedPlan>> plans_;
-  std::map<std::tuple<Kind, Rank, Bytes>, PreparedPlan*> plan_of_;  // by kind, root, size class
-  std::map<Bytes, std::vector<Candidate>> candidates_;              // by size class
+  using Wire = std::pair<DType, WireType>;
+  std::map<std::tuple<Kind, Rank, Bytes, Wire>, PreparedPlan*> plan_of_;  // by kind, root, size class, wire
+  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;   // by size class and wire
 };
 
 }  // namespace ddl

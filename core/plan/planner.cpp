@@ -16,8 +16,13 @@ namespace {
 class LanePlanner {
  public:
   LanePlanner(const Grid& grid, Rank rank, std::vector<Algorithm> algorithm, std::size_t lane,
-              PlanBuilder& builder)
-      : grid_(grid), rank_(rank), algorithm_(std::move(algorithm)), lane_(lane), build_(builder) {}
+              const WireFormat& wire, PlanBuilder& builder)
+      : grid_(grid),
+        rank_(rank),
+        algorithm_(std::move(algorithm)),
+        lane_(lane),
+        narrows_(!wire.is_exact()),
+        build_(builder) {}
 
   // The first dimension decides the flows: each of its direct pieces is a flow of its own, so that they
   // overlap.
@@ -41,9 +46,13 @@ class LanePlanner {
   }
 
  private:
-  // Reduces `piece` over the dimensions d, d+1, ... and brings it back; `path` leads to the piece.
+  // Reduces `piece` over the dimensions d, d+1, ... and brings it back; `path` leads to the piece. Where no
+  // dimension is left this rank has completed it.
   void dimension(int d, Piece piece, const Path& path, Source own) {
-    if (d == grid_.dimensions()) return;
+    if (d == grid_.dimensions()) {
+      if (narrows_) build_.round(piece, own);
+      return;
+    }
     Group group = grid_.group_of(rank_, d, path);
     switch (algorithm_[static_cast<std::size_t>(d)]) {
       case Algorithm::direct:
@@ -118,8 +127,10 @@ class LanePlanner {
     std::vector<Rank> peers = others(group);
     if (peers.empty()) return;
     Purpose all{Phase::exchange, d};
+    if (narrows_) own = build_.round(piece, own);
     build_.send(own, piece, all, peers);
     build_.reduce_over_sent(own, piece, all, peers, group.me);
+    if (narrows_) build_.round(piece, Source::output);
   }
 
   // Round after round partners twice as far apart exchange all they have and fold it, the lower one first:
@@ -129,12 +140,14 @@ class LanePlanner {
     auto active = std::bit_floor(group.members.size());
     if (fold_away(d, piece, group, own)) return;
     own = fold_in(d, piece, group, own);
+    if (narrows_) own = build_.round(piece, own);
     for (std::size_t bit = 1; bit < active; bit *= 2) {
       Rank partner = group.members[group.me ^ bit];
       Purpose round{Phase::exchange, d, static_cast<Rank>(bit)};
       build_.send(own, piece, round, {&partner, 1});
       build_.reduce_over_sent(own, piece, round, {&partner, 1}, group.me & bit ? 1 : 0);
       own = Source::output;
+      if (narrows_) build_.round(piece, own);
     }
     unfold(d, piece, group);
   }
@@ -249,6 +262,7 @@ class LanePlanner {
   Rank rank_;
   std::vector<Algorithm> algorithm_;
   std::size_t lane_;
+  bool narrows_;  // elements travel narrower between hosts
   PlanBuilder& build_;
 };
 
@@ -310,7 +324,7 @@ Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
   PlanBuilder builder(grid, rank);
   for (const LaneCut& cut : cut_lanes(choice.share, choice.rail)) {
     LaneOrder order(grid, choice, cut.lane);
-    LanePlanner(order.grid(), rank, order.algorithm(), cut.lane, builder)
+    LanePlanner(order.grid(), rank, order.algorithm(), cut.lane, choice.wire, builder)
         .plan(builder.begin_lane(cut, order.order()));
   }
   Plan plan = builder.take();
@@ -326,12 +340,11 @@ std::string describe(const Grid& grid, const PlanChoice& choice) {
   for (int d = 0; d < grid.dimensions(); ++d)
     text += fmt::format("{}{} {} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name,
                         algorithm_name(choice.algorithm[static_cast<std::size_t>(d)]));
-  if (choice.share.size() == 1) return text;
-  text += fmt::format(", {} lanes", choice.share.size());
+  if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
   auto [least, most] = std::minmax_element(choice.share.begin(), choice.share.end());
-  if (*least == *most) return text;
-  for (std::size_t lane = 0; lane < choice.share.size(); ++lane)
+  for (std::size_t lane = 0; lane < choice.share.size() && *least != *most; ++lane)
     text += fmt::format("{}{}", lane ? ":" : " ", choice.share[lane]);
+  if (!choice.wire.is_exact()) text += fmt::format(", {} between hosts", name_of(choice.wire.as));
   return text;
 }
 

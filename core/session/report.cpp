@@ -58,7 +58,8 @@ std::string Session::counted_so_far() {
   for (std::size_t lane = 0; lane < job_map().lanes.size() && engine_; ++lane)
     part["rails"].push_back({{"name", job_map().lanes[lane]},
                              {"bytes_sent", endpoint_.wire()->bytes_sent(lane)},
-                             {"bytes_predicted", predicted_[lane]}});
+                             {"bytes_predicted", predicted_[lane].sent},
+                             {"bytes_in_memory", predicted_[lane].in_memory}});
   part["staging_bytes"] = endpoint_.local() ? endpoint_.local()->staging_taken() : 0;
   return part.dump();
 }

@@ -115,7 +115,7 @@ class Session final : private JoinSteps {
   OutstandingCalls outstanding_;
   Counters counters_;
   std::mutex counting_mutex_;
-  std::vector<Bytes> predicted_;  // bytes per lane that the plans of the calls so far hand to the wire
+  std::vector<WireBytes> predicted_;  // per lane: what the plans of the calls so far hand to the wire
   std::mutex stores_mutex_;
   std::deque<std::shared_ptr<PlanStore>> stores_;  // those used last
   std::atomic<std::uint32_t> created_{0};

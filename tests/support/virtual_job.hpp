@@ -53,7 +53,8 @@ class VirtualJob {
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
-                                    PlanLimits limits = {1, Bytes{1} << 20, 0});
+                                    PlanLimits limits = {1, Bytes{1} << 20, 0},
+                                    const std::vector<Rank>& dims = {});
   /// Runs the body once per rank, each in its own thread.
   template <class Body>
   void each(Body body) {
@@ -131,10 +132,10 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
 }
 
 inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
-                                                     PlanLimits limits) {
+                                                     PlanLimits limits, const std::vector<Rank>& dims) {
   Members all{members, 0, {}, {}};
   for (Rank member : members) all.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
-  all.grid = Grid::from_hosts(all.hosts);
+  all.grid = dims.empty() ? Grid::from_hosts(all.hosts) : Grid::from_dims(all.hosts, dims);
   std::vector<Communicator*> communicators;
   for (std::size_t i = 0; i < members.size(); ++i) {
     all.me = static_cast<Rank>(i);

@@ -61,6 +61,57 @@ TEST(ReduceCopy, TheOutputMayBeOneOfTheSources) {
   }
 }
 
+// Sources that came from other hosts and from this one, in one fold.
+TEST(ReduceCopy, WhatCameNarrowerIsWidenedAndWhatGoesOnIsNarrowed) {
+  const WireFormat wire{DType::float32, WireType::bfloat16};
+  for (Elements count : kCounts)
+    for (std::size_t n_sources : {1u, 2u, 3u})
+      for (std::size_t own = 0; own < n_sources; ++own)
+        for (int how = 0; how < 8; ++how) {
+          const bool rounds = how & 1, goes_on = how & 2, travels = how & 4;
+          std::vector<std::vector<float>> values(n_sources, std::vector<float>(count));
+          std::vector<std::vector<std::uint16_t>> came(n_sources, std::vector<std::uint16_t>(count));
+          std::vector<float> expected(count), forward(count, -1);
+          std::vector<std::uint16_t> sent(count), expected_sent(count);
+          const void* sources[3];
+          bool is_narrow[3];
+          for (std::size_t s = 0; s < n_sources; ++s) {
+            for (Elements i = 0; i < count; ++i) values[s][i] = 1 + static_cast<float>(i * (s + 1)) / 1024;
+            is_narrow[s] = s != own;
+            if (is_narrow[s])
+              for (Elements i = 0; i < count; ++i) {
+                came[s][i] = float_to_bfloat16(values[s][i]);
+                values[s][i] = bfloat16_to_float(came[s][i]);
+              }
+            sources[s] = is_narrow[s] ? static_cast<const void*>(came[s].data()) : values[s].data();
+          }
+          for (Elements i = 0; i < count; ++i) {
+            for (std::size_t s = 0; s < n_sources; ++s)
+              expected[i] = s ? expected[i] + values[s][i] : values[s][i];
+            expected_sent[i] = float_to_bfloat16(expected[i]);
+            if (rounds) expected[i] = bfloat16_to_float(expected_sent[i]);
+          }
+          auto bytes = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
+          const Narrowing narrowing{wire, {is_narrow, n_sources}, rounds, travels ? bytes(sent) : nullptr};
+          apply({DType::float32,
+                 Op::sum,
+                 {sources, n_sources},
+                 bytes(values[own]),
+                 goes_on ? bytes(forward) : nullptr,
+                 count,
+                 Store::cached,
+                 {},
+                 &narrowing});
+          ASSERT_EQ(values[own], expected) << n_sources << " sources, own " << own << ", " << how;
+          if (goes_on) {
+            ASSERT_EQ(forward, expected);
+          }
+          if (travels) {
+            ASSERT_EQ(sent, expected_sent);
+          }
+        }
+}
+
 TEST(Stream, CopiesAnyNumberOfBytesFromAndToAnyAddress) {
   std::vector<unsigned char> from(400), to;
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i * 7 + 1);

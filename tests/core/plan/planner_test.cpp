@@ -61,6 +61,28 @@ void check_all_algorithms(const Grid& grid, std::vector<std::uint32_t> share = {
 
 }  // namespace
 
+TEST(Planner, PlansThatRoundBringTheSameAndOthersRoundNothing) {
+  for (const auto& machine : kMachines) {
+    Grid grid = Grid::from_hosts(machine);
+    for (Algorithm first : kAll)
+      for (Algorithm rest : kAll) {
+        PlanChoice choice = choice_for(grid, first, rest, {1, 1});
+        if (is_final(first) && grid.dimensions() > 1) continue;
+        for (const Plan& plan : plans_of(grid, choice))
+          for (const Step& step : plan.steps) ASSERT_FALSE(step.rounds);
+        choice.wire = {DType::float32, WireType::bfloat16};
+        ASSERT_EQ(problem_of(grid, choice, {3, 1000}), "") << describe(grid, choice);
+        if (grid.ranks() == 1) continue;
+        auto plans = plans_of(grid, choice);
+        auto rounds = [](const Plan& plan) {
+          return std::any_of(plan.steps.begin(), plan.steps.end(),
+                             [](const Step& step) { return step.rounds; });
+        };
+        EXPECT_TRUE(std::any_of(plans.begin(), plans.end(), rounds)) << describe(grid, choice);
+      }
+  }
+}
+
 TEST(Planner, EveryAlgorithmIsCompleteForAnyNumberOfRanks) {
   for (int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 12}) {
     check_all_algorithms(Grid::from_hosts(hosts_of({ranks})));
