@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
 #include "core/plan/planner.hpp"
+#include "core/plan/wire_rule.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "launcher/explain_original.hpp"
 #include "launcher/job_spec.hpp"
@@ -128,9 +129,10 @@ std::string stage_lines(const Grid& grid, const Prediction& predicted) {
 }
 
 // What the mode chooses, and what it chose that over.
-std::vector<Candidate> choices(Mode mode, const Grid& grid, Bytes bytes, const PlanLimits& limits) {
-  if (mode != Mode::ring && mode != Mode::nccl) return candidates(grid, size_class(bytes), limits);
-  PlanChoice choice = ring_choice(grid, bytes, limits);
+std::vector<Candidate> choices(Mode mode, const Grid& grid, Bytes bytes, const PlanLimits& limits,
+                               const WireFormat& wire) {
+  if (mode != Mode::ring && mode != Mode::nccl) return candidates(grid, size_class(bytes), limits, wire);
+  PlanChoice choice = ring_choice(grid, bytes, limits, wire);
   return {{choice, predict(grid, choice, size_class(bytes), limits.machine)}};
 }
 
@@ -142,8 +144,8 @@ std::string times_text(double other, double ours) {
 }
 
 std::string explain_size(Mode mode, const Grid& grid, const std::vector<HostIndex>& hosts, Bytes bytes,
-                         const PlanLimits& limits) {
-  std::vector<Candidate> all = choices(mode, grid, bytes, limits);
+                         const PlanLimits& limits, const WireFormat& wire) {
+  std::vector<Candidate> all = choices(mode, grid, bytes, limits, wire);
   const Candidate& chosen = all[0];
   auto segments = static_cast<std::uint64_t>(chosen.predicted.segments);
   std::string text = fmt::format("{:>8}  {}: {}{}\n", size_text(bytes), describe(grid, chosen.choice),
@@ -209,6 +211,9 @@ std::string words_text(const std::string& used) {
       {" doubling ", "everything in pairs, in log2 of the ranks steps"},
       {" halving ", "parts in pairs, in twice log2 of the ranks steps"},
       {" funnel ", "everybody sends to one, who goes on alone and sends the result back"},
+      {" bfloat16 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE)"},
+      {" float16 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE)"},
+      {" int8 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE), with a scale per cache line"},
       {"messages", "that one rank sends, in all segments; so with bytes sent"},
       {"time alone", "of the stage by itself; stages of different segments overlap"},
       {"Open MPI's own", "an estimate by the same model; ddlrun --compare measures it"}};
@@ -283,7 +288,11 @@ std::string explain(const Options& options, const Allocation& allocation, const 
     return text + "mode m: the original library's own reduce-scatter and all-gather\n";
   text += assumptions(grid, limits, rails);
   text += fmt::format("\n{}\n", head_text());
-  for (Bytes bytes : kSizes) text += explain_size(asked.mode, grid, hosts, bytes, limits) + "\n";
+  for (Bytes bytes : kSizes) {
+    const WireFormat wire = WireRule{env.wire_type, env.wire_type_from}.format_of(
+        Kind::all_reduce, DType::float32, bytes, grid.spans_hosts());
+    text += explain_size(asked.mode, grid, hosts, bytes, limits, wire) + "\n";
+  }
   return text + words_text(text);
 }
 

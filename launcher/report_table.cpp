@@ -65,13 +65,19 @@ std::string plans(const json& report) {
   return text;
 }
 
+// What DDL_WIRE_TYPE has saved on a rail.
+std::string narrowed(const json& rail) {
+  const double sent = rail.value("bytes_predicted", 0.0), in_memory = rail.value("bytes_in_memory", sent);
+  return in_memory > sent ? fmt::format("   of {} in memory", decimal_bytes(in_memory)) : std::string();
+}
+
 std::string rails(const json& report) {
   if (report.value("rails", json::array()).empty()) return {};
   std::string text = fmt::format("{:<24}{:>16}{:>16}\n", "rails, all ranks", "sent", "by the plans");
   for (const json& one : report["rails"])
-    text += fmt::format("{:<24}{:>16}{:>16}\n", one.value("name", ""),
+    text += fmt::format("{:<24}{:>16}{:>16}{}\n", one.value("name", ""),
                         decimal_bytes(one.value("bytes_sent", 0.0)),
-                        decimal_bytes(one.value("bytes_predicted", 0.0)));
+                        decimal_bytes(one.value("bytes_predicted", 0.0)), narrowed(one));
   return text;
 }
 

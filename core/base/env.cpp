@@ -59,6 +59,15 @@ struct Parse<Wire> {
 };
 
 template <>
+struct Parse<WireType> {
+  static WireType from(std::string_view text) {
+    for (int t = 0; t < kWireTypes; ++t)
+      if (text == name_of(static_cast<WireType>(t))) return static_cast<WireType>(t);
+    throw UsageError("no float travels as that");
+  }
+};
+
+template <>
 struct Parse<std::vector<int>> {
   static std::vector<int> from(std::string_view text) {
     std::vector<int> numbers;

@@ -59,6 +59,8 @@ void each_field(IsA<EndpointInfo> auto& endpoint, auto& visit) {
   visit("tuning", endpoint.tuning);
   visit("cpu_model", endpoint.cpu_model);
   visit("deterministic", endpoint.deterministic);
+  visit("wire_type", endpoint.wire_type);
+  visit("wire_type_from", endpoint.wire_type_from);
 }
 
 namespace {
@@ -130,6 +132,24 @@ int find_shared_cores(const std::vector<EndpointInfo>& endpoints, const JobMap& 
   return least;
 }
 
+// The strictest of what the ranks are given.
+void find_wire_type(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+  std::vector<Rank> others;
+  for (std::size_t r = 0; r < endpoints.size(); ++r) {
+    if (endpoints[r].wire_type != endpoints[0].wire_type) others.push_back(static_cast<Rank>(r));
+    job_map.wire_type_from = std::max(job_map.wire_type_from, endpoints[r].wire_type_from);
+  }
+  auto type_of = [&](std::size_t rank) { return static_cast<WireType>(endpoints[rank].wire_type); };
+  if (others.empty()) {
+    job_map.wire_type = type_of(0);
+    return;
+  }
+  job_map.notes.push_back(
+      fmt::format("DDL_WIRE_TYPE is {} on rank 0 and not on {} ({} on rank {}): all-reduces travel exact",
+                  name_of(type_of(0)), list_of(others), name_of(type_of(static_cast<std::size_t>(others[0]))),
+                  others[0]));
+}
+
 }  // namespace
 
 std::vector<std::byte> pack(const EndpointInfo& endpoint) {
@@ -150,6 +170,7 @@ std::optional<EndpointInfo> unpack(const std::vector<std::byte>& bytes) {
     for (int ranks : endpoint.fake_hosts)
       if (ranks < 1 || ranks > kMostRanksOfHost)
         throw Error("field fake_hosts holds a number that is none of ranks");
+    if (endpoint.wire_type >= kWireTypes) throw Error("field wire_type holds a number that is none of types");
   } catch (const Error& error) {
     EndpointInfo damaged;
     damaged.host = endpoint.host;
@@ -209,6 +230,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_lanes(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
+  if (job_map.hosts() > 1) find_wire_type(endpoints, job_map);
   return job_map;
 }
 

@@ -12,7 +12,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 10;  // of endpoint infos, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 11;  // of endpoint infos, headers and plans together: ranks must agree
 
 struct RailInfo {
   std::string interface, subnet;
@@ -47,6 +47,8 @@ struct EndpointInfo : HostIdentity {
   std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
   std::string cpu_model;           // rank 0's counts, others leave it out
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
+  std::uint8_t wire_type = 0;      // DDL_WIRE_TYPE, a WireType; exact counts where the ranks differ
+  Bytes wire_type_from = 0;        // DDL_WIRE_TYPE_FROM; the most of all counts
   friend bool operator==(const EndpointInfo&, const EndpointInfo&) = default;
 };
 
@@ -69,6 +71,8 @@ struct JobMap {
   bool report = false;  // all ranks take part in the report
   std::string options, tuning;
   bool deterministic = false;
+  WireType wire_type = WireType::exact;
+  Bytes wire_type_from = 0;
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;

@@ -10,8 +10,10 @@ using What = Outcome::What;
 
 constexpr std::uint64_t kKeyed = ~std::uint64_t{0};  // of what no front makes of a communicator
 
+// Elements of an operation of the program's own are no floats to us, whatever their type is called.
 CallShape shape_of(const Call& call) {
-  return {call.task(), call.bytes(), fingerprint_of(call), call.variant};
+  const DType type = call.own ? DType::uint8 : call.type;
+  return {call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
 }
 
 Outcome leave(const Route& route) {

@@ -34,6 +34,8 @@ std::vector<std::string> rails_in_words(const JobMap& job_map) {
 void SessionTuning::describe(EndpointInfo& endpoint) {
   endpoint.options = env_.options;
   endpoint.deterministic = env_.deterministic;
+  endpoint.wire_type = static_cast<std::uint8_t>(env_.wire_type);
+  endpoint.wire_type_from = env_.wire_type_from;
   if (me_ != 0) return;
   endpoint.cpu_model = cpu_model();
   CacheText cache = read_cache_file(env_.tune_cache);
@@ -48,6 +50,7 @@ void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo
     if (me_ == 0) log_warning(text);
   };
   settings_.deterministic = job_map.deterministic;
+  settings_.wire = {job_map.wire_type, job_map.wire_type_from};
   try {
     settings_.options = parse_ddl_options(job_map.options, static_cast<Rank>(endpoints.size()));
     if (!settings_.options.dims.empty()) Grid::from_dims(job_map.host_of_rank, settings_.options.dims);

@@ -38,7 +38,8 @@ std::string HostWork::operator()(const StreamCall& call, const StagedChunk& chun
   }
   Elements count = chunk.bytes / size_of(call.type);
   std::string problem = run_({in, out, count, type, call.op, call.name, now(), call.kind, call.root,
-                              call.count, static_cast<std::uint8_t>(call.scale)});
+                              call.count, static_cast<std::uint8_t>(call.scale)},
+                             call.type);
   if (!problem.empty()) return problem;
   if (call.scale == Scale::average) divide(type, out, out_count, ranks_);
   if (type != call.type) narrow(call.type, chunk.out.data(), wide_out_.data(), out_count);

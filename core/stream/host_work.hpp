@@ -16,14 +16,15 @@ bool is_copy(const StreamCall& call, Rank me);
 
 class HostWork {
  public:
-  /// `run` does a call with all the other ranks; it returns what went wrong, "" when nothing did.
-  HostWork(Rank me, Rank ranks, std::function<std::string(const Call&)> run)
-      : me_(me), ranks_(ranks), run_(std::move(run)) {}
+  /// Does a call with all the other ranks, which the program asked for in elements of that type; returns what
+  /// went wrong, "" when nothing did.
+  using Run = std::function<std::string(const Call&, DType asked)>;
+  HostWork(Rank me, Rank ranks, Run run) : me_(me), ranks_(ranks), run_(std::move(run)) {}
   std::string operator()(const StreamCall& call, const StagedChunk& chunk);
 
  private:
   const Rank me_, ranks_;
-  const std::function<std::string(const Call&)> run_;
+  const Run run_;
   std::vector<float> wide_in_, wide_out_;
   std::vector<std::byte> scaled_;
 };

@@ -111,9 +111,10 @@ StreamCommunicator::StreamCommunicator(std::shared_ptr<Rendezvous> rendezvous,
       who_(std::move(who)),
       session_(start_at(rendezvous), options(std::move(env))),
       watch_(rendezvous),
-      host_(session_.rank(), session_.size(), [this](const Call& call) { return run(*world_, call); }),
+      host_(session_.rank(), session_.size(),
+            [this](const Call& call, DType asked) { return run(*world_, call, asked); }),
       graph_host_(session_.rank(), session_.size(),
-                  [this](const Call& call) { return run(*graphs_, call); }) {
+                  [this](const Call& call, DType asked) { return run(*graphs_, call, asked); }) {
   owner_.group = group;
   join();
   find_device_path();
@@ -350,7 +351,7 @@ std::string StreamCommunicator::agree(const StreamCall& call) {
   one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
   std::string problem;
   try {
-    problem = run(*world_, one);
+    problem = run(*world_, one, one.type);
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -371,9 +372,16 @@ bool StreamCommunicator::look_after_device() {
   return true;
 }
 
-std::string StreamCommunicator::run(Communicator& among, const Call& call) {
+// By the size of the program's own call, of which this may be a piece. Null: the engine chooses.
+PreparedPlan* StreamCommunicator::plan_of(Communicator& among, const Call& call, DType asked) {
+  const WireFormat wire = session_.tuning().settings().wire.format_of(
+      call.kind, asked, call.whole * size_of(asked), among.members().grid.spans_hosts());
+  return wire.is_exact() ? nullptr : &among.plans().plan_for(call.task(), call.bytes(), wire);
+}
+
+std::string StreamCommunicator::run(Communicator& among, const Call& call, DType asked) {
   watch_.begin();
-  session_.engine().run(among, call);
+  session_.engine().run(among, call, plan_of(among, call, asked));
   return session_.engine().failure();
 }
 

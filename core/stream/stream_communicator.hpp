@@ -69,7 +69,8 @@ class StreamCommunicator {
   State refuse(const StreamCall& call) const;
   State capture(const StreamCall& call, const StagedBuffers& buffers);
   std::string work(const StreamCall& call, const StagedChunk& chunk, HostWork& host);
-  std::string run(Communicator& among, const Call& call);
+  PreparedPlan* plan_of(Communicator& among, const Call& call, DType asked);
+  std::string run(Communicator& among, const Call& call, DType asked);
   State fail(Trouble trouble, const std::string& why);
   bool stop(const State& why);
   void find_device_path();

@@ -44,7 +44,8 @@ double noise_of(Bytes bytes) { return bytes <= kShort ? 0.15 : 0.05; }
 
 // What the rail times of an operation of that size are about.
 Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
-  return std::min<Bytes>(bytes, prepared.plan.segment * static_cast<Bytes>(prepared.plan.window));
+  const Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
+  return static_cast<Bytes>(prepared.choice.wire.ratio() * static_cast<double>(std::min(bytes, window)));
 }
 
 }  // namespace
@@ -67,7 +68,9 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 }
 
 Selection::Class& Selection::class_of(const CallShape& call) {
-  Key key{call.task.kind, call.variant, size_class(call.bytes)};
+  const WireFormat wire =
+      settings_.wire.format_of(call.task.kind, call.type, call.bytes, plans_.members().grid.spans_hosts());
+  Key key{call.task.kind, call.variant, size_class(call.bytes), wire};
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });
@@ -104,6 +107,7 @@ PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
 
 void Selection::prepare(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
+  const WireFormat& wire = of_class.key.wire;
   const Grid& grid = plans_.members().grid;
   const Mode mode = settings_.options.mode;
   if (of_class.key.kind != Kind::all_reduce) {  // one rule chooses our way
@@ -117,18 +121,18 @@ void Selection::prepare(Class& of_class) {
     return;
   }
   if (mode == Mode::ring || mode == Mode::nccl) {
-    of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_), bytes);
+    of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_, wire), bytes);
     return;
   }
   bool measures = !settings_.deterministic && plans_.members().size() > 1;
   if (measures && recall(of_class)) return;
   std::vector<Candidate> found =
-      measured_rates_.empty() ? plans_.candidates_for(bytes) : candidates(grid, bytes, limits_);
+      measured_rates_.empty() ? plans_.candidates_for(bytes, wire) : candidates(grid, bytes, limits_, wire);
   of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
   if (!measures) return;
   if (mode == Mode::pick || mode == Mode::scatter) return measure(of_class, found);
   if (!measured_rates_.empty())
-    memory_.learn({plans_.name(), bytes, false, found[0].choice, measured_rates_});
+    memory_.learn({name_of_plans(wire), bytes, false, found[0].choice, measured_rates_});
 }
 
 // Sets up the tuner with the candidates that are worth a call.
@@ -159,7 +163,7 @@ bool Selection::shows_rails(const PreparedPlan& prepared) const {
 
 bool Selection::recall(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
-  std::optional<TuningEntry> known = memory_.find(plans_.name(), bytes);
+  std::optional<TuningEntry> known = memory_.find(name_of_plans(of_class.key.wire), bytes);
   // What was measured over rails that are not what they were says nothing.
   if (!known || known->rail_rates != measured_rates_) return false;
   if (known->original) {
@@ -168,12 +172,19 @@ bool Selection::recall(Class& of_class) {
     return true;
   }
   try {
+    known->choice.wire = of_class.key.wire;
     if (!is_usable(known->choice)) return false;
     of_class.settled.plan = &plans_.prepare(known->choice, bytes);
   } catch (const std::exception&) {
     return false;  // written by another version of the planner, or by hand: measure anew
   }
   return true;
+}
+
+// What travels narrower takes other times.
+std::string Selection::name_of_plans(const WireFormat& wire) const {
+  if (wire.is_exact()) return plans_.name();
+  return fmt::format("{}, {} as {}", plans_.name(), name_of(wire.of), name_of(wire.as));
 }
 
 // A cache file may have been written by anybody. May throw.
@@ -286,12 +297,13 @@ void Selection::settle(Class& of_class) {
   of_class.settled = tuner.original_wins()
                          ? Route{nullptr, kFaster}
                          : Route{&plans_.prepare(of_class.ways[best], of_class.key.size_class)};
+  const std::string name = name_of_plans(of_class.key.wire);
   if (!settings_.has_original) {  // what jobs with an original have found out stays
-    std::optional<TuningEntry> known = memory_.find(plans_.name(), of_class.key.size_class);
+    std::optional<TuningEntry> known = memory_.find(name, of_class.key.size_class);
     if (known && known->original) return;
   }
-  memory_.learn({plans_.name(), of_class.key.size_class, tuner.original_wins(), of_class.ways[best],
-                 measured_rates_, static_cast<double>(tuner.best_time()) * 1e-3});
+  memory_.learn({name, of_class.key.size_class, tuner.original_wins(), of_class.ways[best], measured_rates_,
+                 static_cast<double>(tuner.best_time()) * 1e-3});
 }
 
 // Nobody leaves before all have come.

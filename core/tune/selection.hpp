@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/plan/plan_store.hpp"
+#include "core/plan/wire_rule.hpp"
 #include "core/reduce/types.hpp"
 #include "core/tune/ddl_options.hpp"
 #include "core/tune/dump.hpp"
@@ -44,6 +45,7 @@ struct CallShape {
   Bytes bytes = 0;  // of a block
   Fingerprint fingerprint = 0;
   std::uint8_t variant = 0;  // see Call
+  DType type = DType::uint8;  // of its elements
 };
 
 /// All ranks of the communicator reduce these numbers, each bringing its own.
@@ -53,6 +55,7 @@ struct TuneSettings {
   DdlOptions options;
   bool deterministic = false;  // nothing is measured
   bool has_original = true;    // there is a library to leave calls to
+  WireRule wire = {};
 };
 
 class Selection {
@@ -77,6 +80,7 @@ class Selection {
     Kind kind = Kind::all_reduce;
     std::uint8_t variant = 0;
     Bytes size_class = 0;
+    WireFormat wire = {};
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Class {
@@ -94,6 +98,7 @@ class Selection {
   void measure(Class& of_class, const std::vector<Candidate>& found);
   bool recall(Class& of_class);
   bool is_usable(const PlanChoice& choice) const;
+  std::string name_of_plans(const WireFormat& wire) const;
   void ask(Tuner& tuner);
   void agree(Class& of_class);
   void settle(Class& of_class);

@@ -24,6 +24,11 @@ TEST(Env, ValuesAreParsedStrictly) {
   EXPECT_THROW(parse_env({"DDL_ENABLE=yes"}), UsageError);
   EXPECT_EQ(parse_env({"DDL_WIRE=tcp"}).wire, Wire::tcp);
   EXPECT_THROW(parse_env({"DDL_WIRE=udp"}), UsageError);
+  EXPECT_EQ(parse_env({}).wire_type, WireType::exact);
+  EXPECT_EQ(parse_env({"DDL_WIRE_TYPE=bfloat16"}).wire_type, WireType::bfloat16);
+  for (const char* entry :
+       {"DDL_WIRE_TYPE=int32", "DDL_WIRE_TYPE=half", "DDL_WIRE_TYPE=", "DDL_WIRE_TYPE_FROM=-1"})
+    EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_TIMEOUT=nan"}), UsageError);
 }
@@ -39,8 +44,8 @@ TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {
 }
 
 TEST(Env, SizesThatCannotWorkAreRefused) {
-  for (const char* entry : {"DDL_VERBOSE=9", "DDL_STAGING_BYTES=1", "DDL_STAGING_BYTES=2g", "DDL_SEGMENT_BYTES=1",
-                            "DDL_SEGMENT_BYTES=100m", "DDL_SEGMENT_BYTES=4g"})
+  for (const char* entry : {"DDL_VERBOSE=9", "DDL_STAGING_BYTES=1", "DDL_STAGING_BYTES=2g",
+                            "DDL_SEGMENT_BYTES=1", "DDL_SEGMENT_BYTES=100m", "DDL_SEGMENT_BYTES=4g"})
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_EQ(parse_env({"DDL_SEGMENT_BYTES=0", "DDL_STAGING_BYTES=1g"}).staging_bytes, Bytes{1} << 30);
 }

@@ -98,6 +98,16 @@ TEST(Explain, RailsAndSegmentsFollowTheVariables) {
   EXPECT_NE(text.find(", 2 lanes"), std::string::npos) << text;
 }
 
+TEST(Explain, WhatTravelsNarrowerIsSaid) {
+  const std::string text = Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_WIRE_TYPE=bfloat16"}).text();
+  EXPECT_NE(text.find("2 hosts direct, bfloat16 between hosts: "), std::string::npos) << text;
+  EXPECT_NE(text.find("bfloat16        what elements of float32 are between hosts"), std::string::npos)
+      << text;
+  EXPECT_EQ(Case({"--explain", "-np", "4", "-x", "DDL_WIRE_TYPE=bfloat16"}).text().find("bfloat16"),
+            std::string::npos)
+      << "one host";
+}
+
 TEST(Explain, DimensionsThatDoNotFitAreRefused) {
   Case wrong({"--explain", "-H", "a:4,b:4", "-m", "b:4x3"});
   try {

@@ -47,12 +47,36 @@ EndpointInfo full_card() {
   endpoint.options = "-mode b:2x2";
   endpoint.tuning = std::string("{\0}", 3);
   endpoint.cpu_model = "a processor";
+  endpoint.wire_type = 2;
+  endpoint.wire_type_from = 4096;
   return endpoint;
 }
 
 TEST(EndpointInfo, SurvivesPacking) {
   EXPECT_EQ(unpack(pack(full_card())), full_card());
   EXPECT_EQ(unpack(pack(EndpointInfo{})), EndpointInfo{});
+}
+
+TEST(JobMap, TakesTheStrictestOfDifferentWireTypesAndSaysSo) {
+  std::vector<EndpointInfo> endpoints;
+  for (const char* host : {"h1", "h2", "h3"}) {
+    endpoints.push_back(endpoint_on(host, {{"r0", "10.0.0.0/24"}}));
+    endpoints.back().wire_type = static_cast<std::uint8_t>(WireType::bfloat16);
+    endpoints.back().wire_type_from = endpoints.size() * 100;
+  }
+  JobMap alike = map_job(all(endpoints));
+  EXPECT_EQ(alike.wire_type, WireType::bfloat16);
+  EXPECT_EQ(alike.wire_type_from, 300u);
+  EXPECT_TRUE(alike.notes.empty());
+  endpoints[2].wire_type = static_cast<std::uint8_t>(WireType::float16);
+  JobMap different = map_job(all(endpoints));
+  EXPECT_EQ(different.wire_type, WireType::exact);
+  ASSERT_EQ(different.notes.size(), 1u);
+  EXPECT_NE(different.notes[0].find("DDL_WIRE_TYPE is bfloat16 on rank 0 and not on rank 2 (float16"),
+            std::string::npos)
+      << different.notes[0];
+  endpoints[2].wire_type = 99;
+  EXPECT_NE(unpack(pack(endpoints[2]))->trouble.find("wire_type"), std::string::npos);
 }
 
 TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
@@ -64,7 +88,7 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
     ASSERT_TRUE(endpoint) << bytes;
     troubles.insert(endpoint->trouble);
   }
-  EXPECT_EQ(troubles.size(), 22u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
+  EXPECT_EQ(troubles.size(), 24u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
   EXPECT_TRUE(troubles.count("its endpoint info is damaged: field rails.probe_port is cut off"));
   whole.push_back({});
   EXPECT_EQ(unpack(whole)->trouble, "its endpoint info is damaged: 1 bytes follow the last field");

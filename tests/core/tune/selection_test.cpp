@@ -124,6 +124,25 @@ TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
   EXPECT_EQ(met[2], met[0]);
 }
 
+TEST(Selection, WhatTravelsNarrowerHasPlansOfItsOwn) {
+  VirtualJob job({0, 1, 1});
+  auto world = job.create(1, {0, 1, 2});
+  TuneSettings settings;
+  settings.wire = {WireType::bfloat16, 1000};
+  settings.deterministic = true;
+  TuningCache memory("test");
+  TrialBudget budget(0);
+  Selection selection(world[0]->plans(), settings, memory, budget, [](std::span<std::int64_t>, Op) {});
+  auto wire_of = [&](Task task, Bytes bytes, DType type) {
+    return selection.nonblocking({task, bytes, 0, 0, type}).plan->choice.wire;
+  };
+  EXPECT_EQ(wire_of({}, 1000, DType::float32), (WireFormat{DType::float32, WireType::bfloat16}));
+  EXPECT_EQ(wire_of({}, 1000, DType::int32), WireFormat{});
+  EXPECT_EQ(wire_of({}, 1000, DType::float64), (WireFormat{DType::float64, WireType::bfloat16}));
+  EXPECT_EQ(wire_of({}, 996, DType::float32), WireFormat{}) << "of the same size class";
+  EXPECT_EQ(wire_of({Kind::reduce, 0}, 1000, DType::float32), WireFormat{});
+}
+
 TEST(Selection, AYoungJobTriesNothing) {
   VirtualJob job({0, 0, 1, 1});
   auto memories = memories_of(job);
