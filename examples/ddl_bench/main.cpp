@@ -80,7 +80,7 @@ bool open_json(const Options& options, int rank, std::ofstream& file) {
 // Returns the number of wrong calls on every rank, one more where the results could not be written.
 std::uint64_t run_all(const Options& options, int rank, std::ofstream& file) {
   const Job job = describe_job();
-  const auto pattern = make_pattern(options.dtype, options.reduce, job.ranks);
+  const auto pattern = make_pattern(options.dtype, options.reduce, job.ranks, options.tolerance);
   std::FILE* out = options.json == "-" ? stderr : stdout;
   std::vector<Result> rows;
   std::uint64_t totals[2] = {0, 0};  // verified, wrong

@@ -38,6 +38,10 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("-x,--warmup", options.warmup, "calls before the timed ones, verified as well")
       ->check(CLI::Range(0, 1000000));
   app.add_flag("--inplace", options.inplace, "reduce in place (MPI_IN_PLACE)");
+  app.add_option("--tolerance", options.tolerance,
+                 "results may be off by this part of the largest, where DDL_WIRE_TYPE rounds them")
+      ->check(CLI::Range(0.0, 0.5))
+      ->capture_default_str();
   app.add_option("--json", options.json, "rank 0 writes the results to this file; - is standard output");
 }
 

@@ -18,7 +18,8 @@ struct Options {
   int iters = 0;    // 0: a number that falls with the size, the same on every machine
   int warmup = -1;  // -1: half as many as the iterations, of long calls a tenth, at least two
   bool inplace = false;
-  std::string json;  // a file, "-": standard output, where the table then goes to standard error
+  double tolerance = 0;  // how far a sum may be off, as a part of the largest
+  std::string json;      // a file, "-": standard output, where the table then goes to standard error
 };
 
 struct Parsed {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -76,7 +77,7 @@ T contribution(Reduction reduction, std::size_t phase, int ranks) {
 template <typename T>
 class TypedPattern final : public Pattern {
  public:
-  TypedPattern(MPI_Datatype type, Reduction reduction, int ranks) : type_(type) {
+  TypedPattern(MPI_Datatype type, Reduction reduction, int ranks, double tolerance) : type_(type) {
     for (std::size_t i = 0; i < given_.size(); ++i)
       given_[i] = contribution<T>(reduction, i % kPeriod, ranks);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
@@ -85,6 +86,7 @@ class TypedPattern final : public Pattern {
         value = combine(reduction, value, given_[(i + kRankStep * static_cast<std::size_t>(rank)) % kPeriod]);
       expected_[i] = value;
     }
+    allowed_ = tolerance * static_cast<double>(*std::max_element(expected_.begin(), expected_.end()));
   }
 
   MPI_Datatype type() const override { return type_; }
@@ -96,11 +98,11 @@ class TypedPattern final : public Pattern {
   }
 
   std::size_t changed(const void* data, std::size_t count, int call, int rank) const override {
-    return different(static_cast<const T*>(data), count, given_.data() + phase(call, rank));
+    return different(static_cast<const T*>(data), count, given_.data() + phase(call, rank), 0);
   }
 
   std::size_t wrong(const void* result, std::size_t count, int call) const override {
-    return different(static_cast<const T*>(result), count, expected_.data() + phase(call, 0));
+    return different(static_cast<const T*>(result), count, expected_.data() + phase(call, 0), allowed_);
   }
 
  private:
@@ -111,12 +113,17 @@ class TypedPattern final : public Pattern {
            kPeriod;
   }
 
-  static std::size_t different(const T* data, std::size_t count, const T* block) {
+  // A NaN is none of those that are near enough.
+  static std::size_t different(const T* data, std::size_t count, const T* block, double allowed) {
+    auto is_right = [allowed](T value, T expected) {
+      if (allowed == 0) return value == expected;
+      return std::abs(static_cast<double>(value) - static_cast<double>(expected)) <= allowed;
+    };
     std::size_t found = 0;
     for (std::size_t i = 0; i < count; i += kPeriod) {
       const std::size_t length = std::min(kPeriod, count - i);
       if (std::memcmp(data + i, block, length * sizeof(T)) == 0) continue;
-      for (std::size_t j = 0; j < length; ++j) found += data[i + j] == block[j] ? 0 : 1;
+      for (std::size_t j = 0; j < length; ++j) found += is_right(data[i + j], block[j]) ? 0 : 1;
     }
     return found;
   }
@@ -124,11 +131,12 @@ class TypedPattern final : public Pattern {
   MPI_Datatype type_;
   Table given_;
   Table expected_;
+  double allowed_ = 0;
 };
 
 template <typename T>
-std::unique_ptr<Pattern> make(MPI_Datatype type, Reduction reduction, int ranks) {
-  return std::make_unique<TypedPattern<T>>(type, reduction, ranks);
+std::unique_ptr<Pattern> make(MPI_Datatype type, Reduction reduction, int ranks, double tolerance) {
+  return std::make_unique<TypedPattern<T>>(type, reduction, ranks, tolerance);
 }
 
 struct NamedType {
@@ -136,7 +144,7 @@ struct NamedType {
   std::size_t bytes;
   bool is_float;
   MPI_Datatype type;
-  std::unique_ptr<Pattern> (*make)(MPI_Datatype, Reduction, int);
+  std::unique_ptr<Pattern> (*make)(MPI_Datatype, Reduction, int, double);
 };
 
 const std::vector<NamedType>& types() {
@@ -181,9 +189,10 @@ bool is_float(const std::string& dtype) { return find_type(dtype).is_float; }
 bool is_bitwise(const std::string& reduce) { return find_reduction(reduce).reduction >= Reduction::kBand; }
 MPI_Op mpi_op(const std::string& reduce) { return find_reduction(reduce).op; }
 
-std::unique_ptr<Pattern> make_pattern(const std::string& dtype, const std::string& reduce, int ranks) {
+std::unique_ptr<Pattern> make_pattern(const std::string& dtype, const std::string& reduce, int ranks,
+                                      double tolerance) {
   const NamedType& row = find_type(dtype);
-  return row.make(row.type, find_reduction(reduce).reduction, ranks);
+  return row.make(row.type, find_reduction(reduce).reduction, ranks, tolerance);
 }
 
 }  // namespace bench

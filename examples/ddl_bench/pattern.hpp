@@ -31,10 +31,11 @@ class Pattern {
   virtual void fill(void* to, std::size_t count, int call, int rank) const = 0;
   // How many elements differ from what `rank` contributed to the call.
   virtual std::size_t changed(const void* data, std::size_t count, int call, int rank) const = 0;
-  // How many elements differ from the reduction over all ranks.
+  // How many elements differ from the reduction over all ranks by more than is tolerated.
   virtual std::size_t wrong(const void* result, std::size_t count, int call) const = 0;
 };
 
-std::unique_ptr<Pattern> make_pattern(const std::string& dtype, const std::string& reduce, int ranks);
+std::unique_ptr<Pattern> make_pattern(const std::string& dtype, const std::string& reduce, int ranks,
+                                      double tolerance = 0);
 
 }  // namespace bench
