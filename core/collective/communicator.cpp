@@ -17,7 +17,7 @@ constexpr Rank kMostAtOnce = 32;  // ranks of a communicator that Communicator::
 }  // namespace
 
 Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared)
-    : id_(id), plans_(std::move(plans)), shared_(shared) {}
+    : id_(id), plans_(std::move(plans)), shared_(shared), credit_(size()) {}
 
 Communicator::~Communicator() {
   drop();
@@ -37,7 +37,7 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
     pairs_.push_back(&operation);
-    operation.open(streams(call.bytes()));
+    operation.open(streams(call.bytes()), false);
     take_early_of(operation.seq());
     return operation;
   }
@@ -67,23 +67,35 @@ Operation& Communicator::make_operation(const Call& call, PreparedPlan& plan, Se
 }
 
 void Communicator::open_those_with_room() {
-  while (opened_ < queue_.size()) {
+  waits_for_credit_ = false;
+  while (opened_ < queue_.size() && has_room(*queue_[opened_])) {
     Operation& next = *queue_[opened_];
-    bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= most_under_way();
-    if (open_count_ > 0 && !fits) return;
+    const Number number = first_ + opened_;
+    const Plan& plan = next.prepared().plan;
+    waits_for_credit_ = Credit::covers(next.call(), plan, number) && (first_ == 0 || !credit_.is_left(plan));
+    if (waits_for_credit_) return;
     ++opened_;
-    open(next);
+    open(next, number);
   }
+}
+
+bool Communicator::has_room(const Operation& next) const {
+  bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= most_under_way();
+  return open_count_ == 0 || fits;
 }
 
 Bytes Communicator::most_under_way() const {
   return members().grid.spans_hosts() ? kMostUnderWay : kMostUnderWayHere;
 }
 
-void Communicator::open(Operation& operation) {
+void Communicator::open(Operation& operation, Number number) {
   ++open_count_;
   open_bytes_ += operation.bytes_under_way();
-  operation.open(streams(queued_bytes_));
+  const Plan& plan = operation.prepared().plan;
+  const bool has_credit = Credit::covers(operation.call(), plan, number);
+  operation.open(streams(queued_bytes_), has_credit);
+  if (has_credit) credit_.note(number, operation.call(), plan);
+  if (credit_.must_answer(number)) answer_those_owed(number);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());
 }
@@ -94,65 +106,135 @@ Seq Communicator::next_between(const Call& call) {
   return counts[call.root]++ | kBetweenTwo;
 }
 
+// ---- without an operation ----
+
 bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepared) const {
-  return prepared.is_one_shot && !call.own && size() <= kMostAtOnce && call.count > 0 && idle() &&
-         early_.empty() && !times_dimensions_;
+  bool is_known = prepared.is_one_shot || (prepared.is_brief && Credit::covers(call, prepared.plan, next_));
+  return is_known && !call.own && size() <= kMostAtOnce && call.count > 0 && idle() && early_.empty() &&
+         !times_dimensions_;
 }
 
 void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
   if (!can_run_at_once(call, prepared)) return start(call, prepared, completion);
+  prepared.is_one_shot ? run_one_shot(call, prepared, completion, pauses)
+                       : run_brief(call, prepared, completion, pauses);
+}
+
+Header Communicator::header_of(const Call& call, const Step& step) const {
+  return {id_,
+          step.tag,
+          seq_of(next_),
+          0,
+          fingerprint_of(call),
+          members().me,
+          static_cast<std::uint32_t>(call.bytes()),
+          0};
+}
+
+void Communicator::run_one_shot(const Call& call, PreparedPlan& prepared, Completion& completion,
+                                int pauses) {
   const Step& send = prepared.plan.steps[0];
-  Header header{id_,
-                send.tag,
-                seq_of(next_),
-                kSenderWasAlone,
-                fingerprint_of(call),
-                members().me,
-                static_cast<std::uint32_t>(call.bytes()),
-                0};
-  Outgoing message = addressed(header, send, prepared);
+  Outgoing message = addressed(header_of(call, send), send, prepared);
+  message.header.segment = kSenderWasAlone;
   message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
   if (message.payload.size() > View::kInline) stage(message, next_);
   if (!shared_.fabrics.local->send(message)) return start(call, prepared, completion);
-  if (Heard heard = reduce_arrived(call, prepared, header, pauses); heard != Heard::not_all) {
-    if (heard == Heard::all_alone) heard_all_alone(next_);
-    first_ = ++next_;
-    return count_brief(call, prepared);
-  }
-  queue(call, prepared, completion).skip_first_step();
+  Heard heard = reduce_arrived(call, prepared, prepared.plan.steps[1], pauses);
+  if (heard == Heard::not_all) return queue(call, prepared, completion).skip_steps(1);
+  if (heard == Heard::all_alone) heard_all_alone(next_);
+  end_at_once(call, prepared);
 }
 
-// Reduces the messages of all peers where they lie, if these are the next to come from each, and come within
-// so many pauses; else all are left there.
+// Sends what is to be sent, then takes what comes; if one of these is not possible an operation goes on
+// there.
+void Communicator::run_brief(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
+  if (!has_credit(prepared)) return start(call, prepared, completion);
+  const Flow& flow = prepared.plan.flows[0];
+  for (std::uint32_t i = 0; i < flow.count; ++i)
+    if (!run_brief_step(call, prepared, prepared.plan.steps[flow.first + i], pauses))
+      return queue(call, prepared, completion).skip_steps(i);
+  credit_.note(next_, call, prepared.plan);
+  end_at_once(call, prepared);
+}
+
+bool Communicator::run_brief_step(const Call& call, const PreparedPlan& prepared, const Step& step,
+                                  int pauses) {
+  if (step.verb != Verb::send) {
+    if (step.peers > 0) return reduce_arrived(call, prepared, step, pauses) != Heard::not_all;
+    if (call.in != call.out) std::memcpy(call.out, call.in, call.bytes());
+    return true;
+  }
+  Outgoing message = addressed(header_of(call, step), step, prepared);
+  message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
+  return shared_.fabrics.local->send(message);
+}
+
+void Communicator::end_at_once(const Call& call, PreparedPlan& prepared) {
+  if (credit_.must_answer(next_)) answer_those_owed(next_);
+  first_ = ++next_;
+  count_brief(call, prepared);
+}
+
+// Reduces the messages of all peers of that step where they lie, if these are the next to come from each, and
+// come within so many pauses; else all are left there. A copy is of one.
 Communicator::Heard Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared,
-                                                 const Header& sent, int pauses) {
+                                                 const Step& step, int pauses) {
   using Arrived = SharedMemoryTransport::Arrived;
-  SharedMemoryTransport& local = *shared_.fabrics.local;
-  const Step& step = prepared.plan.steps[1];
-  std::span<const Rank> from = std::span(prepared.to).subspan(step.peer, step.peers);
+  const Header awaited = header_of(call, step);
+  const bool reduces = step.verb == Verb::reduce;
   std::array<const void*, kMostAtOnce> sources;
   std::array<Bytes, kMostAtOnce> blocks;  // to be released
   Heard heard = Heard::all_alone;
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    Arrived message = local.first_from(from[i]);
+    Arrived message = first_from(prepared, step.peer + i);
     for (; !message.header && pauses > 0; --pauses) {
       pause_a_moment();
-      message = local.first_from(from[i]);
+      message = first_from(prepared, step.peer + i);
     }
-    if (!message.header || message.header->comm != sent.comm || message.header->seq != sent.seq ||
+    if (!message.header || message.header->comm != id_ || message.header->seq != awaited.seq ||
         message.header->tag != step.tag || (message.header->segment & ~kSenderWasAlone) != 0 ||
-        message.header->bytes != sent.bytes || message.header->fingerprint != sent.fingerprint)
+        message.header->bytes != awaited.bytes || message.header->fingerprint != awaited.fingerprint)
       return Heard::not_all;
     if (!(message.header->segment & kSenderWasAlone)) heard = Heard::all;
-    sources[i < step.own_rank ? i : i + 1] = message.payload;
+    sources[reduces && i >= step.own_rank ? i + 1 : i] = message.payload;
     if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
     blocks[i] = message.is_kept ? 0 : message.block;
   }
-  sources[step.own_rank] = call.in;
-  reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
-         call.count);
-  for (std::uint32_t i = 0; i < step.peers; ++i) local.drop_first(from[i], blocks[i]);
+  if (reduces) {
+    sources[step.own_rank] = call.in;
+    reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
+           call.count);
+  } else {
+    std::memcpy(call.out, sources[0], call.bytes());
+  }
+  for (std::uint32_t i = 0; i < step.peers; ++i) {
+    shared_.fabrics.local->drop_first(prepared.to[step.peer + i], blocks[i]);
+    credit_.heard(prepared.plan.peers[step.peer + i], next_);
+  }
   return heard;
+}
+
+// What is first in the mailbox of that peer of the plan, but for answers to this communicator.
+SharedMemoryTransport::Arrived Communicator::first_from(const PreparedPlan& prepared, std::uint32_t peer) {
+  SharedMemoryTransport& local = *shared_.fabrics.local;
+  for (;;) {
+    SharedMemoryTransport::Arrived message = local.first_from(prepared.to[peer]);
+    const Header* header = message.header;
+    bool is_answer = header && header->tag == Credit::kAnswer && header->comm == id_ && header->bytes == 0 &&
+                     header->from == prepared.plan.peers[peer];
+    if (!is_answer) return message;
+    credit_.heard(header->from, number_of(header->seq));
+    local.drop_first(prepared.to[peer], 0);
+  }
+}
+
+// Looks for answers where it has none.
+bool Communicator::has_credit(const PreparedPlan& prepared) {
+  if (credit_.is_left(prepared.plan)) return true;
+  for (const Step& step : prepared.plan.steps)
+    for (std::uint32_t i = 0; step.verb == Verb::send && i < step.peers; ++i)
+      first_from(prepared, step.peer + i);
+  return credit_.is_left(prepared.plan);
 }
 
 Tally& Communicator::tally_of(const Call& call, PreparedPlan& prepared) {
@@ -183,8 +265,10 @@ bool Communicator::advance() {
   if (is_working_) return false;
   if (warning_) warn_receiver();
   bool moved = false;
+  if (const Number latest = first_ + opened_ - 1; credit_.must_answer(latest)) answer_those_owed(latest);
   while (!idle()) {
     bool step = false;
+    if (waits_for_credit_) open_those_with_room();
     each_open([&](Operation& operation) {
       if (operation.is_stirred()) step |= operation.advance(*this);
     });
@@ -250,10 +334,10 @@ const Operation* Communicator::oldest() const {
 }
 
 std::vector<Rank> Communicator::waiting_for() const {
-  std::vector<Rank> ranks;
-  if (const Operation* operation = oldest(); operation && operation->is_open())
-    for (Rank rank : operation->waiting_for())
-      ranks.push_back(members().ranks[static_cast<std::size_t>(rank)]);
+  const Operation* operation = oldest();
+  if (!operation) return {};
+  std::vector<Rank> ranks = operation->is_open() ? operation->waiting_for() : credit_.waiting_for();
+  for (Rank& rank : ranks) rank = members().ranks[static_cast<std::size_t>(rank)];
   return ranks;
 }
 
@@ -280,6 +364,13 @@ Operation* Communicator::addressee(const Header& header) const {
   return nullptr;
 }
 
+// Of a collective, relative to those under way: numbers in messages wrap around.
+Communicator::Number Communicator::number_of(Seq seq) const {
+  const Seq ahead = (seq - seq_of(first_)) & ~kBetweenTwo;
+  const Seq behind = (seq_of(first_) - seq) & ~kBetweenTwo;
+  return ahead <= behind ? first_ + ahead : first_ - std::min<Number>(behind, first_);
+}
+
 // Whether a message without addressee is for a call that is done; between two, where the direction is not
 // known, for one that is done in both. Numbers wrap around.
 bool Communicator::is_over(const Header& header) const {
@@ -298,11 +389,16 @@ bool Communicator::is_over(const Header& header) const {
 std::string Communicator::take(const Header& header, const View& view) {
   if (header.from < 0 || header.from >= size() || header.from == members().me)
     return refuse_foreign(header, view, nullptr);
+  if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));
+  if (header.tag == Credit::kAnswer) {
+    View(view).release();
+    return {};
+  }
   Operation* operation = addressee(header);
-  if (!operation && is_over(header)) return refuse_foreign(header, view, nullptr);
+  if (!operation && is_over(header)) return refuse_without_addressee(header, view);
   if (operation) {
     if (operation->fingerprint() != header.fingerprint) {
-      std::string wrong = refuse(header, view, *operation);
+      std::string wrong = refuse(header, view, operation->text());
       if (operation->call().kind != Kind::send) return wrong;
       if (!warning_) warning_ = warning_of(*operation, std::move(wrong));
       return {};
@@ -358,12 +454,19 @@ void Communicator::take_again(const std::vector<Early>& messages) {
     if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
 }
 
-std::string Communicator::refuse(const Header& header, View view, const Operation& operation) const {
+// A call that this rank has done without hearing from anybody may have been another one there.
+std::string Communicator::refuse_without_addressee(const Header& header, const View& view) const {
+  const Call* done = header.seq & kBetweenTwo ? nullptr : credit_.call(number_of(header.seq));
+  if (done && fingerprint_of(*done) != header.fingerprint) return refuse(header, view, describe(*done));
+  return refuse_foreign(header, view, nullptr);
+}
+
+std::string Communicator::refuse(const Header& header, View view, const std::string& text) const {
   view.release();
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
       "here it is {}, there another kind, root, count, type, operation or type between hosts",
-      members().me, header.from, size(), header.seq & ~kBetweenTwo, operation.text());
+      members().me, header.from, size(), header.seq & ~kBetweenTwo, text);
 }
 
 // What no right engine sends.

@@ -7,7 +7,8 @@
 //
 // Who is ahead of others sends them messages that wait there. So an operation opens only when those before it
 // leave room: kMostOpen of them (few enough for the mailboxes of a host), or kMostUnderWay bytes. The oldest
-// is always open. This is this rank's own business: nobody else needs to know.
+// is always open, unless it needs a credit (credit.hpp) that this rank does not have. This is this rank's own
+// business: nobody else needs to know.
 //
 // Thread safety: none; the engine's lock is held.
 #pragma once
@@ -22,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/collective/credit.hpp"
 #include "core/collective/operation.hpp"
 #include "core/plan/plan_store.hpp"
 #include "core/transport/shared_memory.hpp"
@@ -45,6 +47,7 @@ struct Shared {
   std::vector<WireBytes> wire_bytes = {};  // that plans of the calls so far hand to the wire, by rail
   std::atomic<int> working = 0;            // threads that work on memory without the lock
   std::atomic<int> going_on = 0;           // operations under way that nobody waits for
+  std::uint32_t answering = 0;             // answers for the sake of credit that have not left
 };
 
 class Communicator : public Sender {
@@ -65,9 +68,9 @@ class Communicator : public Sender {
 
   /// Queues a call, to be done by that plan, and begins it if there is room; advance() works on it.
   void start(const Call& call, PreparedPlan& plan, Completion& completion);
-  /// As start(), for a caller that waits anyway. A small all-reduce within a host is done from begin to end,
-  /// without an operation, if everybody comes within so many pauses. (2 ranks, 4 bytes, median of eight
-  /// alternating runs: 0.48 us, by an operation 0.79 to 1.09, Open MPI 0.57 to 0.61.)
+  /// As start(), for a caller that waits anyway. A small all-reduce, broadcast or reduce within a host is
+  /// done from begin to end, without an operation, if everybody comes within so many pauses. (2 ranks, 4
+  /// bytes, median of eight alternating runs: 0.48 us, by an operation 0.79 to 1.09, Open MPI 0.57 to 0.61.)
   void run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
   bool advance();
   bool idle() const { return queue_.empty() && pairs_.empty(); }
@@ -95,12 +98,13 @@ class Communicator : public Sender {
   void flush(std::uint32_t& unfinished) override { shared_.fabrics.wire->flush(unfinished); }
 
  private:
-  using Number = std::uint64_t;  // of a collective call, from 0
+  using Number = Credit::Number;  // of a collective call, from 0
   static Seq seq_of(Number number) { return static_cast<Seq>(number) & ~kBetweenTwo; }
 
   Operation& queue(const Call& call, PreparedPlan& plan, Completion& completion);
   Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
-  void open(Operation& operation);
+  void open(Operation& operation, Number number);
+  bool has_room(const Operation& next) const;
   void open_those_with_room();
   Bytes most_under_way() const;
   /// Results of calls that wait together are written past the cache when they do not fit it together.
@@ -119,8 +123,18 @@ class Communicator : public Sender {
   }
 
   bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
+  Header header_of(const Call& call, const Step& step) const;
+  void run_one_shot(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
+  void run_brief(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
+  bool run_brief_step(const Call& call, const PreparedPlan& plan, const Step& step, int pauses);
+  void end_at_once(const Call& call, PreparedPlan& plan);
   enum class Heard : std::uint8_t { not_all, all, all_alone };  // alone: see kSenderWasAlone
-  Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Header& header, int pauses);
+  Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Step& step, int pauses);
+  SharedMemoryTransport::Arrived first_from(const PreparedPlan& prepared, std::uint32_t peer);
+  bool has_credit(const PreparedPlan& prepared);
+  void answer_those_owed(Number number);
+  bool send_answer(Rank member, Number number);
+  Number number_of(Seq seq) const;
   Tally& tally_of(const Call& call, PreparedPlan& prepared);
   void count(const Call& call, PreparedPlan& prepared);
   void count_brief(const Call& call, PreparedPlan& prepared);
@@ -136,7 +150,9 @@ class Communicator : public Sender {
   void take_early();
   void take_early_of(Seq seq);
   void take_again(const std::vector<Early>& messages);
-  std::string refuse(const Header& header, View view, const Operation& operation) const;
+  std::string refuse_without_addressee(const Header& header, const View& view) const;
+  /// `text` tells which call it is here.
+  std::string refuse(const Header& header, View view, const std::string& text) const;
   std::string refuse_foreign(const Header& header, View view, const Operation* operation) const;
   // A sender alone finds out that its receiver makes another call: by the token that comes before the data.
   struct Warning {
@@ -158,6 +174,8 @@ class Communicator : public Sender {
   Bytes open_bytes_ = 0;          // with so many bytes
   Bytes queued_bytes_ = 0;        // of the buffers of all of them
   Number first_ = 0, next_ = 0;   // numbers of queue_.front() and of the next call
+  Credit credit_;
+  bool waits_for_credit_ = false;  // the next operation to be opened does
   std::vector<Operation*> pairs_;
   std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
   std::vector<Early> early_, scratch_;

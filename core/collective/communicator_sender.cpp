@@ -105,6 +105,21 @@ std::byte* Communicator::claim_answer(const Sending& sending, const View& asked,
   return shared_.fabrics.local->claim(message) ? SharedMemoryTransport::payload_of(block) : nullptr;
 }
 
+// ---- answers for the sake of credit ----
+
+void Communicator::answer_those_owed(Number number) {
+  credit_.answer([&](Rank member) { return send_answer(member, number); });
+  if (shared_.fabrics.wire) shared_.fabrics.wire->push(0);
+}
+
+bool Communicator::send_answer(Rank member, Number number) {
+  const Rank to[] = {members().ranks[static_cast<std::size_t>(member)]};
+  Outgoing message{{id_, Credit::kAnswer, seq_of(number), 0, 0, members().me, 0, 0}, {}, to};
+  message.unfinished = &shared_.answering;
+  Transport* by = members().is_here(member) ? shared_.fabrics.local : shared_.fabrics.wire;
+  return by->send(message);
+}
+
 // ---- a sender whose receiver makes another call ----
 
 Communicator::Warning Communicator::warning_of(const Operation& operation, std::string problem) const {

@@ -90,8 +90,9 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   bytes_under_way_ = std::min(call.bytes(), window);
 }
 
-void Operation::open(bool streams) {
+void Operation::open(bool streams, bool without_tokens) {
   const Plan& plan = prepared_->plan;
+  without_tokens_ = without_tokens;
   cut(*prepared_, call_);
   is_open_ = is_stirred_ = true;
   store_ = prepared_->rails == 0 && streams ? Store::streamed : Store::cached;
@@ -124,6 +125,11 @@ void Operation::open(Run& run, std::uint32_t segment) {
   run.open = true;
   run.flows_left = static_cast<std::uint32_t>(plan.flows.size());
   run.counter.assign(plan.flows.size(), 0);
+  if (without_tokens_) {
+    auto tokens = static_cast<std::size_t>(plan.token_flow);
+    run.counter[tokens] = plan.flows[tokens].count;
+    --run.flows_left;
+  }
   run.views.resize(plan.expected.size());
   run.arrived.assign(plan.expected.size(), Arrival::missing);
   if (!dimension_times_.empty()) run.since.assign(plan.flows.size(), now());

@@ -10,7 +10,7 @@
 // here for its time comes, per sender, from one window of one operation. In most collectives everybody
 // depends on everybody, which is enough. Where that is not so (those with a root; a send) whoever receives
 // sends a token as soon as it opens the segment, and who sends waits for it at the end: nothing waits for it
-// on the way. check_waits_for() tests it.
+// on the way. check_waits_for() tests it. Small calls do without these tokens, see credit.hpp.
 //
 // Where elements travel narrower between hosts than they are in memory (PlanChoice::wire), what is sent there
 // is made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read.
@@ -84,14 +84,15 @@ class Operation {
   /// again after done().
   void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me, Completion* completion);
   /// Begins, after bind(): from now on it sends and takes messages. Whether its result is written past the
-  /// cache, unless it goes over a wire, which reads it again at once.
-  void open(bool streams);
+  /// cache, unless it goes over a wire, which reads it again at once; whether its plan's flow of tokens is
+  /// left out, see Credit.
+  void open(bool streams, bool without_tokens);
   bool is_open() const { return is_open_; }
 
   /// After open(): the call will also tell where its time went, see Observed::dimensions.
   void time_dimensions(int dimensions);
-  /// After open(): the first step of the only flow has been done by somebody else.
-  void skip_first_step() { runs_[0].counter[0] = 1; }
+  /// After open(): so many steps of the first flow have been done by somebody else, and some are left.
+  void skip_steps(std::uint32_t steps) { runs_[0].counter[0] = steps; }
 
   bool advance(Sender& sender);
   /// Whether advance() may find anything to do: a message came, or it was held up by what makes none.
@@ -178,7 +179,7 @@ class Operation {
   std::uint64_t cut_for_ = 0;  // serial of the plan that the slice tables were made for
   Elements cut_count_ = 0;
   Completion* completion_ = nullptr;
-  bool is_open_ = false, is_stirred_ = false;
+  bool is_open_ = false, is_stirred_ = false, without_tokens_ = false;
   std::size_t alone_senders_ = 0;
   Bytes bytes_under_way_ = 0;
   Call call_{};

@@ -27,6 +27,12 @@ void Plan::seal() {
     for (std::uint32_t i = 0; i < step.peers; ++i)
       expected.push_back({step.tag, peers[step.peer + i], static_cast<std::uint32_t>(s)});
   }
+  token_flow = -1;
+  for (std::size_t f = 0; f < flows.size(); ++f) {
+    auto of_flow = std::span(steps).subspan(flows[f].first, flows[f].count);
+    if (std::all_of(of_flow.begin(), of_flow.end(), [](const Step& step) { return step.is_token; }))
+      token_flow = static_cast<int>(f);
+  }
   index_.assign(std::bit_ceil(expected.size() * 2 + 2), -1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::uint64_t at = place(expected[i].tag, expected[i].from) & (index_.size() - 1);

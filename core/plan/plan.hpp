@@ -95,9 +95,11 @@ struct Plan {
 
   /// Position of a message in `expected`, or -1.
   int find_expected(Tag tag, Rank from) const;
-  /// Builds the index behind find_expected and numbers messages and local sends; called once by the planner.
+  /// Builds the index behind find_expected, numbers messages and local sends and finds the flow of tokens;
+  /// called once by the planner.
   void seal();
   std::uint32_t local_sends = 0;
+  int token_flow = -1;  // the flow that has nothing but tokens; -1: there is none
   /// Memory behind this value.
   Bytes bytes() const;
 

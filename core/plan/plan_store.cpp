@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
 
 #include "core/base/error.hpp"
 #include "core/plan/planner.hpp"
@@ -18,6 +19,21 @@ bool is_one_shot(const Plan& plan, Rank size) {
   return size > 1 && plan.steps.size() == 2 && plan.steps[0].verb == Verb::send &&
          plan.steps[0].fabric == Fabric::local && plan.steps[0].peers == others &&
          plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
+}
+
+// One flow and the tokens: sends of all that this rank has and then what keeps it, or one step that waits for
+// all.
+bool is_brief(const Plan& plan) {
+  if (plan.token_flow != 1 || plan.flows.size() != 2) return false;
+  auto steps = std::span(plan.steps).subspan(plan.flows[0].first, plan.flows[0].count);
+  auto is_whole = [&](const Step& step) {
+    const Slice& slice = plan.slices[step.slice];
+    bool waits = step.verb != Verb::send && step.peers > 0;
+    return slice.parent == kWholeSegment && slice.last - slice.first == slice.parts &&
+           step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output &&
+           step.own_block == 0 && step.into_block == 0 && (!waits || steps.size() == 1);
+  };
+  return std::all_of(steps.begin(), steps.end(), is_whole);
 }
 
 std::uint64_t hash_of(std::span<const HostIndex> hosts) {
@@ -100,6 +116,8 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   const auto& expected = prepared.plan.expected;
   prepared.hears_wire = std::any_of(expected.begin(), expected.end(),
                                     [&](const Expected& message) { return !members_.is_here(message.from); });
+  prepared.is_brief = !prepared.hears_wire && prepared.rails == 0 && is_brief(prepared.plan) &&
+                      bytes <= prepared.plan.segment;
   return prepared;
 }
 

@@ -112,31 +112,6 @@ TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   }
 }
 
-TEST(Collectives, ARootDoesNotRunAheadOfThoseItSendsTo) {
-  for (const auto& machine : {std::vector<HostIndex>{0, 0, 0}, {0, 1, 1}}) {
-    VirtualJob job(machine);
-    auto world = job.create(1, everybody(3));
-    for (Kind kind : {Kind::broadcast, Kind::scatter}) {
-      Buffers buffers(kind, 0, 0, 3, 4, Where::apart);
-      auto operation = test::start(job.engine(0), *world[0], buffers.call);
-      for (int i = 0; i < 100; ++i) job.engine(0).progress();
-      EXPECT_FALSE(operation->done()) << name_of(kind);
-      std::vector<std::unique_ptr<Buffers>> others;
-      std::vector<std::unique_ptr<Completion>> started;
-      for (Rank me : {1, 2}) {
-        others.push_back(std::make_unique<Buffers>(kind, 0, me, 3, 4, Where::apart));
-        started.push_back(
-            test::start(job.engine(me), *world[static_cast<std::size_t>(me)], others.back()->call));
-      }
-      auto all_done = [&] { return operation->done() && started[0]->done() && started[1]->done(); };
-      test::until(all_done, [&] {
-        for (Rank rank : {0, 1, 2}) job.engine(rank).progress();
-      });
-      EXPECT_TRUE(all_done()) << name_of(kind);
-    }
-  }
-}
-
 TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
   auto clash = [](Kind kind, Rank root, Kind other_kind, Rank other_root) {
     VirtualJob job({0, 0});
@@ -146,6 +121,7 @@ TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
       auto operation = test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.call);
       job.engine(me).wait(*world[static_cast<std::size_t>(me)], *operation);
     });
+    for (Rank me : {0, 1}) job.engine(me).progress();  // who only sends is done without hearing from others
     return job.engine(0).failure() + job.engine(1).failure();
   };
   EXPECT_NE(clash(Kind::broadcast, 0, Kind::all_gather, 0).find("broadcast of 100 int32 from rank 0"),

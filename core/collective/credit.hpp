@@ -1,0 +1,99 @@
+// Credit: how far a rank may be ahead of those it sends small messages to.
+//
+// Where some only send and others only receive (the root of a broadcast, the leaf of a reduce), who sends
+// would have to wait for an answer, see operation.hpp. After a small call it does not: it notes to whom it
+// has sent, and makes the next one. Whatever it hears from a rank later says how far that one has come,
+// because calls are begun in their order. So in most programs nobody answers for the answer's sake. Who has
+// received from ranks that it has sent nothing of this kind since, answers after kAnswerWithin calls at the
+// latest: it owes them that.
+//
+// No more than kMostAhead calls are unheard of; the next such call begins when the oldest is not any more.
+// Nobody waits in a circle: who waits for an answer about call k is at k + kMostAhead at least, and who owes
+// it has not come to k + kAnswerWithin, so it does not wait for anything that the waiting one has to do.
+//
+// The first call of a communicator is done with tokens, before any that needs credit begins: nothing gathers
+// for communicators that others have not made yet, or that serve for one call.
+//
+// Thread safety: none; the engine's lock is held.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "core/collective/call.hpp"
+#include "core/plan/plan_store.hpp"
+
+namespace ddl {
+
+class Credit {
+ public:
+  using Number = std::uint64_t;  // of a call of the communicator
+  /// Few enough for the mailboxes of a host, see Mailbox::kEntries.
+  static constexpr Number kMostAhead = 32;
+  static constexpr Number kAnswerWithin = 8;
+  static constexpr Bytes kMostBytes = 16 << 10;  // of a block of such a call
+  /// Marks the messages that only answer.
+  static constexpr Tag kAnswer = ~Tag{0};
+
+  explicit Credit(Rank ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+
+  /// Whether such a call exchanges no tokens; alike on all ranks.
+  static bool covers(const Call& call, const Plan& plan, Number number) {
+    return plan.token_flow >= 0 && number > 0 && call.count > 0 && call.bytes() <= kMostBytes &&
+           call.count <= plan.segment / size_of(call.type);
+  }
+  /// Whether the next such call of this rank may begin.
+  bool is_left(const Plan& plan) {
+    return last_ - first_ < kMostAhead || receivers(plan).empty() || forget_heard();
+  }
+  /// Such a call has begun.
+  void note(Number number, const Call& call, const Plan& plan);
+  /// A message of that call has come, so the rank has begun it.
+  void heard(Rank from, Number number) {
+    if (!about_.empty()) about(from).heard = std::max(about(from).heard, number);
+  }
+  /// Whose answers are missing before is_left() can change.
+  std::vector<Rank> waiting_for() const;
+  /// The call of that number, if it is among those noted last; else null.
+  const Call* call(Number number) const;
+
+  bool must_answer(Number number) const { return !owed_.empty() && number >= owed_since_ + kAnswerWithin; }
+  /// Tells everybody who is owed an answer; `tell` returns false where that is not possible now.
+  template <class Tell>
+  void answer(const Tell& tell) {
+    std::erase_if(owed_, [&](Rank rank) {
+      if (!tell(rank)) return false;
+      about(rank).is_owed = false;
+      return true;
+    });
+  }
+
+ private:
+  struct About {
+    Number heard = 0;
+    bool is_owed = false;
+  };
+  struct Ahead {
+    Number number;
+    Call call;
+    std::span<const Rank> to;  // of the plan
+  };
+
+  static std::span<const Rank> receivers(const Plan& plan);
+  void owe(Rank rank, Number number);
+  bool forget_heard();
+  bool has_heard_of(const Ahead& one) const;
+  About& about(Rank rank) { return about_[static_cast<std::size_t>(rank)]; }
+  const About& about(Rank rank) const { return about_[static_cast<std::size_t>(rank)]; }
+  const Ahead& ahead(std::size_t i) const { return ahead_[i % kMostAhead]; }
+
+  std::size_t ranks_;
+  std::vector<About> about_;  // by rank; empty until there is something to know
+  std::vector<Ahead> ahead_;  // a ring, of which [first_, last_) are in use
+  std::size_t first_ = 0, last_ = 0;
+  std::vector<Rank> owed_;
+  Number owed_since_ = 0;
+};
+
+}  // namespace ddl
