@@ -180,18 +180,20 @@ void Communicator::end_at_once(const Call& call, PreparedPlan& prepared) {
 Communicator::Heard Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared,
                                                  const Step& step, int pauses) {
   using Arrived = SharedMemoryTransport::Arrived;
+  SharedMemoryTransport& local = *shared_.fabrics.local;
   const Header awaited = header_of(call, step);
   const bool reduces = step.verb == Verb::reduce;
   std::array<const void*, kMostAtOnce> sources;
   std::array<Bytes, kMostAtOnce> blocks;  // to be released
   Heard heard = Heard::all_alone;
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    Arrived message = first_from(prepared, step.peer + i);
-    for (; !message.header && pauses > 0; --pauses) {
-      pause_a_moment();
-      message = first_from(prepared, step.peer + i);
+    const Rank from = prepared.to[step.peer + i];
+    Arrived message = local.first_from(from);
+    for (; !message.header || take_answer(message, from); message = local.first_from(from)) {
+      if (!message.header && pauses-- <= 0) return Heard::not_all;
+      if (!message.header) pause_a_moment();
     }
-    if (!message.header || message.header->comm != id_ || message.header->seq != awaited.seq ||
+    if (message.header->comm != id_ || message.header->seq != awaited.seq ||
         message.header->tag != step.tag || (message.header->segment & ~kSenderWasAlone) != 0 ||
         message.header->bytes != awaited.bytes || message.header->fingerprint != awaited.fingerprint)
       return Heard::not_all;
@@ -208,32 +210,30 @@ Communicator::Heard Communicator::reduce_arrived(const Call& call, const Prepare
     std::memcpy(call.out, sources[0], call.bytes());
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    shared_.fabrics.local->drop_first(prepared.to[step.peer + i], blocks[i]);
+    local.drop_first(prepared.to[step.peer + i], blocks[i]);
     credit_.heard(prepared.plan.peers[step.peer + i], next_);
   }
   return heard;
 }
 
-// What is first in the mailbox of that peer of the plan, but for answers to this communicator.
-SharedMemoryTransport::Arrived Communicator::first_from(const PreparedPlan& prepared, std::uint32_t peer) {
-  SharedMemoryTransport& local = *shared_.fabrics.local;
-  for (;;) {
-    SharedMemoryTransport::Arrived message = local.first_from(prepared.to[peer]);
-    const Header* header = message.header;
-    bool is_answer = header && header->tag == Credit::kAnswer && header->comm == id_ && header->bytes == 0 &&
-                     header->from == prepared.plan.peers[peer];
-    if (!is_answer) return message;
-    credit_.heard(header->from, number_of(header->seq));
-    local.drop_first(prepared.to[peer], 0);
-  }
+// Takes what is first in the mailbox of that rank of the job if it is an answer to this communicator.
+bool Communicator::take_answer(const SharedMemoryTransport::Arrived& message, Rank rank) {
+  const Header& header = *message.header;
+  if (header.tag != Credit::kAnswer || header.comm != id_ || header.bytes != 0 || header.from < 0 ||
+      header.from >= size() || members().ranks[static_cast<std::size_t>(header.from)] != rank)
+    return false;
+  credit_.heard(header.from, number_of(header.seq));
+  shared_.fabrics.local->drop_first(rank, 0);
+  return true;
 }
 
 // Looks for answers where it has none.
 bool Communicator::has_credit(const PreparedPlan& prepared) {
   if (credit_.is_left(prepared.plan)) return true;
-  for (const Step& step : prepared.plan.steps)
-    for (std::uint32_t i = 0; step.verb == Verb::send && i < step.peers; ++i)
-      first_from(prepared, step.peer + i);
+  for (Rank rank : prepared.to)
+    for (auto message = shared_.fabrics.local->first_from(rank);
+         message.header && take_answer(message, rank);)
+      message = shared_.fabrics.local->first_from(rank);
   return credit_.is_left(prepared.plan);
 }
 
@@ -456,7 +456,8 @@ void Communicator::take_again(const std::vector<Early>& messages) {
 
 // A call that this rank has done without hearing from anybody may have been another one there.
 std::string Communicator::refuse_without_addressee(const Header& header, const View& view) const {
-  const Call* done = header.seq & kBetweenTwo ? nullptr : credit_.call(number_of(header.seq));
+  std::optional<Call> done;
+  if (!(header.seq & kBetweenTwo)) done = credit_.call(number_of(header.seq));
   if (done && fingerprint_of(*done) != header.fingerprint) return refuse(header, view, describe(*done));
   return refuse_foreign(header, view, nullptr);
 }

@@ -130,7 +130,7 @@ class Communicator : public Sender {
   void end_at_once(const Call& call, PreparedPlan& plan);
   enum class Heard : std::uint8_t { not_all, all, all_alone };  // alone: see kSenderWasAlone
   Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Step& step, int pauses);
-  SharedMemoryTransport::Arrived first_from(const PreparedPlan& prepared, std::uint32_t peer);
+  bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
   bool has_credit(const PreparedPlan& prepared);
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);

@@ -30,7 +30,16 @@ void Credit::note(Number number, const Call& call, const Plan& plan) {
     if (step.verb == Verb::send)
       for (Rank rank : peers_of(plan, step)) owe(rank, number);
     else
-      ahead_[last_++ % kMostAhead] = {number, call, peers_of(plan, step)};
+      ahead_[last_++ % kMostAhead] = {number,
+                                      peers_of(plan, step),
+                                      call.count,
+                                      call.whole,
+                                      fingerprint_of(call),
+                                      call.root,
+                                      call.type,
+                                      call.op,
+                                      call.kind,
+                                      call.variant};
   }
 }
 
@@ -61,10 +70,14 @@ std::vector<Rank> Credit::waiting_for() const {
   return ranks;
 }
 
-const Call* Credit::call(Number number) const {
-  for (std::size_t i = first_; i < last_; ++i)
-    if (ahead(i).number == number) return &ahead(i).call;
-  return nullptr;
+std::optional<Call> Credit::call(Number number) const {
+  for (std::size_t i = first_; i < last_; ++i) {
+    const Ahead& one = ahead(i);
+    if (one.number == number)
+      return Call{nullptr, nullptr,  one.count, one.type,  one.op,      "",
+                  0,       one.kind, one.root,  one.whole, one.variant, one.fingerprint};
+  }
+  return std::nullopt;
 }
 
 }  // namespace ddl

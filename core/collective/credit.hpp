@@ -18,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,8 +56,8 @@ class Credit {
   }
   /// Whose answers are missing before is_left() can change.
   std::vector<Rank> waiting_for() const;
-  /// The call of that number, if it is among those noted last; else null.
-  const Call* call(Number number) const;
+  /// What the call of that number was, but for its buffers, if it is among those noted last.
+  std::optional<Call> call(Number number) const;
 
   bool must_answer(Number number) const { return !owed_.empty() && number >= owed_since_ + kAnswerWithin; }
   /// Tells everybody who is owed an answer; `tell` returns false where that is not possible now.
@@ -74,10 +75,16 @@ class Credit {
     Number heard = 0;
     bool is_owed = false;
   };
-  struct Ahead {
+  struct alignas(64) Ahead {  // one cache line
     Number number;
-    Call call;
     std::span<const Rank> to;  // of the plan
+    Elements count, whole;
+    Fingerprint fingerprint;
+    Rank root;
+    DType type;
+    Op op;
+    Kind kind;
+    std::uint8_t variant;
   };
 
   static std::span<const Rank> receivers(const Plan& plan);
