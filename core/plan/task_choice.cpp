@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
+#include "core/plan/host_tree.hpp"
 
 namespace ddl {
 namespace {
@@ -14,8 +15,9 @@ namespace {
 constexpr Bytes kSegmentOfAll = 1 << 20;
 // From here on bytes cost more than messages.
 constexpr Bytes kLeastDivided = 64 << 10;
-// What passes several ranks on its way is cut at least so often, so that they work at once.
-constexpr Bytes kStages = 8;
+// What passes several ranks on its way is cut at least so often, so that they work at once; for each host
+// that it passes in a chain.
+constexpr Bytes kStages = 8, kStagesOfLink = 16;
 constexpr Bytes kCacheLine = 64;
 
 // What one rank stages for a segment, the rank that most falls to: parts of the size of a segment, in all,
@@ -40,9 +42,9 @@ Staged staged_by(const HostMap& map, const TaskChoice& choice) {
     case Kind::all_to_all:
       return {mates, mates};
     case Kind::reduce:  // contributions on the way in and the result on its way to the root
-      return choice.division == Division::whole ? Staged{1, 1} : Staged{2, (mates + 1) * (hosts + 1)};
+      return choice.division == Division::whole ? Staged{1, 1} : Staged{2, 2 * (mates + 1)};
     case Kind::broadcast:
-      return {1, hosts};
+      return choice.division == Division::whole ? Staged{1, 1} : Staged{1, hosts};
     default:
       return {1, 1};
   }
@@ -55,6 +57,13 @@ void choose_lanes(TaskChoice& choice, Bytes bytes, const PlanLimits& limits) {
     choice.rail = {fastest_rail(limits)};
 }
 
+Bytes stages_of(const HostMap& map, Task task) {
+  const auto links = static_cast<Bytes>(map.hosts()) - 1;
+  return task.kind == Kind::reduce      ? kStagesOfLink * links
+         : task.kind == Kind::broadcast ? kStagesOfLink
+                                        : kStages;
+}
+
 Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   Bytes whole = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
   if (limits.segment) return std::clamp(limits.segment / kCacheLine * kCacheLine, kCacheLine, whole);
@@ -63,7 +72,7 @@ Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits&
     blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
                        static_cast<Bytes>(blocks_out(task, rank, map.ranks()))});
   Bytes most = std::max(kLeastCut, kSegmentOfAll / blocks);
-  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / kStages));
+  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / stages_of(map, task)));
   return std::min(whole, round_up(most, kCacheLine));
 }
 
@@ -94,6 +103,68 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
   return false;
 }
 
+// What the last host of a tree waits, where each host sends to its children one after the other.
+double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, const FabricCost& wire) {
+  const HostTree tree(map.hosts(), 0, choice.radix);
+  std::vector<double> reached(static_cast<std::size_t>(map.hosts()), 0);
+  double last = 0;
+  for (int host = 0; host < map.hosts(); ++host) {  // a parent has a smaller number
+    double at = reached[static_cast<std::size_t>(host)];
+    last = std::max(last, at);
+    for (int child : tree.children(host)) {
+      at += wire.overhead + static_cast<double>(bytes) * wire.beta;
+      reached[static_cast<std::size_t>(child)] = at + wire.alpha;
+    }
+  }
+  return last;
+}
+
+Bytes segments_of(const TaskChoice& choice, Bytes bytes) {
+  return divide_up(std::max<Bytes>(bytes, 1), choice.segment);
+}
+
+double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  FabricCost wire = machine.wire;
+  wire.beta /= static_cast<double>(choice.share.size());
+  const double segments = static_cast<double>(segments_of(choice, bytes)), hosts = map.hosts();
+  const Bytes segment = std::min(bytes, choice.segment);
+  const double carried = static_cast<double>(segment) * wire.beta;
+  if (choice.division == Division::whole) {
+    const double first = along_tree(map, choice, segment, wire);
+    const auto children = static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size());
+    return first + (segments - 1) * children * (carried + wire.overhead);
+  }
+  if (choice.task.kind == Kind::reduce)
+    return (segments + hosts - 2) * (carried + wire.overhead) + (hosts - 1) * wire.alpha;
+  return (segments + 1) * carried + segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
+}
+
+bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
+
+// The ways worth a thought, without what memory says.
+std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  TaskChoice choice;
+  choice.task = task;
+  if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
+  choice.segment = free_segment(map, task, bytes, limits);
+  if (!has_tree(task)) return {choice};
+  std::vector<TaskChoice> all;
+  if (bytes >= kLeastDivided) {
+    all.push_back(choice);
+    all.back().division = Division::pieces;
+  }
+  if (map.hosts() == 1 && !all.empty()) return all;
+  for (int radix : {2, 3, 4, 8}) {
+    if (radix > 2 && radix >= 2 * map.hosts()) break;
+    all.push_back(choice);
+    all.back().radix = radix;
+  }
+  std::stable_sort(all.begin(), all.end(), [&](const TaskChoice& a, const TaskChoice& b) {
+    return predict_rooted(map, a, bytes, limits.machine) < predict_rooted(map, b, bytes, limits.machine);
+  });
+  return all;
+}
+
 }  // namespace
 
 Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
@@ -104,22 +175,26 @@ Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
   return (staged.segments * choice.segment + heads) * static_cast<Bytes>(choice.window);
 }
 
-TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
-  TaskChoice choice;
-  choice.task = task;
-  if (bytes >= kLeastDivided) choice.division = Division::pieces;
-  if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
-  choice.segment = free_segment(map, task, bytes, limits);
-  TaskChoice frugal = choice;
-  if (fit(map, choice, limits.staging)) return choice;
+std::vector<TaskChoice> task_candidates(const HostMap& map, Task task, Bytes bytes,
+                                        const PlanLimits& limits) {
+  std::vector<TaskChoice> fitting;
+  const std::vector<TaskChoice> all = ways(map, task, bytes, limits);
+  for (TaskChoice choice : all)
+    if (fit(map, choice, limits.staging)) fitting.push_back(std::move(choice));
+  if (!fitting.empty()) return fitting;
+  TaskChoice frugal = all[0];
   frugal.crossing = Crossing::directly;
   frugal.division = Division::whole;
   frugal.share = {1};
   if (frugal.rail.empty()) frugal.rail = {0};
-  if (fit(map, frugal, limits.staging)) return frugal;
+  if (fit(map, frugal, limits.staging)) return {frugal};
   throw Error(fmt::format("{} bytes of staging are too little for a {} among {} ranks", limits.staging,
                           name_of(task.kind), map.ranks()),
               "its ranks on one host exchange through shared memory", "raise DDL_STAGING_BYTES");
+}
+
+TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  return task_candidates(map, task, bytes, limits)[0];
 }
 
 }  // namespace ddl

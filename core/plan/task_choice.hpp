@@ -1,5 +1,5 @@
 // TaskChoice: everything that the plan of a collective other than all-reduce depends on besides the machine
-// and the rank. These plans are not tuned: one rule chooses for a size.
+// and the rank. A cost model ranks the ways of a broadcast and of a reduce; one rule chooses for the others.
 //
 // Pure, and the same on all ranks.
 #pragma once
@@ -20,8 +20,8 @@ enum class Crossing : std::uint8_t {
 
 /// How a broadcast or a reduce treats a slice.
 enum class Division : std::uint8_t {
-  whole,   // few messages
-  pieces,  // dealt out to ranks and hosts, so that no link carries it more than twice
+  whole,   // few messages: over a tree of hosts
+  pieces,  // dealt out to ranks and hosts, so that no link carries it more than once
 };
 
 /// Sends between two ranks share that many blocks of staging, all the sends of a rank together: any number of
@@ -32,14 +32,20 @@ struct TaskChoice {
   Task task;
   Crossing crossing = Crossing::by_agents;
   Division division = Division::whole;
+  int radix = 2;                           // of the tree of hosts: k, see HostTree
   std::vector<std::uint32_t> share = {1};  // see PlanChoice
   std::vector<LaneId> rail;
   Bytes segment = 0;  // of each block
   int window = 4;
+  friend bool operator==(const TaskChoice&, const TaskChoice&) = default;
 };
 
 /// For blocks of that many bytes. Error where the staging is too little for any way.
 TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
+
+/// A handful of choices for such blocks, the one predicted to be the fastest first: what is worth a trial.
+/// The first is choose_task(). Error likewise.
+std::vector<TaskChoice> task_candidates(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
 
 /// Staging that the plan of any rank takes at most.
 Bytes staging_need(const HostMap& map, const TaskChoice& choice);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/plan/host_tree.hpp"
 #include "core/plan/plan_builder.hpp"
 
 namespace ddl {
@@ -16,7 +17,12 @@ constexpr std::size_t kMostFlows = 16;
 class TaskPlanner {
  public:
   TaskPlanner(const Grid& grid, const HostMap& map, Rank me, const TaskChoice& choice)
-      : map_(map), me_(me), root_(choice.task.root), choice_(choice), build_(grid, me) {}
+      : map_(map),
+        me_(me),
+        root_(choice.task.root),
+        choice_(choice),
+        tree_(map.hosts(), map.host_of(choice.task.root), choice.radix),
+        build_(grid, me) {}
 
   Plan plan() {
     for (const LaneCut& cut : cut_lanes(choice_.share, choice_.rail)) {
@@ -57,6 +63,7 @@ class TaskPlanner {
   // -- one to many, many to one
 
   void broadcast(const Piece& whole) {
+    if (!in_pieces()) return broadcast_whole(whole);
     std::vector<Piece> pieces = pieces_of(whole, passes_on() ? map_.hosts() - 1 : 1);
     int home = map_.host_of(root_);
     if (me_ == root_) {
@@ -71,6 +78,26 @@ class TaskPlanner {
     } else {
       for (std::size_t k = 0; k < pieces.size(); ++k) relay(pieces[k], k);
     }
+  }
+
+  // Down the tree of hosts, whose agents pass it on to their children before their mates.
+  void broadcast_whole(const Piece& whole) {
+    build_.begin_flow();
+    if (me_ != tree_agent(here())) return copy(whole, kMove, tree_agent(here()), Source::output);
+    if (me_ != root_) copy(whole, kMove, tree_agent(tree_.parent(here())), Source::output);
+    std::vector<Rank> to = agents_below();
+    std::vector<Rank> mates = map_.mates(me_);
+    to.insert(to.end(), mates.begin(), mates.end());
+    Place own = me_ == root_ ? Source::input : Source::output;
+    send(own, whole, kMove, to);
+    if (me_ == root_) build_.keep(whole, own);
+  }
+
+  Rank tree_agent(int host) const { return host == map_.host_of(root_) ? root_ : agent_of(host, 0); }
+  std::vector<Rank> agents_below() const {
+    std::vector<Rank> agents;
+    for (int host : tree_.children(here())) agents.push_back(tree_agent(host));
+    return agents;
   }
 
   // One piece of a broadcast, on a host that the root is not on.
@@ -101,66 +128,69 @@ class TaskPlanner {
   bool passes_on() const { return in_pieces() && map_.hosts() > 2; }
   Rank agent_of(int host, std::size_t k) const { return map_.agent(host, static_cast<Rank>(k) + lane_); }
 
-  // Folded within hosts by the owner of each piece there, then between hosts, each by the owner of a part of
-  // the piece; then it goes to the root.
+  // Folded within hosts by the owner of each piece there, then between hosts; then it goes to the root.
   void reduce(const Piece& whole) {
-    std::vector<Piece> pieces = pieces_of(whole, in_pieces() ? map_.largest() : 1);
+    if (!in_pieces()) return reduce_whole(whole);
+    std::vector<Piece> pieces = pieces_of(whole, map_.largest());
     build_.begin_flow();
     for (std::size_t k = 0; k < pieces.size(); ++k)
-      if (Rank owner = owner_of(here(), k); owner != me_)
+      if (Rank owner = agent_of(here(), k); owner != me_)
         send(Source::input, pieces[k], {Phase::scatter, 0}, {owner});
     for (std::size_t k = 0; k < pieces.size(); ++k) {
-      std::vector<Piece> parts = pieces_of(pieces[k], passes_on() ? map_.hosts() : 1);
-      if (owner_of(here(), k) == me_) fold_here(pieces[k], parts, k);
-      if (me_ == root_) fetch_results(parts, k);
+      if (agent_of(here(), k) == me_) pass_along(pieces[k], k);
+      Rank last = agent_of(map_.host_of(root_), k);
+      if (me_ != root_ || last == me_) continue;
+      build_.begin_flow();
+      copy(pieces[k], {Phase::gather, 0}, last, Source::output);
     }
   }
 
-  Rank owner_of(int host, std::size_t k) const {
-    return !in_pieces() && host == map_.host_of(root_) ? root_ : agent_of(host, k);
-  }
-  // Who folds part `g` of piece k between hosts.
-  Rank last_owner(std::size_t k, std::size_t g) const {
-    return owner_of(passes_on() ? static_cast<int>(g) : map_.host_of(root_), k);
-  }
-
-  void fold_here(const Piece& piece, const std::vector<Piece>& parts, std::size_t k) {
+  // Along a chain of hosts that ends where the root is: every link carries everything once.
+  void pass_along(const Piece& piece, std::size_t k) {
+    const int home = map_.host_of(root_), hosts = map_.hosts();
+    const int farther = (here() + 1) % hosts, nearer = (here() + hosts - 1) % hosts;
     build_.begin_flow();
     Place own = Source::input;
     if (std::vector<Rank> mates = map_.mates(me_); !mates.empty()) {
-      Place into = map_.hosts() == 1 ? result_place() : scratch(0);
-      fold(own, piece, {Phase::scatter, 0}, mates, into);
-      own = into;
+      fold(own, piece, {Phase::scatter, 0}, mates, result_place());
+      own = result_place();
     }
-    if (map_.hosts() == 1) return hand_in(own, piece);
-    for (std::size_t g = 0; g < parts.size(); ++g)
-      if (Rank owner = last_owner(k, g); owner != me_) send(own, parts[g], {Phase::exchange, 0}, {owner});
-    for (std::size_t g = 0; g < parts.size(); ++g) {
-      if (last_owner(k, g) != me_) continue;
-      std::vector<Rank> others;
-      for (int host = 0; host < map_.hosts(); ++host)
-        if (host != here()) others.push_back(owner_of(host, k));
-      fold(own, parts[g], {Phase::exchange, 0}, others, result_place());
-      hand_in(result_place(), parts[g]);
+    if (farther != home) {
+      fold(own, piece, {Phase::exchange, 0}, {agent_of(farther, k)}, result_place());
+      own = result_place();
     }
+    if (here() != home)
+      send(own, piece, {Phase::exchange, 0}, {agent_of(nearer, k)});
+    else if (me_ != root_)
+      send(own, piece, {Phase::gather, 0}, {root_});
+    else if (own.source == Source::input)
+      build_.keep(piece, own);
+  }
+
+  // Folded on each host by its agent, then up the tree of hosts.
+  void reduce_whole(const Piece& whole) {
+    build_.begin_flow();
+    if (me_ != tree_agent(here()))
+      return send(Source::input, whole, {Phase::scatter, 0}, {tree_agent(here())});
+    Place own = Source::input;
+    if (std::vector<Rank> mates = map_.mates(me_); !mates.empty()) {
+      fold(own, whole, {Phase::scatter, 0}, mates, result_place());
+      own = result_place();
+    }
+    if (std::vector<int> below = tree_.children(here()); !below.empty()) {
+      std::sort(below.begin(), below.end());
+      std::vector<Rank> agents;
+      for (int host : below) agents.push_back(tree_agent(host));
+      fold(own, whole, {Phase::exchange, 0}, agents, result_place());
+      own = result_place();
+    }
+    if (me_ != root_)
+      send(own, whole, {Phase::exchange, 0}, {tree_agent(tree_.parent(here()))});
+    else if (own.source == Source::input)
+      build_.keep(whole, own);
   }
 
   Place result_place() { return me_ == root_ ? Place(Source::output) : scratch(0); }
-
-  void hand_in(Place result, const Piece& piece) {
-    if (me_ != root_)
-      send(result, piece, {Phase::gather, 0}, {root_});
-    else if (result.source == Source::input)
-      build_.keep(piece, Source::input);
-  }
-
-  void fetch_results(const std::vector<Piece>& parts, std::size_t k) {
-    for (std::size_t g = 0; g < parts.size(); ++g) {
-      if (last_owner(k, g) == me_) continue;
-      build_.begin_flow();
-      copy(parts[g], {Phase::gather, 0}, last_owner(k, g), Source::output);
-    }
-  }
 
   void gather(const Piece& whole) {
     build_.begin_flow();
@@ -327,6 +357,7 @@ class TaskPlanner {
   const HostMap& map_;
   Rank me_, root_, lane_ = 0;
   const TaskChoice& choice_;
+  HostTree tree_;
   PlanBuilder build_;
   std::uint32_t scratch_ = 0;
   std::set<Rank> senders_, receivers_;
@@ -347,8 +378,11 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   Kind kind = choice.task.kind;
   std::string text{name_of(kind)};
   bool divided = kind == Kind::broadcast || kind == Kind::reduce;
-  if (divided && choice.division == Division::pieces) text += " in pieces";
+  const bool in_pieces = choice.division == Division::pieces;
+  if (divided && in_pieces) text += " in pieces";
   text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
+  if (divided && !in_pieces && map.hosts() > 2)
+    text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
   if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());

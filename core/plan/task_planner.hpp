@@ -1,18 +1,19 @@
-// The planner of all collectives but all-reduce: who moves which block to whom. Flat plans: data goes from
-// where it is to where it is needed, over at most one agent per host, so that a link between hosts carries
-// nothing twice for the sake of ranks that share a host.
+// The planner of all collectives but all-reduce: who moves which block to whom. Data goes from where it is to
+// where it is needed, over at most one agent per host, so that a link between hosts carries nothing twice for
+// the sake of ranks that share a host.
 //
-//   broadcast       root -> an agent per other host -> its mates; large ones over three hosts and more are
-//                   cut into a piece per host, which passes it on to the others (scatter, then all-gather)
-//   reduce          the other way around: folded on every host by an agent, or piece by piece by all of its
-//                   ranks, then between hosts, then sent to the root
+//   broadcast       down a tree over the hosts (host_tree.hpp), to an agent per host -> its mates; large ones
+//                   over three hosts and more are cut into a piece per host, which passes it on to the others
+//                   (scatter, then all-gather)
+//   reduce          the other way around: folded on every host by an agent and up the tree; large ones piece
+//                   by piece by all ranks of a host and along a chain of hosts
 //   all-gather      every block to an agent per other host, which passes it on to its mates
 //   reduce-scatter  every block is folded on each host by an agent and sent to its owner
 //   gather, scatter, all-to-all, send   straight from one to the other
 //
 // Folds go in the order of ranks and hosts: the same bits from run to run.
 //
-// Left out: trees and rings over many hosts. A small broadcast costs its root a message per other host.
+// Left out: trees for gather and scatter, rings and doubling for the others.
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/plan/check.hpp"
+#include "core/plan/host_tree.hpp"
 #include "tests/core/plan/plans.hpp"
 #include "tests/support/thinned.hpp"
 
@@ -38,6 +39,7 @@ void each_choice(Task task, const Body& body) {
     for (Division division : {Division::whole, Division::pieces})
       for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}, {0, 1, 3}}) {
         TaskChoice choice;
+        choice.radix = 1 + static_cast<int>(share.size());
         choice.task = task;
         choice.crossing = crossing;
         choice.division = division;
@@ -132,10 +134,75 @@ TEST(TaskPlanner, AHostSendsNothingTwiceForRanksThatShareAHost) {
   EXPECT_EQ(wire(Kind::all_gather, Division::whole), (ByHost{8 * kCount, 8 * kCount, 8 * kCount}));
   EXPECT_EQ(wire(Kind::reduce_scatter, Division::whole), (ByHost{8 * kCount, 8 * kCount, 8 * kCount}));
   EXPECT_EQ(wire(Kind::broadcast, Division::whole), (ByHost{2 * kCount, 0, 0}));
+  EXPECT_EQ(wire(Kind::reduce, Division::whole), (ByHost{0, kCount, kCount}));
   ByHost cut = wire(Kind::broadcast, Division::pieces);
   EXPECT_EQ(cut[0], kCount);
   EXPECT_NEAR(cut[1], kCount / 2, 32);
-  for (Elements sent : wire(Kind::reduce, Division::pieces)) EXPECT_LE(sent, kCount + 64);
+  EXPECT_EQ(wire(Kind::reduce, Division::pieces), (ByHost{0, kCount, kCount})) << "a chain to the root";
+}
+
+TEST(HostTree, EveryHostHasOneParentAndIsReachedInLogarithmicallyManyRounds) {
+  for (int hosts : {1, 2, 3, 4, 5, 8, 9, 27, 28, 100, 4096})
+    for (int k : {2, 3, 4, 8})
+      for (int root : {0, hosts / 2, hosts - 1}) {
+        HostTree tree(hosts, root, k);
+        std::vector<int> parents(static_cast<std::size_t>(hosts), -1);
+        for (int host = 0; host < hosts; ++host) {
+          std::vector<int> children = tree.children(host);
+          ASSERT_LE(static_cast<int>(children.size()), (k - 1) * tree.rounds());
+          for (int child : children) {
+            ASSERT_EQ(parents[static_cast<std::size_t>(child)], -1);
+            parents[static_cast<std::size_t>(child)] = host;
+          }
+        }
+        for (int host = 0; host < hosts; ++host) {
+          ASSERT_EQ(tree.parent(host), parents[static_cast<std::size_t>(host)]) << host << " of " << hosts;
+          int depth = 0;
+          for (int at = host; at != root; at = tree.parent(at)) ASSERT_LE(++depth, tree.rounds());
+        }
+      }
+}
+
+TEST(TaskChoice, ASmallBroadcastOverManyHostsIsNoFlatOne) {
+  for (Kind kind : {Kind::broadcast, Kind::reduce})
+    for (int hosts : {64, 4096}) {
+      std::vector<HostIndex> machine(static_cast<std::size_t>(hosts));
+      std::iota(machine.begin(), machine.end(), 0);
+      HostMap map(machine);
+      TaskChoice choice = choose_task(map, {kind, 0}, 64, {1, Bytes{1} << 20, 0, {}});
+      Grid grid = Grid::from_hosts(machine);
+      for (Rank rank : {0, 1, hosts / 2, hosts - 1})
+        EXPECT_LE(make_plan(grid, map, rank, choice).peers.size(), 64u) << "messages and tokens";
+    }
+}
+
+TEST(TaskChoice, ManyRanksPlanInLittleMemory) {
+  std::vector<HostIndex> machine;
+  for (int rank = 0; rank < 4 * 4096; ++rank) machine.push_back(rank / 4);
+  HostMap map(machine);
+  Grid grid = Grid::from_hosts(machine);
+  for (Kind kind : {Kind::broadcast, Kind::reduce}) {
+    TaskChoice choice = choose_task(map, {kind, 5}, 4096, {1, Bytes{1} << 20, 0, {}});
+    for (Rank rank : {0, 1, 5, 7, 16'000}) EXPECT_LT(make_plan(grid, map, rank, choice).bytes(), 8u << 10);
+  }
+}
+
+TEST(TaskChoice, CandidatesAreDistinctWaysThatFitTheStagingBestFirst) {
+  HostMap map(hosts_of({2, 2, 2, 2}));
+  for (Bytes bytes : {64, 4096, 1 << 20, 64 << 20})
+    for (Kind kind : kAll) {
+      PlanLimits limits{1, Bytes{1} << 20, 0, {}};
+      std::vector<TaskChoice> all = task_candidates(map, {kind, 1}, bytes, limits);
+      EXPECT_EQ(all[0], choose_task(map, {kind, 1}, bytes, limits));
+      EXPECT_EQ(all.size() > 1, kind == Kind::broadcast || kind == Kind::reduce);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        EXPECT_LE(staging_need(map, all[i]), limits.staging);
+        for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i] == all[j]);
+      }
+    }
+  PlanLimits limits{1, Bytes{1} << 20, 0, {}};
+  EXPECT_EQ(choose_task(map, {Kind::reduce, 0}, 64 << 20, limits).division, Division::pieces);
+  EXPECT_EQ(choose_task(map, {Kind::broadcast, 0}, 64 << 20, limits).division, Division::pieces);
 }
 
 TEST(TaskPlanner, AFewFlowsServeManyRanks) {
