@@ -15,9 +15,11 @@ namespace {
 constexpr Bytes kSegmentOfAll = 1 << 20;
 // From here on bytes cost more than messages.
 constexpr Bytes kLeastDivided = 64 << 10;
-// What passes several ranks on its way is cut at least so often, so that they work at once; for each host
-// that it passes in a chain.
-constexpr Bytes kStages = 8, kStagesOfLink = 16;
+// What passes several ranks on its way is cut at least so often, so that they work at once; likewise for each
+// link of a chain of hosts.
+constexpr Bytes kStages = 8, kStagesOfLink = 32;
+// And the messages of a chain are not shorter than that for it.
+constexpr Bytes kLeastInChain = 32 << 10;
 constexpr Bytes kCacheLine = 64;
 
 // What one rank stages for a segment, the rank that most falls to: parts of the size of a segment, in all,
@@ -44,7 +46,7 @@ Staged staged_by(const HostMap& map, const TaskChoice& choice) {
     case Kind::reduce:  // contributions on the way in and the result on its way to the root
       return choice.division == Division::whole ? Staged{1, 1} : Staged{2, 2 * (mates + 1)};
     case Kind::broadcast:
-      return choice.division == Division::whole ? Staged{1, 1} : Staged{1, hosts};
+      return {1, choice.division == Division::whole ? 1 : std::max(hosts, mates + 2)};
     default:
       return {1, 1};
   }
@@ -57,13 +59,6 @@ void choose_lanes(TaskChoice& choice, Bytes bytes, const PlanLimits& limits) {
     choice.rail = {fastest_rail(limits)};
 }
 
-Bytes stages_of(const HostMap& map, Task task) {
-  const auto links = static_cast<Bytes>(map.hosts()) - 1;
-  return task.kind == Kind::reduce      ? kStagesOfLink * links
-         : task.kind == Kind::broadcast ? kStagesOfLink
-                                        : kStages;
-}
-
 Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   Bytes whole = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
   if (limits.segment) return std::clamp(limits.segment / kCacheLine * kCacheLine, kCacheLine, whole);
@@ -72,7 +67,7 @@ Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits&
     blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
                        static_cast<Bytes>(blocks_out(task, rank, map.ranks()))});
   Bytes most = std::max(kLeastCut, kSegmentOfAll / blocks);
-  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / stages_of(map, task)));
+  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / kStages));
   return std::min(whole, round_up(most, kCacheLine));
 }
 
@@ -134,12 +129,23 @@ double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes,
     const auto children = static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size());
     return first + (segments - 1) * children * (carried + wire.overhead);
   }
-  if (choice.task.kind == Kind::reduce)
+  if (choice.division == Division::chain)
     return (segments + hosts - 2) * (carried + wire.overhead) + (hosts - 1) * wire.alpha;
-  return (segments + 1) * carried + segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
+  return (segments + 1) * carried * machine.incast * machine.turnover +
+         segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
 }
 
 bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
+
+TaskChoice chain_of(const HostMap& map, TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
+  choice.division = Division::chain;
+  const auto links = static_cast<Bytes>(map.hosts()) - 1;
+  if (links > 0 && !limits.segment)
+    choice.segment =
+        std::clamp(round_up(bytes / (kStagesOfLink * links), kCacheLine),
+                   std::min(choice.segment, kLeastInChain * choice.share.size()), choice.segment);
+  return choice;
+}
 
 // The ways worth a thought, without what memory says.
 std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
@@ -150,10 +156,14 @@ std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const P
   if (!has_tree(task)) return {choice};
   std::vector<TaskChoice> all;
   if (bytes >= kLeastDivided) {
-    all.push_back(choice);
-    all.back().division = Division::pieces;
+    all.push_back(chain_of(map, choice, bytes, limits));
+    if (map.hosts() == 1 && task.kind == Kind::reduce) return all;
+    if (map.hosts() == 1) all.clear();  // all read what the root has written once
+    if (map.hosts() > 2 && task.kind == Kind::broadcast) {
+      all.push_back(choice);
+      all.back().division = Division::pieces;
+    }
   }
-  if (map.hosts() == 1 && !all.empty()) return all;
   for (int radix : {2, 3, 4, 8}) {
     if (radix > 2 && radix >= 2 * map.hosts()) break;
     all.push_back(choice);

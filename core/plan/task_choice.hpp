@@ -21,7 +21,8 @@ enum class Crossing : std::uint8_t {
 /// How a broadcast or a reduce treats a slice.
 enum class Division : std::uint8_t {
   whole,   // few messages: over a tree of hosts
-  pieces,  // dealt out to ranks and hosts, so that no link carries it more than once
+  pieces,  // broadcast: a piece per host, which passes it on to the others; reduce: as in a chain
+  chain,   // from host to host, a piece by each of their ranks; like pieces, a link carries no byte twice
 };
 
 /// Sends between two ranks share that many blocks of staging, all the sends of a rank together: any number of

@@ -63,12 +63,14 @@ class TaskPlanner {
   // -- one to many, many to one
 
   void broadcast(const Piece& whole) {
-    if (!in_pieces()) return broadcast_whole(whole);
-    std::vector<Piece> pieces = pieces_of(whole, passes_on() ? map_.hosts() - 1 : 1);
+    if (choice_.division == Division::whole) return broadcast_whole(whole);
+    const bool chain = choice_.division == Division::chain;
+    std::vector<Piece> pieces = pieces_of(whole, chain ? map_.largest() : passes_on() ? map_.hosts() - 1 : 1);
     int home = map_.host_of(root_);
     if (me_ == root_) {
       build_.begin_flow();
-      for (std::size_t k = 0; k < pieces.size(); ++k) send(Source::input, pieces[k], kMove, first_agents(k));
+      for (std::size_t k = 0; k < pieces.size(); ++k)
+        send(Source::input, pieces[k], kMove, chain ? next_in_chain(k) : first_agents(k));
       build_.begin_flow();
       send(Source::input, whole, kMove, map_.mates(me_));
       build_.keep(whole, Source::input);
@@ -76,8 +78,26 @@ class TaskPlanner {
       build_.begin_flow();
       copy(whole, kMove, root_, Source::output);
     } else {
-      for (std::size_t k = 0; k < pieces.size(); ++k) relay(pieces[k], k);
+      for (std::size_t k = 0; k < pieces.size(); ++k)
+        chain ? pass_on_in_chain(pieces[k], k) : relay(pieces[k], k);
     }
+  }
+
+  // Piece k goes from host to host, around from the root's.
+  void pass_on_in_chain(const Piece& piece, std::size_t k) {
+    const int before = (here() + map_.hosts() - 1) % map_.hosts();
+    const Rank agent = agent_of(here(), k);
+    build_.begin_flow();
+    if (me_ != agent) return copy(piece, kMove, agent, Source::output);
+    copy(piece, kMove, before == map_.host_of(root_) ? root_ : agent_of(before, k), Source::output);
+    std::vector<Rank> to = next_in_chain(k), mates = map_.mates(me_);
+    to.insert(to.end(), mates.begin(), mates.end());
+    send(Source::output, piece, kMove, to);
+  }
+  std::vector<Rank> next_in_chain(std::size_t k) const {
+    const int next = (here() + 1) % map_.hosts();
+    if (next == map_.host_of(root_)) return {};
+    return {agent_of(next, k)};
   }
 
   // Down the tree of hosts, whose agents pass it on to their children before their mates.
@@ -123,14 +143,13 @@ class TaskPlanner {
     return agents;
   }
 
-  bool in_pieces() const { return choice_.division == Division::pieces; }
   // Between two hosts there is nobody to share the work with.
-  bool passes_on() const { return in_pieces() && map_.hosts() > 2; }
+  bool passes_on() const { return map_.hosts() > 2; }
   Rank agent_of(int host, std::size_t k) const { return map_.agent(host, static_cast<Rank>(k) + lane_); }
 
   // Folded within hosts by the owner of each piece there, then between hosts; then it goes to the root.
   void reduce(const Piece& whole) {
-    if (!in_pieces()) return reduce_whole(whole);
+    if (choice_.division == Division::whole) return reduce_whole(whole);
     std::vector<Piece> pieces = pieces_of(whole, map_.largest());
     build_.begin_flow();
     for (std::size_t k = 0; k < pieces.size(); ++k)
@@ -378,10 +397,10 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   Kind kind = choice.task.kind;
   std::string text{name_of(kind)};
   bool divided = kind == Kind::broadcast || kind == Kind::reduce;
-  const bool in_pieces = choice.division == Division::pieces;
-  if (divided && in_pieces) text += " in pieces";
+  const bool is_whole = choice.division == Division::whole;
+  if (divided && !is_whole) text += choice.division == Division::chain ? " in a chain" : " in pieces";
   text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
-  if (divided && !in_pieces && map.hosts() > 2)
+  if (divided && is_whole && map.hosts() > 2)
     text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";

@@ -4,7 +4,7 @@
 //
 //   broadcast       down a tree over the hosts (host_tree.hpp), to an agent per host -> its mates; large ones
 //                   over three hosts and more are cut into a piece per host, which passes it on to the others
-//                   (scatter, then all-gather)
+//                   (scatter, then all-gather), or go along a chain of hosts
 //   reduce          the other way around: folded on every host by an agent and up the tree; large ones piece
 //                   by piece by all ranks of a host and along a chain of hosts
 //   all-gather      every block to an agent per other host, which passes it on to its mates

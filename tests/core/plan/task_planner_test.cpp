@@ -36,7 +36,7 @@ std::vector<Plan> plans_of(const std::vector<HostIndex>& machine, const TaskChoi
 template <class Body>
 void each_choice(Task task, const Body& body) {
   for (Crossing crossing : {Crossing::by_agents, Crossing::directly})
-    for (Division division : {Division::whole, Division::pieces})
+    for (Division division : {Division::whole, Division::pieces, Division::chain})
       for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}, {0, 1, 3}}) {
         TaskChoice choice;
         choice.radix = 1 + static_cast<int>(share.size());
@@ -138,7 +138,8 @@ TEST(TaskPlanner, AHostSendsNothingTwiceForRanksThatShareAHost) {
   ByHost cut = wire(Kind::broadcast, Division::pieces);
   EXPECT_EQ(cut[0], kCount);
   EXPECT_NEAR(cut[1], kCount / 2, 32);
-  EXPECT_EQ(wire(Kind::reduce, Division::pieces), (ByHost{0, kCount, kCount})) << "a chain to the root";
+  EXPECT_EQ(wire(Kind::broadcast, Division::chain), (ByHost{kCount, kCount, 0}));
+  EXPECT_EQ(wire(Kind::reduce, Division::chain), (ByHost{0, kCount, kCount}));
 }
 
 TEST(HostTree, EveryHostHasOneParentAndIsReachedInLogarithmicallyManyRounds) {
@@ -201,8 +202,8 @@ TEST(TaskChoice, CandidatesAreDistinctWaysThatFitTheStagingBestFirst) {
       }
     }
   PlanLimits limits{1, Bytes{1} << 20, 0, {}};
-  EXPECT_EQ(choose_task(map, {Kind::reduce, 0}, 64 << 20, limits).division, Division::pieces);
-  EXPECT_EQ(choose_task(map, {Kind::broadcast, 0}, 64 << 20, limits).division, Division::pieces);
+  EXPECT_EQ(choose_task(map, {Kind::reduce, 0}, 64 << 20, limits).division, Division::chain);
+  EXPECT_NE(choose_task(map, {Kind::broadcast, 0}, 64 << 20, limits).division, Division::whole);
 }
 
 TEST(TaskPlanner, AFewFlowsServeManyRanks) {
