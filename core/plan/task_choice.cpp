@@ -166,8 +166,11 @@ std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const P
   }
   for (int radix : {2, 3, 4, 8}) {
     if (radix > 2 && radix >= 2 * map.hosts()) break;
+    choice.radix = radix;
     all.push_back(choice);
-    all.back().radix = radix;
+    if (choice.segment >= bytes || limits.segment || bytes > kSegmentOfAll) continue;
+    all.push_back(choice);  // in one go
+    all.back().segment = round_up(bytes, kCacheLine);
   }
   std::stable_sort(all.begin(), all.end(), [&](const TaskChoice& a, const TaskChoice& b) {
     return predict_rooted(map, a, bytes, limits.machine) < predict_rooted(map, b, bytes, limits.machine);

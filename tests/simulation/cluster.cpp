@@ -61,8 +61,11 @@ Cluster with_hosts(Cluster cluster, Rank hosts) {
   return cluster;
 }
 
-double bandwidth_limit(const Cluster& cluster, Bytes bytes) {
-  auto share = [&](Rank parts) { return 2.0 * (parts - 1) / parts * static_cast<double>(bytes); };
+double bandwidth_limit(const Cluster& cluster, Bytes bytes, Kind kind) {
+  auto share = [&](Rank parts) {
+    double of_all = kind == Kind::all_reduce ? 2.0 * (parts - 1) / parts : parts > 1 ? 1 : 0;
+    return of_all * static_cast<double>(bytes);
+  };
   // A GPU of a paired host sends over its pair link and over the one to the bridge, rails included.
   double out_of_gpu = cluster.gpu_rate * (cluster.interior == Interior::paired ? 2 : 1);
   return std::max(share(cluster.hosts) / (cluster.rails * cluster.rail_rate),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/plan/kind.hpp"
 
 namespace ddl::simulation {
 
@@ -46,7 +47,7 @@ const Cluster& find_cluster(const std::string& name);
 Cluster with_hosts(Cluster cluster, Rank hosts);
 
 /// Seconds that no all-reduce of that many bytes can beat: the rails of a host must carry 2 (H - 1) / H of it
-/// out, a GPU's links 2 (p - 1) / p; latency not counted.
-double bandwidth_limit(const Cluster& cluster, Bytes bytes);
+/// out, a GPU's links 2 (p - 1) / p; latency not counted. A broadcast or a reduce: they carry all of it once.
+double bandwidth_limit(const Cluster& cluster, Bytes bytes, Kind kind = Kind::all_reduce);
 
 }  // namespace ddl::simulation

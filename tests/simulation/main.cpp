@@ -1,11 +1,13 @@
-// ddl-simulate: all-reduce on clusters nobody has at hand, in virtual time: our plans, the peers' algorithms
-// and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See --help.
+// ddl-simulate: all-reduce, broadcast and reduce on clusters nobody has at hand, in virtual time: our plans,
+// the peers' algorithms and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See
+// --help.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "core/base/error.hpp"
 #include "methods.hpp"
@@ -22,6 +24,7 @@ struct Options {
   Rank hosts = 0;
   Bytes window = 128 << 10;
   std::string between;
+  Kind kind = Kind::all_reduce;
   bool papers = false, candidates = false, lanes = false, pairs = false;
 };
 
@@ -36,11 +39,17 @@ std::string size_text(Bytes bytes) {
                                 : fmt::format("{:.3g} KiB", static_cast<double>(bytes) / 1024);
 }
 
+std::vector<Method> methods_of(Kind kind) {
+  if (kind != Kind::all_reduce) return {Method::ours, Method::open_mpi, Method::mvapich2};
+  return {std::begin(kMethods), std::end(kMethods)};
+}
+
 void print_size(const Cluster& cluster, Bytes bytes, const Options& options) {
   std::string row = fmt::format("{:>10}", size_text(bytes)), plan;
-  double ours = NAN, best = INFINITY, limit = bandwidth_limit(cluster, bytes);
-  for (Method method : kMethods) {
-    std::optional<Outcome> outcome = simulate(cluster, method, bytes, options.staging, options.between);
+  double ours = NAN, best = INFINITY, limit = bandwidth_limit(cluster, bytes, options.kind);
+  for (Method method : methods_of(options.kind)) {
+    std::optional<Outcome> outcome =
+        simulate(cluster, method, bytes, options.staging, options.between, options.kind);
     row += fmt::format(" {:>12}", outcome ? seconds_text(outcome->seconds) : "failed");
     if (!outcome) continue;
     if (method == Method::ours) {
@@ -58,12 +67,13 @@ void print_size(const Cluster& cluster, Bytes bytes, const Options& options) {
 
 void print_cluster(const Cluster& cluster, const Options& options) {
   fmt::print(
-      "\n{} hosts x {} GPUs: {:g} GB/s per GPU link, {} x {:g} GB/s out, {:g} / {:g} us, {:g} us per "
+      "\n{} on {} hosts x {} GPUs: {:g} GB/s per GPU link, {} x {:g} GB/s out, {:g} / {:g} us, {:g} us per "
       "message\n",
-      cluster.hosts, cluster.gpus, cluster.gpu_rate / 1e9, cluster.rails, cluster.rail_rate / 1e9,
-      cluster.local_latency * 1e6, cluster.wire_latency * 1e6, cluster.message_cost * 1e6);
+      name_of(options.kind), cluster.hosts, cluster.gpus, cluster.gpu_rate / 1e9, cluster.rails,
+      cluster.rail_rate / 1e9, cluster.local_latency * 1e6, cluster.wire_latency * 1e6,
+      cluster.message_cost * 1e6);
   fmt::print("{:>10}", "size");
-  for (Method method : kMethods) fmt::print(" {:>12}", name_of(method));
+  for (Method method : methods_of(options.kind)) fmt::print(" {:>12}", name_of(method));
   fmt::print(" {:>12} {:>10} {:>10}   {}\n", "limit", "ours/limit", "best/ours", "our plan");
   for (Bytes bytes : options.sizes) print_size(cluster, bytes, options);
 }
@@ -123,12 +133,18 @@ void print_papers(const std::vector<Cluster>& clusters, const Options& options) 
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{
-      "ddl-simulate prints what an all-reduce takes on modelled clusters: ours, the peers', the limit."};
+      "ddl-simulate prints what an all-reduce, broadcast or reduce takes on modelled clusters: ours, the "
+      "peers', the limit."};
   app.add_option("--cluster", options.clusters, "hosts x GPUs: 64x4, 48x4, 64x8 or 8x8")
       ->capture_default_str();
   app.add_option("--size", options.sizes, "bytes; 64k, 1m are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  const std::map<std::string, Kind> kinds{
+      {"all-reduce", Kind::all_reduce}, {"broadcast", Kind::broadcast}, {"reduce", Kind::reduce}};
+  app.add_option("--kind", options.kind,
+                 "all-reduce, broadcast or reduce; without --candidates, --lanes, --papers")
+      ->transform(CLI::CheckedTransformer(kinds));
   app.add_option("--staging", options.staging, "staging memory per rank, as DDL_STAGING_BYTES")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
+#include "core/plan/task_planner.hpp"
 #include "isolated.hpp"
 #include "mpi_peers.hpp"
 #include "peers.hpp"
@@ -23,21 +24,25 @@ Outcome replay(const Cluster& cluster, const std::vector<Plan>& plans, Bytes byt
   return outcome;
 }
 
-Outcome outcome_of(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
+Outcome outcome_of(const Cluster& cluster, Method method, Kind kind, Bytes bytes, Bytes staging,
                    const std::string& between) {
+  if (kind != Kind::all_reduce && (method == Method::flat_ring || method == Method::double_tree))
+    throw Error("only all-reduces are simulated that way");
   switch (method) {
     case Method::ours:
+      if (kind != Kind::all_reduce)
+        return replay(cluster, our_plans(cluster, our_task_choice(cluster, kind, bytes, staging)), bytes);
       return replay(cluster, our_plans(cluster, our_choice(cluster, bytes, staging, between).choice), bytes);
     case Method::flat_ring:
       return replay(cluster, flat_ring_plans(cluster, bytes), bytes);
     case Method::double_tree:
       return replay(cluster, double_tree_plans(cluster, bytes), bytes);
     case Method::open_mpi:
-      return {.seconds = simulate_mpi(cluster, bytes, "ompi")};
+      return {.seconds = simulate_mpi(cluster, kind, bytes, "ompi")};
     case Method::mvapich2:
       break;
   }
-  return {.seconds = simulate_mpi(cluster, bytes, "mvapich2")};
+  return {.seconds = simulate_mpi(cluster, kind, bytes, "mvapich2")};
 }
 
 // What the replay has: links inside, no time for adding and copying, and switches that lose nothing.
@@ -52,6 +57,20 @@ Machine machine_of(const Cluster& cluster) {
   return machine;
 }
 
+PlanLimits limits_of(const Cluster& cluster, Bytes staging) {
+  PlanLimits limits;
+  limits.rails = static_cast<LaneId>(cluster.rails);
+  limits.staging = staging;
+  limits.machine = machine_of(cluster);
+  return limits;
+}
+
+std::vector<HostIndex> hosts_of(const Cluster& cluster) {
+  std::vector<HostIndex> host_of_rank;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) host_of_rank.push_back(cluster.host_of(rank));
+  return host_of_rank;
+}
+
 }  // namespace
 
 const char* name_of(Method method) {
@@ -60,22 +79,15 @@ const char* name_of(Method method) {
 }
 
 Grid grid_of(const Cluster& cluster) {
-  std::vector<HostIndex> host_of_rank;
+  const std::vector<HostIndex> host_of_rank = hosts_of(cluster);
   std::vector<std::int32_t> pair_of_rank;
-  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
-    host_of_rank.push_back(cluster.host_of(rank));
-    pair_of_rank.push_back(rank / 2);
-  }
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) pair_of_rank.push_back(rank / 2);
   if (!cluster.pair_dimension) return Grid::from_hosts(host_of_rank);
   return Grid::from_levels(host_of_rank, {{"pair", pair_of_rank}, {"host", host_of_rank}});
 }
 
 std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging) {
-  PlanLimits limits;
-  limits.rails = static_cast<LaneId>(cluster.rails);
-  limits.staging = staging;
-  limits.machine = machine_of(cluster);
-  return candidates(grid_of(cluster), size_class(bytes), limits);
+  return candidates(grid_of(cluster), size_class(bytes), limits_of(cluster, staging));
 }
 
 Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between) {
@@ -92,9 +104,22 @@ std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice) {
   return plans;
 }
 
+TaskChoice our_task_choice(const Cluster& cluster, Kind kind, Bytes bytes, Bytes staging) {
+  return choose_task(HostMap(hosts_of(cluster)), {kind, 0}, size_class(bytes), limits_of(cluster, staging));
+}
+
+std::vector<Plan> our_plans(const Cluster& cluster, const TaskChoice& choice) {
+  const std::vector<HostIndex> hosts = hosts_of(cluster);
+  const Grid grid = Grid::from_hosts(hosts);
+  const HostMap map(hosts);
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) plans.push_back(make_plan(grid, map, rank, choice));
+  return plans;
+}
+
 std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
-                                const std::string& between) {
-  return run_isolated([&] { return outcome_of(cluster, method, bytes, staging, between); });
+                                const std::string& between, Kind kind) {
+  return run_isolated([&] { return outcome_of(cluster, method, kind, bytes, staging, between); });
 }
 
 std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes) {

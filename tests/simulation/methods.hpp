@@ -7,6 +7,7 @@
 
 #include "cluster.hpp"
 #include "core/plan/planner.hpp"
+#include "core/plan/task_choice.hpp"
 
 namespace ddl::simulation {
 
@@ -35,10 +36,14 @@ Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const s
 /// The plans of all ranks for a choice.
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice);
 
+/// What the engine takes for a broadcast or a reduce of rank 0, and its plans.
+TaskChoice our_task_choice(const Cluster& cluster, Kind kind, Bytes bytes, Bytes staging);
+std::vector<Plan> our_plans(const Cluster& cluster, const TaskChoice& choice);
+
 /// nullopt when the simulation failed; why is then on stderr. Runs in a process of its own. `between` as in
-/// our_choice.
+/// our_choice; of another kind than all-reduce there are ours, Open MPI's and MVAPICH2's.
 std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
-                                const std::string& between = "");
+                                const std::string& between = "", Kind kind = Kind::all_reduce);
 /// The same for given plans.
 std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes);
 

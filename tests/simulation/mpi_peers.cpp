@@ -14,10 +14,13 @@
 namespace simgrid::smpi::colls {
 #if DDL_SMPI_SELECTS
 void set_allreduce(const std::string& name);
+void set_bcast(const std::string& name);
+void set_reduce(const std::string& name);
 #else
-void set_allreduce(const std::string&) {
-  throw ddl::Error("this SimGrid does not let a program select its MPI");
-}
+[[noreturn]] void cannot_select() { throw ddl::Error("this SimGrid does not let a program select its MPI"); }
+void set_allreduce(const std::string&) { cannot_select(); }
+void set_bcast(const std::string&) { cannot_select(); }
+void set_reduce(const std::string&) { cannot_select(); }
 #endif
 }  // namespace simgrid::smpi::colls
 
@@ -26,9 +29,9 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-// Below this much real buffers are cheap, and MVAPICH2's two-level algorithm needs them: it frees what the
-// mode without buffers never allocated.
-constexpr Bytes kRealBuffers = 64 << 10;
+// Below this much real buffers are cheap, and MVAPICH2's two-level algorithms need them: they free what the
+// mode without buffers never allocated. Those for a broadcast and a reduce are taken for all sizes.
+Bytes real_buffers(Kind kind) { return kind == Kind::all_reduce ? 64 << 10 : 64 << 20; }
 
 std::vector<s4u::Host*> make_hosts(const Cluster& cluster) {
   s4u::NetZone* zone = s4u::create_star_zone("cluster");
@@ -62,12 +65,28 @@ void* reserve(Bytes bytes) {
   return at;
 }
 
+void select(Kind kind, const std::string& selector) {
+  namespace colls = simgrid::smpi::colls;
+  if (kind == Kind::broadcast) return colls::set_bcast(selector);
+  kind == Kind::reduce ? colls::set_reduce(selector) : colls::set_allreduce(selector);
+}
+
+void call(Kind kind, void* in, void* out, Bytes bytes) {
+  const int count = static_cast<int>(bytes / 4);
+  if (kind == Kind::broadcast)
+    MPI_Bcast(out, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  else if (kind == Kind::reduce)
+    MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+  else
+    MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 }  // namespace
 
-double simulate_mpi(const Cluster& cluster, Bytes bytes, const std::string& selector) {
+double simulate_mpi(const Cluster& cluster, Kind kind, Bytes bytes, const std::string& selector) {
   std::unique_ptr<s4u::Engine> engine = make_engine();
   SMPI_init();
-  simgrid::smpi::colls::set_allreduce(selector);
+  select(kind, selector);
   s4u::Engine::set_config("smpi/simulate-computation:no");
   s4u::Engine::set_config(fmt::format("smpi/os:0:{}:0", cluster.message_cost));
   std::vector<s4u::Host*> hosts = make_hosts(cluster);
@@ -81,17 +100,17 @@ double simulate_mpi(const Cluster& cluster, Bytes bytes, const std::string& sele
     actor->set_property("instance_id", kJob);
     actor->set_property("rank", std::to_string(rank));
     actor->start([&, rank] {
-      if (bytes <= kRealBuffers) {
+      if (bytes <= real_buffers(kind)) {
         MPI_Init(nullptr, nullptr);
         // The first call of a two-level algorithm makes its communicators.
-        MPI_Allreduce(in, out, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        call(kind, in, out, 4);
       } else {
         smpi_replay_init(kJob, rank, 0);
       }
       MPI_Barrier(MPI_COMM_WORLD);
       // Counted from the last arrival, because the barrier lets go of its ranks one after the other.
       start = std::max(start, s4u::Engine::get_clock());
-      MPI_Allreduce(in, out, static_cast<int>(bytes / 4), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      call(kind, in, out, bytes);
       end = std::max(end, s4u::Engine::get_clock());
       MPI_Finalize();
     });

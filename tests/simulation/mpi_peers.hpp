@@ -6,11 +6,12 @@
 #include <string>
 
 #include "cluster.hpp"
+#include "core/plan/kind.hpp"
 
 namespace ddl::simulation {
 
-/// Seconds of one MPI_Allreduce; `selector` is SMPI's name of the library: "ompi", "mvapich2". Once per
-/// process.
-double simulate_mpi(const Cluster& cluster, Bytes bytes, const std::string& selector);
+/// Seconds of one MPI_Allreduce, MPI_Bcast or MPI_Reduce (of rank 0), by kind; `selector` is SMPI's name of
+/// the library: "ompi", "mvapich2". Once per process.
+double simulate_mpi(const Cluster& cluster, Kind kind, Bytes bytes, const std::string& selector);
 
 }  // namespace ddl::simulation

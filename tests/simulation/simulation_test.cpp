@@ -51,6 +51,18 @@ double largest_difference(const Cluster& cluster, const std::vector<Plan>& plans
 
 }  // namespace
 
+TEST(Simulation, BroadcastsAndReducesComeToTheirEndAndNobodyBeatsTheLimit) {
+  for (const Cluster& cluster : small_clusters())
+    for (Kind kind : {Kind::broadcast, Kind::reduce})
+      for (Bytes bytes : {Bytes{64}, Bytes{1} << 20, Bytes{8'000'004}})
+        for (Method method : {Method::ours, Method::open_mpi, Method::mvapich2}) {
+          SCOPED_TRACE(cluster.name + " " + name_of(method) + " " + std::to_string(bytes));
+          std::optional<Outcome> outcome = simulate(cluster, method, bytes, kStaging, "", kind);
+          ASSERT_TRUE(outcome);
+          EXPECT_GE(outcome->seconds, 0.98 * bandwidth_limit(cluster, bytes, kind));
+        }
+}
+
 TEST(Simulation, NobodyBeatsTheLimit) {
   for (const Cluster& cluster : small_clusters())
     for (Bytes bytes : {Bytes{4096}, Bytes{1} << 20, Bytes{8'000'004}})
