@@ -98,7 +98,8 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
   return false;
 }
 
-// What the last host of a tree waits, where each host sends to its children one after the other.
+// What the last host of a tree waits. A host hands over to its children one after the other, and then all of
+// these messages share its rails.
 double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, const FabricCost& wire) {
   const HostTree tree(map.hosts(), 0, choice.radix);
   std::vector<double> reached(static_cast<std::size_t>(map.hosts()), 0);
@@ -106,9 +107,11 @@ double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, con
   for (int host = 0; host < map.hosts(); ++host) {  // a parent has a smaller number
     double at = reached[static_cast<std::size_t>(host)];
     last = std::max(last, at);
-    for (int child : tree.children(host)) {
-      at += wire.overhead + static_cast<double>(bytes) * wire.beta;
-      reached[static_cast<std::size_t>(child)] = at + wire.alpha;
+    const std::vector<int> children = tree.children(host);
+    const double carried = static_cast<double>(bytes * children.size()) * wire.beta;
+    for (int child : children) {
+      at += wire.overhead;
+      reached[static_cast<std::size_t>(child)] = at + wire.alpha + carried;
     }
   }
   return last;
