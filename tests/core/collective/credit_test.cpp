@@ -144,9 +144,16 @@ TEST(Credit, WhoOnlySendsIsSoManyCallsAheadAndNoMore) {
       progress(job);
       EXPECT_EQ(sender.so_many_done(), 1 + kAhead) << name_of(kind) << " on " << job.size();
       EXPECT_FALSE(sender.communicator.waiting_for().empty());
-      for (int i = 1; i < 2 * kAhead; ++i)
+      auto start_others = [&] {
         for (Rank rank = 0; rank < job.size(); ++rank)
           if (rank != sends) others[static_cast<std::size_t>(rank)]->start(kind, 0, 50);
+      };
+      const int answering = 1 + kWithin;  // the call in which they answer for those before
+      for (int i = 1; i <= answering; ++i) start_others();
+      test::until([&] { return sender.so_many_done() > answering + kAhead; }, [&] { progress(job, 1); });
+      progress(job);
+      EXPECT_EQ(sender.so_many_done(), 1 + answering + kAhead) << name_of(kind) << " on " << job.size();
+      for (int i = 1 + answering; i < 2 * kAhead; ++i) start_others();
       auto all_done = [&] {
         bool done = sender.so_many_done() == 2 * kAhead;
         for (auto& other : others) done &= other->so_many_done() == static_cast<int>(other->done.size());
