@@ -130,7 +130,8 @@ double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes,
   if (choice.division == Division::whole) {
     const double first = along_tree(map, choice, segment, wire);
     const auto children = static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size());
-    return first + (segments - 1) * children * (carried + wire.overhead);
+    // Calls follow each other: what keeps the root busy delays the next one.
+    return first + (segments - 0.5) * children * (carried + wire.overhead);
   }
   if (choice.division == Division::chain)
     return (segments + hosts - 2) * (carried + wire.overhead) + (hosts - 1) * wire.alpha;
