@@ -12,6 +12,11 @@
 namespace ddl {
 namespace {
 
+std::byte* block_at(const Call& call, Source source, std::uint32_t block) {
+  auto* first = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call.in) : call.out);
+  return first + block * call.bytes();
+}
+
 constexpr Rank kMostAtOnce = 32;  // ranks of a communicator that Communicator::run() cares for
 
 }  // namespace
@@ -109,9 +114,11 @@ Seq Communicator::next_between(const Call& call) {
 // ---- without an operation ----
 
 bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepared) const {
-  bool is_known = prepared.is_one_shot || (prepared.is_brief && Credit::covers(call, prepared.plan, next_));
-  return is_known && !call.own && size() <= kMostAtOnce && call.count > 0 && idle() && early_.empty() &&
-         !times_dimensions_;
+  const bool has_tokens = prepared.plan.token_flow >= 0;
+  const bool is_small =
+      has_tokens ? Credit::covers(call, prepared.plan, next_) : call.bytes() <= Credit::kMostBytes;
+  return (prepared.is_one_shot || (prepared.is_brief && is_small)) && !call.own && size() <= kMostAtOnce &&
+         call.count > 0 && idle() && early_.empty() && !times_dimensions_;
 }
 
 void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
@@ -120,12 +127,12 @@ void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& com
                        : run_brief(call, prepared, completion, pauses);
 }
 
-Header Communicator::header_of(const Call& call, const Step& step) const {
+Header Communicator::header_of(const Call& call, const PreparedPlan& prepared, const Step& step) const {
   return {id_,
           step.tag,
           seq_of(next_),
           0,
-          fingerprint_of(call),
+          fingerprint_of(call, prepared.choice.wire.as),
           members().me,
           static_cast<std::uint32_t>(call.bytes()),
           0};
@@ -134,13 +141,13 @@ Header Communicator::header_of(const Call& call, const Step& step) const {
 void Communicator::run_one_shot(const Call& call, PreparedPlan& prepared, Completion& completion,
                                 int pauses) {
   const Step& send = prepared.plan.steps[0];
-  Outgoing message = addressed(header_of(call, send), send, prepared);
+  Outgoing message = addressed(header_of(call, prepared, send), send, prepared);
   message.header.segment = kSenderWasAlone;
   message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
   if (message.payload.size() > View::kInline) stage(message, next_);
   if (!shared_.fabrics.local->send(message)) return start(call, prepared, completion);
   Heard heard = reduce_arrived(call, prepared, prepared.plan.steps[1], pauses);
-  if (heard == Heard::not_all) return queue(call, prepared, completion).skip_steps(1);
+  if (heard == Heard::not_all) return queue(call, prepared, completion).skip_steps(0, 1);
   if (heard == Heard::all_alone) heard_all_alone(next_);
   end_at_once(call, prepared);
 }
@@ -148,24 +155,29 @@ void Communicator::run_one_shot(const Call& call, PreparedPlan& prepared, Comple
 // Sends what is to be sent, then takes what comes; if one of these is not possible an operation goes on
 // there.
 void Communicator::run_brief(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
-  if (!has_credit(prepared)) return start(call, prepared, completion);
-  const Flow& flow = prepared.plan.flows[0];
-  for (std::uint32_t i = 0; i < flow.count; ++i)
-    if (!run_brief_step(call, prepared, prepared.plan.steps[flow.first + i], pauses))
-      return queue(call, prepared, completion).skip_steps(i);
-  credit_.note(next_, call, prepared.plan);
+  const Plan& plan = prepared.plan;
+  if (plan.token_flow >= 0 && !has_credit(prepared)) return start(call, prepared, completion);
+  for (std::size_t f = 0; f < plan.flows.size(); ++f) {
+    if (static_cast<int>(f) == plan.token_flow) continue;
+    for (std::uint32_t i = 0; i < plan.flows[f].count; ++i)
+      if (!run_brief_step(call, prepared, plan.steps[plan.flows[f].first + i], pauses))
+        return queue(call, prepared, completion).skip_steps(f, i);
+  }
+  if (plan.token_flow >= 0) credit_.note(next_, call, plan);
   end_at_once(call, prepared);
 }
 
 bool Communicator::run_brief_step(const Call& call, const PreparedPlan& prepared, const Step& step,
-                                  int pauses) {
+                                  int& pauses) {
   if (step.verb != Verb::send) {
     if (step.peers > 0) return reduce_arrived(call, prepared, step, pauses) != Heard::not_all;
-    if (call.in != call.out) std::memcpy(call.out, call.in, call.bytes());
+    const std::byte* own = block_at(call, step.own, step.own_block);
+    if (std::byte* into = block_at(call, step.into, step.into_block); into != own)
+      std::memcpy(into, own, call.bytes());
     return true;
   }
-  Outgoing message = addressed(header_of(call, step), step, prepared);
-  message.payload = {static_cast<const std::byte*>(call.in), call.bytes()};
+  Outgoing message = addressed(header_of(call, prepared, step), step, prepared);
+  message.payload = {block_at(call, step.own, step.own_block), call.bytes()};
   return shared_.fabrics.local->send(message);
 }
 
@@ -178,10 +190,10 @@ void Communicator::end_at_once(const Call& call, PreparedPlan& prepared) {
 // Reduces the messages of all peers of that step where they lie, if these are the next to come from each, and
 // come within so many pauses; else all are left there. A copy is of one.
 Communicator::Heard Communicator::reduce_arrived(const Call& call, const PreparedPlan& prepared,
-                                                 const Step& step, int pauses) {
+                                                 const Step& step, int& pauses) {
   using Arrived = SharedMemoryTransport::Arrived;
   SharedMemoryTransport& local = *shared_.fabrics.local;
-  const Header awaited = header_of(call, step);
+  const Header awaited = header_of(call, prepared, step);
   const bool reduces = step.verb == Verb::reduce;
   std::array<const void*, kMostAtOnce> sources;
   std::array<Bytes, kMostAtOnce> blocks;  // to be released
@@ -203,11 +215,11 @@ Communicator::Heard Communicator::reduce_arrived(const Call& call, const Prepare
     blocks[i] = message.is_kept ? 0 : message.block;
   }
   if (reduces) {
-    sources[step.own_rank] = call.in;
-    reduce(call.type, call.op, call.out, std::span<const void* const>(sources.data(), step.peers + 1),
-           call.count);
+    sources[step.own_rank] = block_at(call, step.own, step.own_block);
+    reduce(call.type, call.op, block_at(call, step.into, step.into_block),
+           std::span<const void* const>(sources.data(), step.peers + 1), call.count);
   } else {
-    std::memcpy(call.out, sources[0], call.bytes());
+    std::memcpy(block_at(call, step.into, step.into_block), sources[0], call.bytes());
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     local.drop_first(prepared.to[step.peer + i], blocks[i]);

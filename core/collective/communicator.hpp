@@ -123,13 +123,13 @@ class Communicator : public Sender {
   }
 
   bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
-  Header header_of(const Call& call, const Step& step) const;
+  Header header_of(const Call& call, const PreparedPlan& prepared, const Step& step) const;
   void run_one_shot(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
   void run_brief(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
-  bool run_brief_step(const Call& call, const PreparedPlan& plan, const Step& step, int pauses);
+  bool run_brief_step(const Call& call, const PreparedPlan& plan, const Step& step, int& pauses);
   void end_at_once(const Call& call, PreparedPlan& plan);
   enum class Heard : std::uint8_t { not_all, all, all_alone };  // alone: see kSenderWasAlone
-  Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Step& step, int pauses);
+  Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Step& step, int& pauses);
   bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
   bool has_credit(const PreparedPlan& prepared);
   void answer_those_owed(Number number);

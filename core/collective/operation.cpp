@@ -114,6 +114,15 @@ void Operation::open(bool streams, bool without_tokens) {
   for (std::size_t i = 0; i < at_once; ++i) open(runs_[i], segments_opened_++);
 }
 
+void Operation::skip_steps(std::size_t flow, std::uint32_t steps) {
+  Run& run = runs_[0];
+  for (std::size_t f = 0; f < flow; ++f) {
+    const std::uint32_t all = prepared_->plan.flows[f].count;
+    if (std::exchange(run.counter[f], all) != all) --run.flows_left;
+  }
+  run.counter[flow] = steps;
+}
+
 void Operation::time_dimensions(int dimensions) {
   dimension_times_.assign(static_cast<std::size_t>(dimensions), 0);
   for (Run& run : runs_) run.since.assign(prepared_->plan.flows.size(), now());

@@ -91,8 +91,9 @@ class Operation {
 
   /// After open(): the call will also tell where its time went, see Observed::dimensions.
   void time_dimensions(int dimensions);
-  /// After open(): so many steps of the first flow have been done by somebody else, and some are left.
-  void skip_steps(std::uint32_t steps) { runs_[0].counter[0] = steps; }
+  /// After open(): the flows before that one, and so many of its steps, have been done by somebody else, and
+  /// some are left.
+  void skip_steps(std::size_t flow, std::uint32_t steps);
 
   bool advance(Sender& sender);
   /// Whether advance() may find anything to do: a message came, or it was held up by what makes none.

@@ -21,19 +21,19 @@ bool is_one_shot(const Plan& plan, Rank size) {
          plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
 }
 
-// One flow and the tokens: sends of all that this rank has and then what keeps it, or one step that waits for
-// all.
+// But for the tokens all steps are about whole blocks of the call.
 bool is_brief(const Plan& plan) {
-  if (plan.token_flow != 1 || plan.flows.size() != 2) return false;
-  auto steps = std::span(plan.steps).subspan(plan.flows[0].first, plan.flows[0].count);
   auto is_whole = [&](const Step& step) {
     const Slice& slice = plan.slices[step.slice];
-    bool waits = step.verb != Verb::send && step.peers > 0;
     return slice.parent == kWholeSegment && slice.last - slice.first == slice.parts &&
-           step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output &&
-           step.own_block == 0 && step.into_block == 0 && (!waits || steps.size() == 1);
+           step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output;
   };
-  return std::all_of(steps.begin(), steps.end(), is_whole);
+  for (std::size_t f = 0; f < plan.flows.size(); ++f) {
+    auto steps = std::span(plan.steps).subspan(plan.flows[f].first, plan.flows[f].count);
+    if (static_cast<int>(f) != plan.token_flow && !std::all_of(steps.begin(), steps.end(), is_whole))
+      return false;
+  }
+  return !plan.flows.empty();
 }
 
 std::uint64_t hash_of(std::span<const HostIndex> hosts) {

@@ -47,7 +47,7 @@ struct PreparedPlan {
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::kept_block().
   bool is_one_shot = false;
-  // Within a host: its first flow sends to everybody, or takes from everybody, and besides there are tokens.
+  // Within a host: it sends, takes and keeps whole blocks of the call, and besides there are tokens.
   bool is_brief = false;
   bool hears_wire = false;  // it receives from other hosts
   LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
