@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -122,6 +123,55 @@ TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
   EXPECT_GT(met[0], 5);
   EXPECT_EQ(met[1], met[0]);
   EXPECT_EQ(met[2], met[0]);
+}
+
+TEST(Selection, OtherCollectivesAreMeasuredAgainstTheOriginalWhateverTheirRoot) {
+  VirtualJob job({0, 0, 1});
+  auto memories = memories_of(job);
+  auto world = job.create(1, {0, 1, 2});
+  TuneSettings settings;
+  std::array<int, 3> originals{};
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    std::vector<std::int32_t> values(5000);
+    for (int i = 0; i < 300; ++i) {
+      const Rank root = i % 3;
+      if (rank == root) std::fill(values.begin(), values.end(), i);
+      Call call{values.data(), values.data(), values.size(),   DType::int32, Op::sum,
+                "x",           now(),         Kind::broadcast, root};
+      const bool ours = maker.run(call);
+      originals[me] += !ours;
+      if (ours) {
+        ASSERT_EQ(values, std::vector<std::int32_t>(values.size(), i));
+      }
+    }
+    // An original that takes no time has won, for all roots.
+    for (Rank root = 0; root < 3; ++root)
+      EXPECT_NE(maker.selection.nonblocking({{Kind::broadcast, root}, 20'000}).original, nullptr);
+    EXPECT_NE(maker.selection.nonblocking({{Kind::reduce, 0}, 20'000}).plan, nullptr);
+  });
+  EXPECT_GT(originals[0], 100);
+  EXPECT_EQ(originals[1], originals[0]);
+  EXPECT_EQ(originals[2], originals[0]);
+}
+
+TEST(Selection, ACollectiveThatNoPlanHasStagingForIsTheOriginals) {
+  VirtualJob job({0, 0, 0});
+  auto world = job.create(1, {0, 1, 2}, {1, 100, 0, {}});
+  TuneSettings settings;
+  TuningCache memory("test");
+  TrialBudget budget(0);
+  auto selection_with = [&](const TuneSettings& how) {
+    return std::make_unique<Selection>(world[0]->plans(), how, memory, budget,
+                                       [](std::span<std::int64_t>, Op) {});
+  };
+  const CallShape call{{Kind::all_to_all}, 1 << 20};
+  const Route route = selection_with(settings)->blocking(call);
+  EXPECT_EQ(route.plan, nullptr);
+  EXPECT_STREQ(route.original, "DDL_STAGING_BYTES is too little");
+  settings.has_original = false;
+  EXPECT_THROW(selection_with(settings)->blocking(call), Error);
 }
 
 TEST(Selection, WhatTravelsNarrowerHasPlansOfItsOwn) {
