@@ -121,10 +121,13 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
   return DDL_FAILED;
 }
 
-ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why) {
+ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured) {
   ddl::SessionCommunicator& communicator = comm->communicator;
-  return guarded(&communicator.session(), DDL_FAILED,
-                 [&] { return told(communicator.run(call_of(*call)), why); });
+  return guarded(&communicator.session(), DDL_FAILED, [&] {
+    const ddl::Outcome outcome = communicator.run(call_of(*call));
+    *is_measured = outcome.is_measured;
+    return told(outcome, why);
+  });
 }
 
 void original_done(ddl_comm* comm, const ddl_collective_call* call, int64_t ns) {
@@ -161,8 +164,9 @@ const char* failure(ddl_job* job) {
   return guarded(nullptr, "no memory", [&] { return job->session->failure().c_str(); });
 }
 
-void count_original(ddl_job* job, const char* collective, const char* reason, uint64_t bytes, int64_t ns) {
-  guarded(nullptr, [&] { job->session->counters().count_original(collective, reason, bytes, ns); });
+void count_original(ddl_job* job, const char* collective, const char* reason, uint64_t calls, uint64_t bytes,
+                    int64_t ns) {
+  guarded(nullptr, [&] { job->session->counters().count_original(collective, reason, {calls, bytes, ns}); });
 }
 
 void count_empty(ddl_job* job, const char* collective, uint64_t calls) {

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 11 };
+enum { DDL_ENGINE_VERSION = 12 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -64,8 +64,8 @@ typedef struct ddl_engine_api {
   void (*comm_warm_up)(ddl_comm* comm);
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
-   * *why, and the caller says how long it took with original_done(). */
-  ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why);
+   * *why; and where *is_measured, the caller says how long it took with original_done(). */
+  ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
   /* Why calls like that are left to the original library, as long as nothing else is found out; NULL: they
    * are not. */
@@ -78,8 +78,9 @@ typedef struct ddl_engine_api {
    * all are done, and none is right. */
   void* (*next_done)(ddl_job* job, int* right);
   const char* (*failure)(ddl_job* job); /* why nothing works any more, "" when all is well */
-  void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t bytes,
-                         int64_t ns);
+  /* Calls that went to the original library: so many bytes and so long, all together. */
+  void (*count_original)(ddl_job* job, const char* collective, const char* reason, uint64_t calls,
+                         uint64_t bytes, int64_t ns);
   /* Calls without elements: they are done before the engine hears of them. */
   void (*count_empty)(ddl_job* job, const char* collective, uint64_t calls);
   int (*is_device)(const void* one, const void* other); /* 1: the host cannot read one of these */

@@ -18,7 +18,7 @@ CallShape shape_of(const Call& call) {
 
 Outcome leave(const Route& route) {
   return {route.how == Route::Original::as_called ? What::original : What::original_in_two_steps,
-          route.original};
+          route.original, route.is_watched};
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Outcome {
     under_way               // Session::next_ended() will name it
   };
   What what = What::failed;
-  const char* why = "";  // where it is left to the original
+  const char* why = "";      // where it is left to the original
+  bool is_measured = false;  // then original_done() wants to hear how long that took
 };
 
 class SessionCommunicator {
@@ -42,8 +43,7 @@ class SessionCommunicator {
 
   /// Does now what its first small call would have to do first.
   void warm_up();
-  /// A blocking call, from beginning to end. Where it is left to the original the caller says how long that
-  /// took. Error when a device copy fails.
+  /// A blocking call, from beginning to end. Error when a device copy fails.
   Outcome run(const Call& asked);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make

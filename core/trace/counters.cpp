@@ -66,9 +66,9 @@ void Counters::take(Counters& other) {
   other.collectives_.clear();
 }
 
-void Counters::count_original(const char* collective, const char* reason, Bytes bytes, Nanoseconds time) {
+void Counters::count_original(const char* collective, const char* reason, const Tally& tally) {
   std::lock_guard lock(mutex_);
-  at(at(collectives_, collective).original, reason).add(bytes, time);
+  at(at(collectives_, collective).original, reason).add(tally);
 }
 
 json Counters::to_json() const {

@@ -24,7 +24,7 @@ class Counters {
  public:
   /// Adds what one plan, of one size class, was used for.
   void collect(const char* collective, Bytes size_class, const std::string& plan, const Tally& tally);
-  void count_original(const char* collective, const char* reason, Bytes bytes, Nanoseconds time);
+  void count_original(const char* collective, const char* reason, const Tally& tally);
   /// Moves all counts of another one here.
   void take(Counters& other);
   /// {"collectives": [...], "algorithms": [...]} as in docs/report.md.

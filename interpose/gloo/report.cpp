@@ -110,7 +110,7 @@ void start_report() {
 }
 
 void count_original(const char* collective, const char* why, Bytes bytes) {
-  report().left.count_original(collective, why, bytes, 0);
+  report().left.count_original(collective, why, {1, bytes, 0});
 }
 
 }  // namespace ddl::gloo

@@ -10,24 +10,58 @@
 namespace ddl::mpi {
 namespace {
 
-std::array<std::array<std::atomic<std::uint64_t>, 2>, kCollectives> empty_calls{};
+struct Counts {
+  std::atomic<std::uint64_t> empty{0};
+  PassedCalls passed;
+};
+
+Counts& counts_of(Collective collective, Form form) {
+  static auto& all = *new std::array<std::array<Counts, 2>, kCollectives>;  // outlives exit handlers
+  return all[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
+}
 
 }  // namespace
 
 int done_without_elements(Collective collective, Form form) {
-  empty_calls[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)].fetch_add(
-      1, std::memory_order_relaxed);
+  counts_of(collective, form).empty.fetch_add(1, std::memory_order_relaxed);
   return MPI_SUCCESS;
 }
 
-void count_empty_calls() {
+PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }
+
+void PassedCalls::end(const char* name, const Route& route, std::optional<Nanoseconds> time) {
+  std::lock_guard lock(mutex_);
+  if (route.reason != reason_) {
+    tell_locked(name);
+    reason_ = route.reason;
+  }
+  if (time) usual_ = *time;
+  untold_.add(route.bytes, usual_);
+  if (time) tell_locked(name);
+}
+
+void PassedCalls::tell(const char* name) {
+  std::lock_guard lock(mutex_);
+  tell_locked(name);
+}
+
+void PassedCalls::tell_locked(const char* name) {
   State& s = state();
-  for (int collective = 0; collective < kCollectives; ++collective)
-    for (int form = 0; form < 2; ++form)
-      if (std::uint64_t calls =
-              empty_calls[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)].exchange(0))
-        s.api->count_empty(s.job, name_of(static_cast<Collective>(collective), static_cast<Form>(form)),
-                           calls);
+  if (s.job && untold_.calls > 0)
+    s.api->count_original(s.job, name, reason_, untold_.calls, untold_.bytes, untold_.time);
+  untold_ = {};
+}
+
+void tell_counts() {
+  State& s = state();
+  for (int c = 0; c < kCollectives; ++c)
+    for (Form form : {Form::blocking, Form::nonblocking}) {
+      const auto collective = static_cast<Collective>(c);
+      Counts& counts = counts_of(collective, form);
+      const char* name = name_of(collective, form);
+      if (std::uint64_t calls = counts.empty.exchange(0)) s.api->count_empty(s.job, name, calls);
+      counts.passed.tell(name);
+    }
 }
 
 int report_failure(MPI_Comm comm) {

@@ -4,34 +4,63 @@
 
 #include <mpi.h>
 
+#include <atomic>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/trace/counters.hpp"
 #include "interpose/mpi/route.hpp"
 
 namespace ddl::mpi {
 
 /// Counts a call without elements: there is nothing to do, and nobody to wait for.
 int done_without_elements(Collective collective, Form form);
-/// Tells the report how many there were.
-void count_empty_calls();
+/// Tells the report what was counted here.
+void tell_counts();
 
 /// The engine has failed: says why and asks the error handler of the communicator.
 int report_failure(MPI_Comm comm);
 /// Likewise, of buffers that cannot be read or written.
 int report_unreadable(Collective collective, Form form, MPI_Comm comm);
 
-/// Runs the original and counts it with the reason; returns how long both took, which is what the program
-/// pays for the original with us in between (a tenth of a microsecond in six).
+/// Calls of one collective that went to the original. Each costs the program what is done here: so after some
+/// only every so many are timed, for all, and told. Thread safety: all members.
+class PassedCalls {
+ public:
+  /// Whether the next one is to be timed.
+  bool begin() {
+    const std::uint64_t number = calls_.fetch_add(1, std::memory_order_relaxed);
+    return number < kAllTimed || number % kTimedEvery == 0;
+  }
+  /// It is over; `time`: where it was timed.
+  void end(const char* name, const Route& route, std::optional<Nanoseconds> time);
+  void tell(const char* name);
+
+ private:
+  static constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
+  void tell_locked(const char* name);
+
+  std::atomic<std::uint64_t> calls_{0};
+  std::mutex mutex_;
+  const char* reason_ = nullptr;
+  Tally untold_;
+  Nanoseconds usual_ = 0;  // the last that was timed
+};
+PassedCalls& passed_calls(Collective collective, Form form);
+
+/// Runs the original and counts it with the reason.
 template <class Original>
-Nanoseconds pass_through(Collective collective, Form form, const Route& route, int& result,
-                         Original original) {
-  State& s = state();
-  const Nanoseconds began = now();
-  result = original();
-  const Nanoseconds time = now() - began;
-  if (s.job) s.api->count_original(s.job, name_of(collective, form), route.reason, route.bytes, time);
-  return now() - began;
+int pass_through(Collective collective, Form form, const Route& route, Original original) {
+  PassedCalls& passed = passed_calls(collective, form);
+  const bool is_timed = passed.begin();
+  const Nanoseconds began = is_timed ? now() : 0;
+  const int result = original();
+  std::optional<Nanoseconds> time;
+  if (is_timed) time = now() - began;
+  passed.end(name_of(collective, form), route, time);
+  return result;
 }
 
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
@@ -41,20 +70,20 @@ int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Or
              InTwoSteps in_two_steps) {
   if (!route.reason && route.call.count == 0) return done_without_elements(collective, Form::blocking);
   route.call.name = name_of(collective, Form::blocking);
-  int result = MPI_SUCCESS;
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
-  if (route.reason) {
-    pass_through(collective, Form::blocking, route, result, original);
-    return result;
-  }
+  if (route.reason) return pass_through(collective, Form::blocking, route, original);
   const ddl_engine_api* api = state().api;
-  const ddl_outcome outcome = api->run(route.comm->engine, &route.call, &route.reason);
+  int is_measured = 0;
+  const ddl_outcome outcome = api->run(route.comm->engine, &route.call, &route.reason, &is_measured);
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
-  const Nanoseconds time = outcome == DDL_ORIGINAL
-                               ? pass_through(collective, Form::blocking, route, result, original)
-                               : pass_through(collective, Form::blocking, route, result, in_two_steps);
+  // With what is done here: that is what the program pays for the original.
+  const Nanoseconds began = is_measured ? now() : 0;
+  const int result = outcome == DDL_ORIGINAL ? pass_through(collective, Form::blocking, route, original)
+                                             : pass_through(collective, Form::blocking, route, in_two_steps);
+  if (!is_measured) return result;
+  const Nanoseconds time = now() - began;
   // Counted after an error too, which may be this rank's alone: the calls keep their numbers on all ranks.
   constexpr Nanoseconds kNoTime = 3'600'000'000'000;
   api->original_done(route.comm->engine, &route.call, result == MPI_SUCCESS ? time : kNoTime);
@@ -89,9 +118,7 @@ int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* 
     if (outcome == DDL_DONE) return make_done_request(request);
     if (outcome == DDL_FAILED) return report_failure(comm);
   }
-  int result = MPI_SUCCESS;
-  pass_through(collective, Form::nonblocking, route, result, original);
-  return result;
+  return pass_through(collective, Form::nonblocking, route, original);
 }
 
 }  // namespace ddl::mpi

@@ -116,7 +116,7 @@ void count(const Call& call, const char* why, Nanoseconds time) {
   Report& r = report();
   if (r.env.report.empty() || call.verb == Call::Verb::destroy_op) return;
   const char* reason = !r.env.enable ? "engine is off" : why ? why : kLeft;
-  r.counters.count_original(name_of(call.verb), reason, bytes_of(call, size_of(call.comm)), time);
+  r.counters.count_original(name_of(call.verb), reason, {1, bytes_of(call, size_of(call.comm)), time});
 }
 
 namespace {

@@ -12,8 +12,8 @@ TEST(Counters, CallsAreCountedByCollectiveRouteAndReason) {
   Counters counters;
   counters.collect("MPI_Allreduce", 128, "plan", {1, 100, 2'000'000'000});
   counters.collect("MPI_Allreduce", 64, "other plan", {1, 50, 0});
-  counters.count_original("MPI_Allreduce", "datatype", 8, 0);
-  counters.count_original("MPI_Iallreduce", "operation", 4, 0);
+  counters.count_original("MPI_Allreduce", "datatype", {1, 8, 0});
+  counters.count_original("MPI_Iallreduce", "operation", {1, 4, 0});
   json report = counters.to_json();
   ASSERT_EQ(report["collectives"].size(), 2u);
   const json& blocking = report["collectives"][0];
@@ -28,7 +28,7 @@ TEST(Counters, PartsOfAllRanksAddUp) {
   for (int rank = 0; rank < 3; ++rank) {
     Counters counters;
     counters.collect("MPI_Allreduce", 128, "plan", {1, 100, 1'000'000'000});
-    counters.count_original("MPI_Allreduce", rank == 2 ? "operation" : "datatype", 8, 0);
+    counters.count_original("MPI_Allreduce", rank == 2 ? "operation" : "datatype", {1, 8, 0});
     json part = counters.to_json();
     part["rails"] = {{{"name", "10.0.0.0/24"}, {"bytes_sent", 10}, {"bytes_predicted", 9}}};
     merge_counts(total, part);
