@@ -6,6 +6,7 @@
 #include "core/base/partition.hpp"
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/run_call.hpp"
 
 namespace ddl::mpi {
@@ -55,11 +56,11 @@ class StagedOriginal : public PendingWork {
 int iallreduce_on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm, MPI_Request* request) {
   if (!can_make_requests()) {
-    log_error(Error::sentence("MPI_Iallreduce has a buffer in device memory",
-                              "this MPI library cannot read it, and does not tell us when a copy is done",
-                              "use MPI_Allreduce, or an MPI library that was built with CUDA"));
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-    return MPI_ERR_OTHER;
+    return report_error(
+        Error::sentence("MPI_Iallreduce has a buffer in device memory",
+                        "this MPI library cannot read it, and does not tell us when a copy is done",
+                        "use MPI_Allreduce, or an MPI library that was built with CUDA"),
+        comm);
   }
   auto staged = std::make_unique<StagedOriginal>(in, out, count, type);
   if (!staged->fetch()) return report_device_failure("MPI_Iallreduce", comm);

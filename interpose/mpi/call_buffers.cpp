@@ -28,30 +28,22 @@ int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::ui
   return MPI_SUCCESS;
 }
 
-bool is_made_of_dense(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
-  if (combiner == MPI_COMBINER_NAMED) {
-    int size = 0;
-    MPI_Aint lower = 0, extent = 0;
-    PMPI_Type_size(type, &size);
-    PMPI_Type_get_extent(type, &lower, &extent);
-    return lower == 0 && extent == size;
-  }
-  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return false;
-  int count = 0;
-  MPI_Aint no_address = 0;
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, integers, 0, 1, &count, &no_address, &of) != MPI_SUCCESS) return false;
-  const bool dense = is_dense(of);
-  PMPI_Type_get_envelope(of, &integers, &addresses, &types, &combiner);
-  if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&of);  // the copy is ours
-  return dense;
+// As MPI names it.
+bool is_dense_by_itself(MPI_Datatype type) {
+  int size = 0;
+  MPI_Aint lower = 0, extent = 0;
+  return PMPI_Type_size(type, &size) == MPI_SUCCESS &&
+         PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 && extent == size;
 }
 
 }  // namespace
 
-bool is_dense(MPI_Datatype type) { return is_known(type) || is_made_of_dense(type); }
+bool is_dense(MPI_Datatype type) {
+  if (is_known(type)) return true;
+  if (combiner_of(type) == MPI_COMBINER_NAMED) return is_dense_by_itself(type);
+  const Repeated repeated = repeated_by(type);
+  return repeated.of && is_dense(repeated.of.get());
+}
 
 const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
                               std::uint64_t bytes) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 
@@ -52,12 +53,7 @@ class CallBuffers {
   bool brings_back_ = false;
   void* to_ = nullptr;  // where finish() brings `out_`
   std::uint64_t elements_ = 0, bytes_ = 0;
-  struct FreeType {
-    void operator()(MPI_Datatype type) const { PMPI_Type_free(&type); }
-    using pointer = MPI_Datatype;
-  };
-  std::unique_ptr<void, FreeType>
-      type_;  // of the elements; null: bytes. The program may free its own meanwhile
+  OwnedType type_;  // of the elements; null: bytes. The program may free its own meanwhile
 };
 
 }  // namespace ddl::mpi

@@ -7,26 +7,18 @@
 #include "core/reduce/recognise.hpp"
 #include "interpose/mpi/front.hpp"
 #include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
 
 // MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte.
 bool is_two_bytes(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  if (type == MPI_DATATYPE_NULL ||
-      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS ||
-      combiner != MPI_COMBINER_CONTIGUOUS)
-    return false;
-  int count = 0;
-  MPI_Aint no_address = 0;
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, 1, 0, 1, &count, &no_address, &of) != MPI_SUCCESS || count != 2)
-    return false;
+  if (combiner_of(type) != MPI_COMBINER_CONTIGUOUS) return false;
+  const Repeated repeated = repeated_by(type);
   int size = 0;
-  if (PMPI_Type_get_envelope(of, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
-  if (combiner != MPI_COMBINER_NAMED) return PMPI_Type_free(&of), false;  // the copy is ours
-  return PMPI_Type_size(of, &size) == MPI_SUCCESS && size == 1;
+  return repeated.of && repeated.count == 2 && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED &&
+         PMPI_Type_size(repeated.of.get(), &size) == MPI_SUCCESS && size == 1;
 }
 
 struct Known {

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "core/base/log.hpp"
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/guard.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -43,9 +43,7 @@ bool HostBuffer::write_back() {
 }
 
 int report_device_failure(const char* collective, MPI_Comm comm) {
-  log_error(fmt::format("{} cannot copy a buffer between device and host", collective));
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
+  return report_error(fmt::format("{} cannot copy a buffer between device and host", collective), comm);
 }
 
 }  // namespace ddl::mpi

@@ -26,6 +26,12 @@ bool can_ask_handler() {
 
 }  // namespace
 
+int report_error(const std::string& line, MPI_Comm comm, int code) {
+  log_error(line);
+  PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
 int report_exception(const char* hook, MPI_Comm comm) noexcept {
   try {
     throw;

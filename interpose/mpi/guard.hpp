@@ -8,12 +8,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <type_traits>
 
 namespace ddl::mpi {
 
 /// In a catch block: says what was thrown and asks the error handler. Returns MPI_ERR_OTHER.
 int report_exception(const char* hook, MPI_Comm comm) noexcept;
+
+/// Says a line and asks the error handler, which ends the job unless the program asked for error codes.
+/// Returns `code`.
+int report_error(const std::string& line, MPI_Comm comm, int code = MPI_ERR_OTHER);
 
 /// A name as an argument of a template.
 template <std::size_t N>

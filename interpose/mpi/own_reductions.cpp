@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interpose/mpi/front.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -37,12 +38,6 @@ bool is_defined(MPI_Datatype type, MPI_Op op) {
 bool is_predefined(MPI_Op op) {
   return is_among(op, {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,
                        MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
-}
-
-bool is_named(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-         combiner == MPI_COMBINER_NAMED;
 }
 
 std::optional<DType> layout_of(MPI_Aint bytes) {
@@ -82,9 +77,9 @@ bool contains(const std::vector<MPI_Op>& ops, MPI_Op op) {
 std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
   if (op == MPI_OP_NULL || type == MPI_DATATYPE_NULL) return std::nullopt;
   int commutes = 0;
-  const bool may_be = is_predefined(op)
-                          ? is_defined(type, op)
-                          : PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes && is_named(type);
+  const bool may_be = is_predefined(op) ? is_defined(type, op)
+                                        : PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes &&
+                                              combiner_of(type) == MPI_COMBINER_NAMED;
   MPI_Aint lower = 0, extent = 0;
   if (!may_be || PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS || lower != 0)
     return std::nullopt;

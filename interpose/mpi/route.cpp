@@ -28,17 +28,20 @@ std::byte* at_block(void* buffer, Rank block, std::uint64_t bytes) {
 // What the program says about the sides of a movement on this rank.
 struct Sides {
   Rank in_blocks, out_blocks;
-  bool in_place;     // what counts as the input is at its place in the output, or the other way around
-  const Side* said;  // the side that tells how long a block is
+  bool uses_in, uses_out;  // the buffers; not where it says MPI_IN_PLACE
+  const Side* said;        // the side that tells how long a block is
+
+  // What counts as the input is at its place in the output, or the other way around.
+  bool in_place() const { return (in_blocks > 0 && !uses_in) || (out_blocks > 0 && !uses_out); }
 };
 
 Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out) {
-  Sides sides{blocks_in(task, comm.me, comm.size), blocks_out(task, comm.me, comm.size), false, &in};
-  const bool has_out = sides.out_blocks > 0 && out.buffer != MPI_IN_PLACE;
-  sides.in_place = (sides.in_blocks > 0 && in.buffer == MPI_IN_PLACE) ||
-                   (sides.out_blocks > 0 && out.buffer == MPI_IN_PLACE);
-  if (task.kind == Kind::scatter ? has_out : sides.out_blocks > 0) sides.said = &out;
-  return sides;
+  const Rank in_blocks = blocks_in(task, comm.me, comm.size),
+             out_blocks = blocks_out(task, comm.me, comm.size);
+  const bool uses_in = in_blocks > 0 && in.buffer != MPI_IN_PLACE;
+  const bool uses_out = out_blocks > 0 && out.buffer != MPI_IN_PLACE;
+  const bool out_says = task.kind == Kind::scatter ? uses_out : out_blocks > 0;
+  return {in_blocks, out_blocks, uses_in, uses_out, out_says ? &out : &in};
 }
 
 bool is_right(const Side& side) {
@@ -129,8 +132,7 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
   if (const char* reason = reason_of(route.comm)) return leave_it(reason);
   if (!is_root_there(task, *route.comm)) return leave_it(kErroneous);
   const Sides sides = sides_of(task, *route.comm, in, out);
-  const bool uses_in = sides.in_blocks > 0 && in.buffer != MPI_IN_PLACE;
-  const bool uses_out = sides.out_blocks > 0 && out.buffer != MPI_IN_PLACE;
+  const bool uses_in = sides.uses_in, uses_out = sides.uses_out;
   route.bytes = bytes_of(sides.said->count, sides.said->type);
   if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
     return leave_it(kErroneous);
@@ -176,25 +178,23 @@ bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& 
     return static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(side.count);
   };
   auto bytes = [&](Rank blocks) { return static_cast<std::uint64_t>(blocks) * block; };
-  auto uses = [](const Side& side, Rank blocks) { return blocks > 0 && side.buffer != MPI_IN_PLACE; };
+  const bool packs = sides.uses_in && !is_dense(in.type), unpacks = sides.uses_out && !is_dense(out.type);
   // What the original is given needs no copies.
-  const bool copies = (uses(in, sides.in_blocks) && !is_dense(in.type)) ||
-                      (uses(out, sides.out_blocks) && !is_dense(out.type)) ||
-                      (task.kind == Kind::all_to_all && sides.in_place);
+  const bool copies = packs || unpacks || (task.kind == Kind::all_to_all && sides.in_place());
   if (copies && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
   void* to = const_cast<void*>(out.buffer);
   const bool is_source = task.kind == Kind::broadcast && sides.in_blocks > 0;
-  if (uses(out, sides.out_blocks) && !is_source) {
+  if (sides.uses_out && !is_source) {
     const std::uint64_t number = elements(out, sides.out_blocks);
-    call.out = is_dense(out.type) ? to : buffers.unpack_later(out, number, bytes(sides.out_blocks));
+    call.out = unpacks ? buffers.unpack_later(out, number, bytes(sides.out_blocks)) : to;
   }
-  if (uses(in, sides.in_blocks)) {
+  if (sides.uses_in) {
     const std::uint64_t number = elements(in, sides.in_blocks);
-    call.in = is_dense(in.type) ? in.buffer : buffers.pack(in, 0, number, bytes(sides.in_blocks));
+    call.in = packs ? buffers.pack(in, 0, number, bytes(sides.in_blocks)) : in.buffer;
     if (!call.in) return false;
   }
   if (is_source) call.out = const_cast<void*>(call.in);
-  if (!sides.in_place) return true;
+  if (!sides.in_place()) return true;
   if (task.kind == Kind::scatter) {
     call.out = at_block(const_cast<void*>(call.in), comm.me, block);
   } else if (task.kind == Kind::all_to_all) {
@@ -203,7 +203,7 @@ bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& 
     std::byte* own = at_block(call.out, comm.me, block);
     const auto first = static_cast<std::uint64_t>(comm.me) * static_cast<std::uint64_t>(out.count);
     call.in = own;
-    if (!is_dense(out.type)) call.in = buffers.pack(out, first, static_cast<std::uint64_t>(out.count), block);
+    if (unpacks) call.in = buffers.pack(out, first, static_cast<std::uint64_t>(out.count), block);
   }
   return call.in != nullptr;
 }

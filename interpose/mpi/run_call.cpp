@@ -5,7 +5,7 @@
 #include <array>
 #include <atomic>
 
-#include "core/base/log.hpp"
+#include "interpose/mpi/guard.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -66,15 +66,13 @@ void tell_counts() {
 
 int report_failure(MPI_Comm comm) {
   State& s = state();
-  log_error(std::string(s.api->failure(s.job)));
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);  // aborts the job unless the program asked for error codes
-  return MPI_ERR_OTHER;
+  return report_error(s.api->failure(s.job), comm);
 }
 
 int report_unreadable(Collective collective, Form form, MPI_Comm comm) {
-  log_error(fmt::format("{}: MPI cannot pack the elements of the buffer", name_of(collective, form)));
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_TYPE);
-  return MPI_ERR_TYPE;
+  return report_error(
+      fmt::format("{}: MPI cannot pack the elements of the buffer", name_of(collective, form)), comm,
+      MPI_ERR_TYPE);
 }
 
 }  // namespace ddl::mpi

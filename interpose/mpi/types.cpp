@@ -202,4 +202,28 @@ const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, s
   return nullptr;
 }
 
+int combiner_of(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  if (type == MPI_DATATYPE_NULL ||
+      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
+    return MPI_UNDEFINED;
+  return combiner;
+}
+
+void FreeType::operator()(MPI_Datatype type) const {
+  if (combiner_of(type) != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+}
+
+Repeated repeated_by(MPI_Datatype type) {
+  Repeated repeated;
+  const int combiner = combiner_of(type);
+  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
+  MPI_Aint no_address = 0;
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  const int integers = combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;
+  if (PMPI_Type_get_contents(type, integers, 0, 1, &repeated.count, &no_address, &of) == MPI_SUCCESS)
+    repeated.of.reset(of);
+  return repeated;
+}
+
 }  // namespace ddl::mpi

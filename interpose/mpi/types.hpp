@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "core/reduce/recognise.hpp"
 
@@ -16,5 +17,21 @@ bool is_known(MPI_Datatype type);
 /// How the engine does this operation on this type: an element of `type` is `parts` elements of the
 /// reduction's. Returns null, or why it cannot; then the others are not set.
 const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, std::uint64_t& parts);
+
+/// How a type was made: MPI_COMBINER_NAMED where MPI names it; MPI_UNDEFINED where it is none.
+int combiner_of(MPI_Datatype type);
+
+struct FreeType {
+  using pointer = MPI_Datatype;
+  void operator()(MPI_Datatype type) const;  // but for those that MPI names
+};
+using OwnedType = std::unique_ptr<void, FreeType>;
+
+/// What a type made by MPI_Type_contiguous or MPI_Type_dup consists of; nothing where it is another.
+struct Repeated {
+  OwnedType of;
+  int count = 1;
+};
+Repeated repeated_by(MPI_Datatype type);
 
 }  // namespace ddl::mpi
