@@ -21,7 +21,7 @@
 
 #include "core/base/types.hpp"
 #include "core/plan/kind.hpp"
-#include "core/reduce/reduce.hpp"
+#include "core/reduce/types.hpp"
 
 namespace ddl {
 
@@ -45,7 +45,7 @@ struct Call {
   Kind kind = Kind::all_reduce;
   Rank root = 0;                // where the kind has one; send, receive: the other rank
   Elements whole = 0;           // of a block of the program's own call, where this is a piece of it; else 0
-  std::uint8_t variant = 0;     // of a piece: what else must be equal on all ranks, in the caller's words
+  std::uint8_t variant = 0;     // what else must be equal on all ranks, in the caller's words
   Fingerprint fingerprint = 0;  // fingerprint_of() it, where that is known already
   OwnReduction own = {};        // in place of `op`; then `type` only tells how large an element is
 

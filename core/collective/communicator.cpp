@@ -12,11 +12,6 @@
 namespace ddl {
 namespace {
 
-std::byte* block_at(const Call& call, Source source, std::uint32_t block) {
-  auto* first = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call.in) : call.out);
-  return first + block * call.bytes();
-}
-
 constexpr Rank kMostAtOnce = 32;  // ranks of a communicator that Communicator::run() cares for
 
 }  // namespace

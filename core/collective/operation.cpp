@@ -325,13 +325,16 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
   std::byte* out = at(run, step.into, step.into_block, range.first);
   ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_, call_.own};
   Narrowing narrowing{wire_, {}, step.rounds, travels};
-  std::unique_ptr<bool[]> is_narrow;
+  std::array<bool, kFew> few_narrow;
+  std::unique_ptr<bool[]> many_narrow;
   if (!wire_.is_exact()) {
-    is_narrow = std::make_unique<bool[]>(n_sources);
+    if (n_sources > kFew) many_narrow = std::make_unique<bool[]>(n_sources);
+    bool* is_narrow = many_narrow ? many_narrow.get() : few_narrow.data();
+    std::fill_n(is_narrow, n_sources, false);
     for (std::uint32_t i = 0; i < step.peers; ++i)
       is_narrow[reduces && i >= step.own_rank ? i + 1 : i] =
           prepared_->plan.expected[step.expected + i].fabric == Fabric::wire;
-    narrowing.is_narrow = {is_narrow.get(), n_sources};
+    narrowing.is_narrow = {is_narrow, n_sources};
     reduce_copy.narrowing = &narrowing;
   }
   const Bytes work =
@@ -353,8 +356,7 @@ std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Ele
     Elements slot = place_of(run) * Elements{prepared_->plan.scratch} + block;
     return scratch_.get() + (slot * segment_elements_ + first - run.segment * segment_elements_) * element_;
   }
-  auto* begin = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call_.in) : call_.out);
-  return begin + (block * call_.count + first) * element_;
+  return block_at(call_, source, block) + first * element_;
 }
 
 // Relative to the block.
@@ -369,26 +371,31 @@ bool Operation::all_arrived(const Run& run, const Step& step) const {
   return true;
 }
 
+// The open segment that a message belongs to; null: it is not open.
+Operation::Run* Operation::run_of(const Header& header) {
+  auto is_it = [&](const Run& run) { return run.open && run.segment == header.segment; };
+  auto found = std::find_if(runs_.begin(), runs_.end(), is_it);
+  return found == runs_.end() ? nullptr : &*found;
+}
+
 Operation::Taken Operation::take(const Header& header, const View& view) {
   if (header.segment >= segments_) return Taken::never;
-  for (Run& run : runs_) {
-    if (!run.open || run.segment != header.segment) continue;
-    int expected = prepared_->plan.find_expected(header.tag, header.from);
-    if (expected < 0) return Taken::never;
-    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
-    const Expected& message = prepared_->plan.expected[static_cast<std::size_t>(expected)];
-    const Step& step = prepared_->plan.steps[message.step];
-    Range range = range_of(run, step);
-    if (arrived == Arrival::complete || view.bytes() != bytes_on(message.fabric, range.count))
-      return Taken::never;
-    if (arrived == Arrival::being_placed && view.data() != at(run, step.into, step.into_block, range.first))
-      return Taken::never;
-    run.views[static_cast<std::size_t>(expected)] = view;
-    arrived = Arrival::complete;
-    is_stirred_ = true;
-    return Taken::yes;
-  }
-  return header.segment >= segments_opened_ ? Taken::later : Taken::never;
+  Run* run = run_of(header);
+  if (!run) return header.segment >= segments_opened_ ? Taken::later : Taken::never;
+  int expected = prepared_->plan.find_expected(header.tag, header.from);
+  if (expected < 0) return Taken::never;
+  Arrival& arrived = run->arrived[static_cast<std::size_t>(expected)];
+  const Expected& message = prepared_->plan.expected[static_cast<std::size_t>(expected)];
+  const Step& step = prepared_->plan.steps[message.step];
+  Range range = range_of(*run, step);
+  if (arrived == Arrival::complete || view.bytes() != bytes_on(message.fabric, range.count))
+    return Taken::never;
+  if (arrived == Arrival::being_placed && view.data() != at(*run, step.into, step.into_block, range.first))
+    return Taken::never;
+  run->views[static_cast<std::size_t>(expected)] = view;
+  arrived = Arrival::complete;
+  is_stirred_ = true;
+  return Taken::yes;
 }
 
 // A finished slice from another host depends on all that this rank had to say about it, or it goes where this
@@ -397,30 +404,25 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
 std::byte* Operation::place_for(const Header& header) {
   if (!wire_.is_exact()) return nullptr;
   const Plan& plan = prepared_->plan;
-  for (Run& run : runs_) {
-    if (!run.open || run.segment != header.segment) continue;
-    int expected = plan.find_expected(header.tag, header.from);
-    if (expected < 0) return nullptr;
-    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
-    if (arrived != Arrival::missing) return nullptr;
-    const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
-    if (step.verb != Verb::copy || step.is_token) return nullptr;
-    Range range = range_of(run, step);
-    if (range.count * element_ != header.bytes) return nullptr;
-    arrived = Arrival::being_placed;
-    return at(run, step.into, step.into_block, range.first);
-  }
-  return nullptr;
+  Run* run = run_of(header);
+  int expected = run ? plan.find_expected(header.tag, header.from) : -1;
+  if (expected < 0) return nullptr;
+  Arrival& arrived = run->arrived[static_cast<std::size_t>(expected)];
+  if (arrived != Arrival::missing) return nullptr;
+  const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
+  if (step.verb != Verb::copy || step.is_token) return nullptr;
+  Range range = range_of(*run, step);
+  if (range.count * element_ != header.bytes) return nullptr;
+  arrived = Arrival::being_placed;
+  return at(*run, step.into, step.into_block, range.first);
 }
 
 void Operation::leave_place(const Header& header) {
-  for (Run& run : runs_) {
-    if (!run.open || run.segment != header.segment) continue;
-    int expected = prepared_->plan.find_expected(header.tag, header.from);
-    if (expected < 0) return;
-    Arrival& arrived = run.arrived[static_cast<std::size_t>(expected)];
-    if (arrived == Arrival::being_placed) arrived = Arrival::missing;
-  }
+  Run* run = run_of(header);
+  int expected = run ? prepared_->plan.find_expected(header.tag, header.from) : -1;
+  if (expected < 0) return;
+  Arrival& arrived = run->arrived[static_cast<std::size_t>(expected)];
+  if (arrived == Arrival::being_placed) arrived = Arrival::missing;
 }
 
 void Operation::drop() {

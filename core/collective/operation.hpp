@@ -78,6 +78,12 @@ class Sender {
 /// Whether this thread is one of the engine's and not the program's; set where such a thread begins.
 bool& is_engine_thread();
 
+/// Where a block of the buffers of a call begins.
+inline std::byte* block_at(const Call& call, Source source, std::uint32_t block) {
+  auto* first = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call.in) : call.out);
+  return first + block * call.bytes();
+}
+
 class Operation {
  public:
   /// What it is going to do, and who waits for it; the plan must outlive the operation. Reusable: bind()
@@ -151,6 +157,7 @@ class Operation {
 
   void open(Run& run, std::uint32_t segment);
   bool is_oldest(const Run& run) const;
+  Run* run_of(const Header& header);
   bool advance(Run& run, Sender& sender);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender);
   bool send_step(Run& run, const Step& step, Sender& sender);
