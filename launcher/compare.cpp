@@ -70,7 +70,8 @@ Outcome measure(const JobInputs& in, const JobSpec& job, const ReportPlace& repo
           reader.check(),
           reader.bench(),
           inside_seconds(facts.report),
-          all_reduce_seconds(facts.report)};
+          all_reduce_seconds(facts.report),
+          rail_bytes(facts.report)};
 }
 
 double median(std::vector<double> values) {
@@ -83,6 +84,7 @@ using Quantity = std::optional<double> (*)(const Outcome&);
 std::optional<double> wall(const Outcome& run) { return run.seconds; }
 std::optional<double> inside(const Outcome& run) { return run.inside; }
 std::optional<double> in_all_reduce(const Outcome& run) { return run.all_reduce; }
+std::optional<double> over_rails(const Outcome& run) { return run.rail_bytes; }
 
 // Empty where a run does not know it.
 std::vector<double> values_of(const std::vector<Outcome>& runs, Quantity quantity) {
@@ -121,23 +123,30 @@ std::string verdict(const std::vector<double>& plain, const std::vector<double>&
   return text + "              more than runs of one kind differ by\n";
 }
 
-// Median of all runs, for sizes that all have.
+std::string rails_text(const std::vector<Outcome>& engine) {
+  const auto bytes = values_of(engine, over_rails);
+  if (bytes.empty() || median(bytes) <= 0) return {};
+  return fmt::format("{:<24}{:>12}{:>12}\n", "sent between hosts", "not counted",
+                     fmt::format("{:.4g} MB", median(bytes) / 1e6));
+}
+
+// Median of all runs, for rows that all have.
 std::string bench_text(const std::vector<Outcome>& plain, const std::vector<Outcome>& engine) {
   auto medians = [](const std::vector<Outcome>& runs) {
-    std::map<std::uint64_t, std::vector<double>> all;
+    std::map<BenchRow, std::vector<double>> all;
     for (const Outcome& run : runs)
-      for (const auto& [bytes, microseconds] : run.bench) all[bytes].push_back(microseconds);
-    std::map<std::uint64_t, double> of_all;
-    for (const auto& [bytes, values] : all)
-      if (values.size() == runs.size()) of_all[bytes] = median(values);
+      for (const auto& [row, microseconds] : run.bench) all[row].push_back(microseconds);
+    std::map<BenchRow, double> of_all;
+    for (const auto& [row, values] : all)
+      if (values.size() == runs.size()) of_all[row] = median(values);
     return of_all;
   };
   std::string text;
   const auto theirs = medians(plain), ours = medians(engine);
-  for (const auto& [bytes, microseconds] : theirs)
-    if (auto found = ours.find(bytes); found != ours.end() && found->second > 0)
-      text += fmt::format("{:>12}{:>14.2f}{:>14.2f}{:>9.2f}\n", bytes, microseconds, found->second,
-                          microseconds / found->second);
+  for (const auto& [row, microseconds] : theirs)
+    if (auto found = ours.find(row); found != ours.end() && found->second > 0)
+      text += fmt::format("{:>12}{:>14.2f}{:>14.2f}{:>9.2f}{}{}\n", row.second, microseconds, found->second,
+                          microseconds / found->second, row.first.empty() ? "" : "  ", row.first);
   if (text.empty()) return text;
   return fmt::format("{:>12}{:>14}{:>14}{:>9}\n", "bytes", "mpirun us", "ddlrun us", "ratio") + text;
 }
@@ -222,13 +231,19 @@ bool has_ended(const Outcome& run, const char* kind) {
 
 void OutputReader::take(const std::string& line) {
   if (is_check(line)) check_ = line;
-  std::istringstream words(line);
+  if (line.find("bytes") != std::string::npos && line.find("iters") != std::string::npos) {
+    in_table_ = line.find("median us") != std::string::npos;
+    return;
+  }
+  if (!in_table_) return;
+  const std::size_t name = line.find_first_not_of(' '), numbers = line.find_first_of("0123456789");
+  if (numbers == std::string::npos) return;
+  const std::size_t end = numbers > 0 ? line.find_last_not_of(' ', numbers - 1) : std::string::npos;
+  std::istringstream words(line.substr(numbers));
   std::uint64_t bytes = 0, count = 0, iters = 0;
   double microseconds = 0;
-  if (line.find("bytes") != std::string::npos && line.find("iters") != std::string::npos)
-    in_table_ = line.find("median us") != std::string::npos;
-  else if (in_table_ && words >> bytes >> count >> iters >> microseconds)
-    bench_[bytes] = microseconds;
+  if (words >> bytes >> count >> iters >> microseconds)
+    bench_[{end == std::string::npos ? "" : line.substr(name, end + 1 - name), bytes}] = microseconds;
 }
 
 void OutputReader::feed(std::string_view piece) {
@@ -254,6 +269,7 @@ std::optional<double> all_reduce_seconds(const std::string& report) {
   for (const json& one : read["collectives"]) {
     std::string name = one.value("name", "");
     if (name.find("llreduce") == std::string::npos && name.find("llReduce") == std::string::npos) continue;
+    if (name.rfind("MPI_I", 0) == 0) continue;
     any = true;
     const double ranks = std::max(1.0, one.value("ranks", 1.0));
     if (one.contains("engine")) seconds += one["engine"].value("seconds", 0.0) / ranks;
@@ -270,6 +286,14 @@ std::optional<double> inside_seconds(const std::string& report) {
   return read["seconds"].get<double>();
 }
 
+std::optional<double> rail_bytes(const std::string& report) {
+  const json read = parsed(report);
+  if (!read.contains("rails") || read["rails"].empty()) return std::nullopt;
+  double bytes = 0;
+  for (const json& rail : read["rails"]) bytes += rail.value("bytes_sent", 0.0);
+  return bytes;
+}
+
 std::string comparison_text(const Comparison& done) {
   std::string text = fmt::format("--- comparison, {}\n{:<24}{:>12}{:>12}{:>9}\n",
                                  done.engine.size() == 1 ? "one run each"
@@ -282,6 +306,7 @@ std::string comparison_text(const Comparison& done) {
   text += row("  without the start", plain_inside, engine_inside);
   text += row("  in all-reduces", values_of({done.counted}, in_all_reduce),
               values_of(done.engine, in_all_reduce), "  per rank, waiting for slower ranks included");
+  text += rails_text(done.engine);
   const bool is_inside = !plain_inside.empty() && !engine_inside.empty();
   text += is_inside ? verdict(plain_inside, engine_inside) : verdict(plain, engine);
   text += is_inside ? "              of the time without the start (between MPI_Init and MPI_Finalize)\n"

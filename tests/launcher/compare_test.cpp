@@ -43,7 +43,16 @@ TEST(OutputReader, RowsOfDdlBenchAreTaken) {
   OutputReader reader;
   reader.feed(
       "  bytes  count  iters    median us  avg us\n  4  1  200  0.25  0.30\n 1024 256 20 1.5 1.6\nbye\n");
-  EXPECT_EQ(reader.bench(), (std::map<std::uint64_t, double>{{4, 0.25}, {1024, 1.5}}));
+  EXPECT_EQ(reader.bench(), (std::map<BenchRow, double>{{{"", 4}, 0.25}, {{"", 1024}, 1.5}}));
+}
+
+TEST(OutputReader, RowsOfAReplayHaveNames) {
+  OutputReader reader;
+  reader.feed(
+      "  what  bytes  count  iters  median us\n   step  400  100  10  7.5 8\ncomputing alone 0 0 10 5.25 6\n"
+      "hidden 4.0 % of the all-reduces\n");
+  EXPECT_EQ(reader.bench(),
+            (std::map<BenchRow, double>{{{"step", 400}, 7.5}, {{"computing alone", 0}, 5.25}}));
 }
 
 TEST(Comparison, TimesRatioAndCheckAreShown) {
@@ -51,8 +60,8 @@ TEST(Comparison, TimesRatioAndCheckAreShown) {
   std::string text = comparison_text({plain, {plain}, {engine}});
   for (const char* part : {"wall time                        3 s         2 s     1.50",
                            "without the start              2 s         1 s     2.00",
-                           "in all-reduces               0.5 s      0.25 s     2.00", "ratio            2.000",
-                           "one run of each", "the same: check: 1"})
+                           "in all-reduces               0.5 s      0.25 s     2.00",
+                           "ratio            2.000", "one run of each", "the same: check: 1"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
@@ -78,11 +87,13 @@ TEST(Comparison, ADifferenceWithinTheRunsIsNoise) {
 
 TEST(Comparison, TablesAreJoinedBySize) {
   Outcome plain = run(1), engine = run(1);
-  plain.bench = {{4, 1.0}, {8, 2.0}};
-  engine.bench = {{4, 0.5}, {16, 2.0}};
+  plain.bench = {{{"", 4}, 1.0}, {{"", 8}, 2.0}, {{"step", 8}, 3.0}};
+  engine.bench = {{{"", 4}, 0.5}, {{"", 16}, 2.0}, {{"step", 8}, 2.0}};
   std::string text = comparison_text({plain, {plain}, {engine}});
   EXPECT_TRUE(has(text, "           4          1.00          0.50     2.00\n")) << text;
-  EXPECT_FALSE(has(text, "           8 ")) << text;
+  EXPECT_TRUE(has(text, "           8          3.00          2.00     1.50  step\n")) << text;
+  EXPECT_FALSE(has(text, "           8          2.00")) << text;
+  EXPECT_FALSE(has(text, "sent between hosts")) << text;
 }
 
 TEST(Comparison, ADifferentCheckLineStandsOut) {
@@ -93,15 +104,26 @@ TEST(Comparison, ADifferentCheckLineStandsOut) {
   EXPECT_TRUE(has(text("check: 1", nullptr), "DIFFERS"));
 }
 
+TEST(Comparison, WhatRailsCarriedIsShown) {
+  EXPECT_DOUBLE_EQ(*rail_bytes(R"({"collectives": [], "rails": [{"bytes_sent": 2e6}, {"bytes_sent": 1e6}]})"),
+                   3e6);
+  Outcome plain = run(1), engine = run(1);
+  engine.rail_bytes = 3e6;
+  EXPECT_TRUE(
+      has(comparison_text({plain, {plain}, {engine}}), "sent between hosts       not counted        3 MB\n"));
+}
+
 TEST(Comparison, SecondsComeFromTheReport) {
   const char* report = R"({"seconds": 2.5, "collectives": [
     {"name": "MPI_Allreduce", "ranks": 2, "engine": {"calls": 4, "bytes": 8, "seconds": 1.0},
      "original": [{"reason": "measured", "calls": 2, "bytes": 4, "seconds": 0.5}]},
+    {"name": "MPI_Iallreduce", "ranks": 2, "engine": {"calls": 4, "bytes": 8, "seconds": 99.0}, "original": []},
     {"name": "MPI_Bcast", "ranks": 2, "engine": {"calls": 0, "bytes": 0, "seconds": 0.0}, "original": []}]})";
   EXPECT_DOUBLE_EQ(*inside_seconds(report), 2.5);
   EXPECT_DOUBLE_EQ(*all_reduce_seconds(report), 0.75);
   for (const char* none : {"", "{}", "[1", R"({"collectives": []})"}) {
     EXPECT_FALSE(inside_seconds(none)) << none;
+    EXPECT_FALSE(rail_bytes(none)) << none;
     EXPECT_FALSE(all_reduce_seconds(none)) << none;
   }
 }
