@@ -13,6 +13,8 @@
 #include "measure.hpp"
 #include "options.hpp"
 #include "pattern.hpp"
+#include "replay.hpp"
+#include "results_file.hpp"
 
 namespace bench {
 namespace {
@@ -63,20 +65,6 @@ nlohmann::json to_json(const Options& options, const Job& job, const std::vector
           {"results", results}};
 }
 
-// Opened before the measurement: a typing error should not cost the user the whole run.
-bool open_json(const Options& options, int rank, std::ofstream& file) {
-  int opened = 1;
-  if (rank == 0 && !options.json.empty() && options.json != "-") {
-    file.open(options.json);
-    opened = file.good() ? 1 : 0;
-    if (opened == 0)
-      fmt::print(stderr, "ddl-bench: error: cannot write '{}' (--json); name a file in an existing folder\n",
-                 options.json);
-  }
-  MPI_Bcast(&opened, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return opened == 1;
-}
-
 // Returns the number of wrong calls on every rank, one more where the results could not be written.
 std::uint64_t run_all(const Options& options, int rank, std::ofstream& file) {
   const Job job = describe_job();
@@ -93,14 +81,7 @@ std::uint64_t run_all(const Options& options, int rank, std::ofstream& file) {
     totals[1] += rows.back().wrong_calls;
   }
   if (rank == 0) {
-    if (!options.json.empty()) {
-      const std::string text = to_json(options, job, rows).dump(1) + "\n";
-      if (file.is_open())
-        written = static_cast<bool>(file << text << std::flush);
-      else
-        written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-      if (!written) fmt::print(stderr, "ddl-bench: error: cannot write '{}' (--json)\n", options.json);
-    }
+    written = write_results(options, to_json(options, job, rows), file);
     fmt::print(out, "check: {} sizes {} results {} wrong\n", rows.size(), totals[0], totals[1]);
     std::fflush(out);
   }
@@ -123,7 +104,11 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::ofstream file;
   int code = 2;
-  if (bench::open_json(parsed.options, rank, file))
+  if (!bench::open_results(parsed.options, rank, file))
+    code = 2;
+  else if (!parsed.options.replay.empty())
+    code = bench::run_replay(parsed.options, rank, file);
+  else
     code = bench::run_all(parsed.options, rank, file) == 0 ? 0 : 1;
   MPI_Finalize();
   return code;

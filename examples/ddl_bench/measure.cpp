@@ -13,24 +13,6 @@
 namespace bench {
 namespace {
 
-int world_size() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-
-// Nobody checks a large result while others are still in the call: where ranks share cores the two would
-// compete, and the call look slow.
-void leave_together(std::uint64_t bytes) {
-  if (bytes < 1 << 20) return;
-  MPI_Request all = MPI_REQUEST_NULL;
-  MPI_Ibarrier(MPI_COMM_WORLD, &all);
-  for (int left = 0; !left;) {
-    MPI_Test(&all, &left, MPI_STATUS_IGNORE);
-    if (!left) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
@@ -39,6 +21,35 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+void leave_together() {
+  MPI_Request all = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &all);
+  for (int left = 0; !left;) {
+    MPI_Test(&all, &left, MPI_STATUS_IGNORE);
+    if (!left) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+Times times_of_slowest(const std::vector<double>& seconds) {
+  const int measured = static_cast<int>(seconds.size());
+  std::vector<double> slowest(seconds.size());
+  // MPI_Reduce, so that the calls under test are the only ones of their kind.
+  MPI_Reduce(seconds.data(), slowest.data(), measured, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  Times times;
+  times.iters = measured;
+  times.median_us = median(slowest) * 1e6;
+  times.average_us = std::accumulate(slowest.begin(), slowest.end(), 0.0) / measured * 1e6;
+  times.min_us = *std::min_element(slowest.begin(), slowest.end()) * 1e6;
+  times.max_us = *std::max_element(slowest.begin(), slowest.end()) * 1e6;
+  return times;
+}
+
 Result measure(const Options& options, const Pattern& pattern, std::uint64_t bytes) {
   Result result;
   result.count = bytes > 0 ? std::max<std::size_t>(1, bytes / element_bytes(options.dtype)) : 0;
@@ -46,7 +57,7 @@ Result measure(const Options& options, const Pattern& pattern, std::uint64_t byt
   result.iters = iterations(options, bytes);
   const int warmup = warmups(options, bytes);
   Calls calls(options, pattern, result.count);
-  std::vector<double> seconds, slowest(static_cast<std::size_t>(result.iters));
+  std::vector<double> seconds;
   std::uint64_t wrong = 0;
   for (int call = 0; call < warmup + result.iters; ++call) {
     calls.prepare(call);
@@ -55,18 +66,13 @@ Result measure(const Options& options, const Pattern& pattern, std::uint64_t byt
     calls.run();
     const double end = MPI_Wtime();
     if (call >= warmup) seconds.push_back(end - start);
-    leave_together(bytes);
+    if (bytes >= 1 << 20) leave_together();
     wrong += calls.is_right(call) ? 0 : 1;
   }
-  // MPI_Reduce, so that the calls under test are the only ones of their kind.
-  MPI_Reduce(seconds.data(), slowest.data(), result.iters, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  static_cast<Times&>(result) = times_of_slowest(seconds);
   MPI_Reduce(&wrong, &result.wrong_calls, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
   result.verified =
       static_cast<std::uint64_t>(warmup + result.iters) * static_cast<std::uint64_t>(world_size());
-  result.median_us = median(slowest) * 1e6;
-  result.average_us = std::accumulate(slowest.begin(), slowest.end(), 0.0) / result.iters * 1e6;
-  result.min_us = *std::min_element(slowest.begin(), slowest.end()) * 1e6;
-  result.max_us = *std::max_element(slowest.begin(), slowest.end()) * 1e6;
   if (result.median_us > 0)
     result.bus_mb_s =
         bus_factor(options.op, world_size()) * static_cast<double>(result.bytes) / result.median_us;

@@ -45,6 +45,22 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--json", options.json, "rank 0 writes the results to this file; - is standard output");
 }
 
+void add_replay_options(CLI::App& app, Options& options) {
+  auto* replay = app.add_option(
+      "--replay", options.replay,
+      "instead of sizes, training steps of a network: alexnet, bert-large, googlenet, resnet50, vgg16,\n"
+      "or a FILE of lines NAME ELEMENTS MICROSECONDS in the order of the backward pass. Each tensor\n"
+      "is reduced in place as soon as its computing is done; -i and -x count steps");
+  app.add_flag("--blocking", options.blocking, "with MPI_Allreduce and not MPI_Iallreduce and MPI_Waitall")
+      ->needs(replay);
+  app.add_option("--compute-ms", options.compute_ms,
+                 "milliseconds of computing in a step, all times in proportion")
+      ->check(CLI::Range(0.0, 1e6))
+      ->needs(replay);
+  app.add_flag("--sleep", options.sleep, "sleep where computing is; otherwise the processor works as much")
+      ->needs(replay);
+}
+
 // "4:1m", ":1m" or "1m" into --min and --max. Throws CLI::ParseError.
 void take_range(Options& options) {
   if (options.range.empty()) return;
@@ -71,6 +87,13 @@ std::string contradiction(const Options& options) {
   return {};
 }
 
+std::string beside_replay(const CLI::App& app) {
+  for (const char* other : {"--sizes", "--min", "--max", "--factor", "--op", "--inplace"})
+    if (app.count("--replay") > 0 && app.count(other) > 0)
+      return std::string(other) + " does not go with --replay (the list says what is reduced)";
+  return {};
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -82,11 +105,13 @@ Parsed parse(int argc, char** argv) {
       "the\n"
       "slowest rank; every result of every call is verified. Start it with mpirun or ddlrun."};
   add_options(app, parsed.options);
+  add_replay_options(app, parsed.options);
   try {
     app.parse(argc, argv);
     take_range(parsed.options);
-    if (auto wrong = contradiction(parsed.options); !wrong.empty())
-      parsed = {parsed.options, 2, false, "ddl-bench: error: " + wrong + "\n"};
+    std::string wrong = beside_replay(app);
+    if (wrong.empty()) wrong = contradiction(parsed.options);
+    if (!wrong.empty()) parsed = {parsed.options, 2, false, "ddl-bench: error: " + wrong + "\n"};
   } catch (const CLI::CallForHelp&) {
     parsed = {parsed.options, 0, false, app.help()};
   } catch (const CLI::ParseError& error) {

@@ -18,8 +18,11 @@ struct Options {
   int iters = 0;    // 0: a number that falls with the size, the same on every machine
   int warmup = -1;  // -1: half as many as the iterations, of long calls a tenth, at least two
   bool inplace = false;
-  double tolerance = 0;  // how far a sum may be off, as a part of the largest
-  std::string json;      // a file, "-": standard output, where the table then goes to standard error
+  double tolerance = 0;    // how far a sum may be off, as a part of the largest
+  std::string replay;      // a list of gradients instead of sizes, see model.hpp
+  double compute_ms = -1;  // of a step; -1: as the list says
+  bool blocking = false, sleep = false;
+  std::string json;  // a file, "-": standard output, where the table then goes to standard error
 };
 
 struct Parsed {
