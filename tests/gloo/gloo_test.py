@@ -121,6 +121,15 @@ class GlooTest(unittest.TestCase):
         self.assertEqual(weights[0], weights[1])
         self.right_on_engine(3, "trained")
 
+    def test_wire_types(self):
+        """examples/09_wire_types, too short to tell anything of accuracy: what travels, and the same weights on all ranks."""
+        done = subprocess.run([f"{HERE}/../../examples/09_wire_types/compare.py", "--ddlrun", f"{BUILD}/bin/ddlrun", "--seeds",
+                               "2", "--steps", "20"], check=False, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=HANGS)
+        self.assertIn(done.returncode, (0, 1), done.stdout)
+        self.assertEqual(re.findall(r"of exact +(\S+) +(\S+) +(\S+)", done.stdout), 2 * [("1.00", "0.50", "0.27")], done.stdout)
+        self.assertEqual(len(re.findall("weights on all ranks" + 3 * " +the same" + "$", done.stdout, re.M)), 2, done.stdout)
+
     def test_started_by_ddlrun(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
