@@ -127,7 +127,10 @@ class GlooTest(unittest.TestCase):
                                "2", "--steps", "20"], check=False, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=HANGS)
         self.assertIn(done.returncode, (0, 1), done.stdout)
-        self.assertEqual(re.findall(r"of exact +(\S+) +(\S+) +(\S+)", done.stdout), 2 * [("1.00", "0.50", "0.27")], done.stdout)
+        shares = [[float(one) for one in row] for row in re.findall(r"of exact +(\S+) +(\S+) +(\S+)", done.stdout)]
+        self.assertEqual(len(shares), 2, done.stdout)
+        for exact, bfloat16, int8 in shares:  # what sets up and compares the models stays exact
+            self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4, done.stdout)
         self.assertEqual(len(re.findall("weights on all ranks" + 3 * " +the same" + "$", done.stdout, re.M)), 2, done.stdout)
 
     def test_started_by_ddlrun(self):

@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "methods.hpp"
 #include "papers.hpp"
+#include "step_table.hpp"
 #include "variants.hpp"
 
 namespace ddl::simulation {
@@ -25,6 +26,7 @@ struct Options {
   Bytes window = 128 << 10;
   std::string between;
   Kind kind = Kind::all_reduce;
+  StepOptions step;
   bool papers = false, candidates = false, lanes = false, pairs = false;
 };
 
@@ -130,6 +132,44 @@ void print_papers(const std::vector<Cluster>& clusters, const Options& options) 
   }
 }
 
+void add_step_options(CLI::App& app, StepOptions& step) {
+  auto* model = app.add_option(
+      "--step", step.model,
+      "print a training step of a network instead: alexnet, resnet50, ... or a FILE, as ddl-bench "
+      "--replay takes it");
+  app.add_option("--compute-ms", step.compute_ms,
+                 "milliseconds of computing in a step (default: as the list says)")
+      ->check(CLI::Range(0.0, 1e6))
+      ->needs(model);
+  app.add_option("--gradient-bytes", step.rule.element,
+                 "of a gradient in memory: 4, or 2 where the program has halves")
+      ->check(CLI::IsMember({2, 4}))
+      ->needs(model);
+  const std::map<std::string, WireType> types{{"exact", WireType::exact},
+                                              {"bfloat16", WireType::bfloat16},
+                                              {"float16", WireType::float16},
+                                              {"int8", WireType::int8}};
+  app.add_option("--wire-type", step.wire.type, "what float32 travels as between hosts, as DDL_WIRE_TYPE")
+      ->transform(CLI::CheckedTransformer(types))
+      ->needs(model);
+  app.add_option("--lazy", step.rule.threshold,
+                 "bytes of small gradients that become one all-reduce; 0: none do")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(model);
+  app.add_option("--lazy-call", step.rule.largest_call, "a larger gradient is an all-reduce by itself")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->needs(model);
+  app.add_option("--share", step.rule.share, "of the chunks that is sent; 1: all, without their norms")
+      ->check(CLI::Range(0.001, 1.0))
+      ->needs(model);
+  app.add_option("--chunk", step.rule.chunk, "elements of a chunk")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str()
+      ->needs(model);
+  app.add_flag("--predicted", step.predicted, "by the cost model alone, which takes no time")->needs(model);
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{
@@ -162,6 +202,7 @@ int run(int argc, char** argv) {
   app.add_flag("--pairs", options.pairs, "take the pairs of GPUs of a 64x4 or 48x4 host as a dimension");
   app.add_flag("--papers", options.papers,
                "print the scaling efficiencies of the papers whose clusters these are, instead");
+  add_step_options(app, options.step);
   CLI11_PARSE(app, argc, argv);
   std::vector<Cluster> clusters;
   for (const std::string& name : options.clusters) {
@@ -173,7 +214,10 @@ int run(int argc, char** argv) {
   for (const Cluster& cluster : clusters) {
     if (options.candidates) print_candidates(cluster, options);
     if (options.lanes) print_lanes(cluster, options);
-    if (!options.candidates && !options.lanes && !options.papers) print_cluster(cluster, options);
+    const bool has_step = !options.step.model.empty();
+    if (has_step) print_step(cluster, options.step, options.staging, options.between);
+    if (!options.candidates && !options.lanes && !options.papers && !has_step)
+      print_cluster(cluster, options);
   }
   if (options.papers) print_papers(clusters, options);
   return 0;

@@ -12,9 +12,10 @@
 namespace ddl::simulation {
 namespace {
 
-Outcome replay(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes) {
+Outcome replay(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes,
+               const WireFormat& wire = {}) {
   Platform platform(cluster);
-  Replay replay(platform, plans, bytes);
+  Replay replay(platform, plans, bytes, wire);
   Outcome outcome;
   outcome.seconds = replay.run();
   outcome.wire_bytes = platform.wire_bytes();
@@ -86,15 +87,21 @@ Grid grid_of(const Cluster& cluster) {
   return Grid::from_levels(host_of_rank, {{"pair", pair_of_rank}, {"host", host_of_rank}});
 }
 
-std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging) {
-  return candidates(grid_of(cluster), size_class(bytes), limits_of(cluster, staging));
+std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging,
+                                      const WireFormat& wire) {
+  return candidates(grid_of(cluster), size_class(bytes), limits_of(cluster, staging), wire);
 }
 
-Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between) {
-  for (const Candidate& candidate : our_candidates(cluster, bytes, staging))
+Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between,
+                     const WireFormat& wire) {
+  for (const Candidate& candidate : our_candidates(cluster, bytes, staging, wire))
     if (between.empty() || algorithm_name(candidate.choice.algorithm.back()) == between) return candidate;
   throw UsageError("no choice for " + cluster.name + " does '" + between + "' between hosts",
                    "there is nothing to simulate", "see --candidates for those there are");
+}
+
+Prediction our_prediction(const Cluster& cluster, const PlanChoice& choice, Bytes bytes) {
+  return predict(grid_of(cluster), choice, bytes, machine_of(cluster));
 }
 
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice) {
@@ -122,8 +129,9 @@ std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes byt
   return run_isolated([&] { return outcome_of(cluster, method, kind, bytes, staging, between); });
 }
 
-std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes) {
-  return run_isolated([&] { return replay(cluster, plans, bytes); });
+std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes,
+                                const WireFormat& wire) {
+  return run_isolated([&] { return replay(cluster, plans, bytes, wire); });
 }
 
 }  // namespace ddl::simulation

@@ -29,10 +29,15 @@ struct Outcome {
 Grid grid_of(const Cluster& cluster);
 /// What the engine would choose from on that cluster, with that much staging memory per rank; the cost model
 /// knows the numbers of the cluster. The first one is what it would take.
-std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging);
+std::vector<Candidate> our_candidates(const Cluster& cluster, Bytes bytes, Bytes staging,
+                                      const WireFormat& wire = {});
 /// The first of them that does `between` between the hosts ("ring", ...); "": the very first. UsageError when
 /// there is none.
-Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between);
+Candidate our_choice(const Cluster& cluster, Bytes bytes, Bytes staging, const std::string& between,
+                     const WireFormat& wire = {});
+/// What the cost model says of it for exactly that many bytes; candidates have what it says of their size
+/// class.
+Prediction our_prediction(const Cluster& cluster, const PlanChoice& choice, Bytes bytes);
 /// The plans of all ranks for a choice.
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice);
 
@@ -44,7 +49,8 @@ std::vector<Plan> our_plans(const Cluster& cluster, const TaskChoice& choice);
 /// our_choice; of another kind than all-reduce there are ours, Open MPI's and MVAPICH2's.
 std::optional<Outcome> simulate(const Cluster& cluster, Method method, Bytes bytes, Bytes staging,
                                 const std::string& between = "", Kind kind = Kind::all_reduce);
-/// The same for given plans.
-std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes);
+/// The same for given plans, whose elements travel between hosts like that.
+std::optional<Outcome> simulate(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes,
+                                const WireFormat& wire = {});
 
 }  // namespace ddl::simulation

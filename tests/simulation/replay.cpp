@@ -13,8 +13,8 @@ namespace s4u = simgrid::s4u;
 
 constexpr Bytes kElement = 4;  // float32 gradients
 
-Replay::Replay(Platform& platform, const std::vector<Plan>& plans, Bytes bytes)
-    : platform_(platform), plans_(plans), states_(plans.size()) {
+Replay::Replay(Platform& platform, const std::vector<Plan>& plans, Bytes bytes, const WireFormat& wire)
+    : platform_(platform), plans_(plans), wire_(wire), states_(plans.size()) {
   Elements count = bytes / kElement, segment = std::max<Elements>(1, plans[0].segment / kElement);
   segments_ = static_cast<std::uint32_t>(divide_up(count, segment));
   for (std::size_t rank = 0; rank < plans.size(); ++rank) prepare(static_cast<Rank>(rank), count);
@@ -99,7 +99,8 @@ bool Replay::run_step(Rank rank, Run& run, const Step& step) {
   Range range = (run.segment + 1 == segments_ ? me.tail : me.full)[step.slice];
   if (range.count == 0) return true;
   if (step.verb == Verb::send) {
-    send(rank, run, step, static_cast<double>(range.count * kElement));
+    const bool is_narrow = step.fabric == Fabric::wire && !wire_.is_exact();
+    send(rank, run, step, static_cast<double>(is_narrow ? wire_.bytes(range.count) : range.count * kElement));
     return true;
   }
   for (std::uint32_t i = 0; i < step.peers; ++i)

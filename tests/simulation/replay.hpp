@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "core/plan/plan.hpp"
+#include "core/reduce/reduce.hpp"
 #include "platform.hpp"
 
 namespace ddl::simulation {
 
 class Replay {
  public:
-  /// plans[r] is rank r's; both arguments must outlive the replay.
-  Replay(Platform& platform, const std::vector<Plan>& plans, Bytes bytes);
+  /// plans[r] is rank r's; both must outlive the replay. Between hosts elements travel like that.
+  Replay(Platform& platform, const std::vector<Plan>& plans, Bytes bytes, const WireFormat& wire = {});
 
   /// Runs to the end; seconds of virtual time. Error when a rank waits for ever.
   double run();
@@ -75,6 +76,7 @@ class Replay {
 
   Platform& platform_;
   const std::vector<Plan>& plans_;
+  const WireFormat wire_;
   std::uint32_t segments_;
   std::vector<RankState> states_;
   std::vector<Rank> finished_;
