@@ -50,7 +50,7 @@ void add_replay_options(CLI::App& app, Options& options) {
       "--replay", options.replay,
       "instead of sizes, training steps of a network: alexnet, bert-large, googlenet, resnet50, vgg16,\n"
       "or a FILE of lines NAME ELEMENTS MICROSECONDS in the order of the backward pass. Each tensor\n"
-      "is reduced in place as soon as its computing is done; -i and -x count steps");
+      "is reduced as soon as its computing is done; -i and -x count steps");
   app.add_flag("--blocking", options.blocking, "with MPI_Allreduce and not MPI_Iallreduce and MPI_Waitall")
       ->needs(replay);
   app.add_option("--compute-ms", options.compute_ms,
@@ -88,7 +88,7 @@ std::string contradiction(const Options& options) {
 }
 
 std::string beside_replay(const CLI::App& app) {
-  for (const char* other : {"--sizes", "--min", "--max", "--factor", "--op", "--inplace"})
+  for (const char* other : {"--sizes", "--min", "--max", "--factor", "--op"})
     if (app.count("--replay") > 0 && app.count(other) > 0)
       return std::string(other) + " does not go with --replay (the list says what is reduced)";
   return {};

@@ -49,25 +49,29 @@ class Step {
         rank_(rank),
         op_(mpi_op(options.reduce)),
         compute_(options.sleep ? Computing::sleep : Computing::busy) {
-    for (const Tensor& tensor : model.tensors)
-      buffers_.emplace_back(tensor.elements * element_bytes(options.dtype));
+    for (const Tensor& tensor : model.tensors) {
+      const std::size_t bytes = tensor.elements * element_bytes(options.dtype);
+      results_.emplace_back(bytes);
+      given_.emplace_back(options.inplace ? 0 : bytes);
+    }
   }
 
   /// Contributions to the all-reduces of one step.
   void prepare(int step) {
-    for (std::size_t t = 0; t < buffers_.size(); ++t)
-      pattern_.fill(buffers_[t].data(), elements(t), call_of(step, t), rank_);
+    auto& given = options_.inplace ? results_ : given_;
+    for (std::size_t t = 0; t < given.size(); ++t)
+      pattern_.fill(given[t].data(), elements(t), call_of(step, t), rank_);
   }
 
   void compute_alone() {
     for (const Tensor& tensor : model_.tensors) compute_.run(tensor.seconds);
   }
   void all_reduces_alone() {
-    for (std::size_t t = 0; t < buffers_.size(); ++t) reduce(t);
+    for (std::size_t t = 0; t < results_.size(); ++t) reduce(t);
     wait();
   }
   void both() {
-    for (std::size_t t = 0; t < buffers_.size(); ++t) {
+    for (std::size_t t = 0; t < results_.size(); ++t) {
       compute_.run(model_.tensors[t].seconds);
       reduce(t);
     }
@@ -76,8 +80,8 @@ class Step {
 
   std::uint64_t wrong(int step) const {
     std::uint64_t tensors = 0;
-    for (std::size_t t = 0; t < buffers_.size(); ++t)
-      tensors += pattern_.wrong(buffers_[t].data(), elements(t), call_of(step, t)) > 0 ? 1 : 0;
+    for (std::size_t t = 0; t < results_.size(); ++t)
+      tensors += pattern_.wrong(results_[t].data(), elements(t), call_of(step, t)) > 0 ? 1 : 0;
     return tensors;
   }
 
@@ -88,14 +92,15 @@ class Step {
 
   void reduce(std::size_t t) {
     if (elements(t) == 0) return;
-    void* buffer = buffers_[t].data();
+    const void* from = options_.inplace ? MPI_IN_PLACE : given_[t].data();
+    void* to = results_[t].data();
     const int count = static_cast<int>(elements(t));
     if (options_.blocking) {
-      MPI_Allreduce(MPI_IN_PLACE, buffer, count, pattern_.type(), op_, MPI_COMM_WORLD);
+      MPI_Allreduce(from, to, count, pattern_.type(), op_, MPI_COMM_WORLD);
       return;
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(MPI_IN_PLACE, buffer, count, pattern_.type(), op_, MPI_COMM_WORLD, &request);
+    MPI_Iallreduce(from, to, count, pattern_.type(), op_, MPI_COMM_WORLD, &request);
     requests_.push_back(request);
   }
   void wait() {
@@ -109,7 +114,7 @@ class Step {
   const int rank_;
   const MPI_Op op_;
   Compute compute_;
-  std::vector<std::vector<std::byte>> buffers_;
+  std::vector<std::vector<std::byte>> results_, given_;  // by tensor
   std::vector<MPI_Request> requests_;
 };
 
@@ -164,9 +169,9 @@ Replayed measure(const Options& options, const Model& model, const Pattern& patt
 }
 
 void print_head(const Options& options, const Model& model, const Job& job, std::FILE* out) {
-  fmt::print(out, "# replay {}: {} tensors, {} elements; {} {} in place, {}, {} ranks on {}\n", model.name,
+  fmt::print(out, "# replay {}: {} tensors, {} elements; {} {}{}, {}, {} ranks on {}\n", model.name,
              model.reduced(), model.elements(), options.blocking ? "allreduce" : "iallreduce", options.dtype,
-             options.reduce, job.ranks, job.hosts);
+             options.inplace ? " in place" : "", options.reduce, job.ranks, job.hosts);
   fmt::print(out, "# library {}, engine {}\n", job.library, job.engine ? "on" : "off");
   fmt::print(out, "# computing {:.1f} ms a step, {}\n", model.seconds() * 1e3,
              options.sleep ? "slept" : "busy work of the processor");
@@ -208,6 +213,7 @@ nlohmann::json to_json(const Options& options, const Model& model, const Job& jo
           {"op", options.blocking ? "allreduce" : "iallreduce"},
           {"dtype", options.dtype},
           {"reduce", options.reduce},
+          {"inplace", options.inplace},
           {"ranks", job.ranks},
           {"hosts", job.hosts},
           {"library", job.library},

@@ -31,9 +31,9 @@ bias 1001 0
 first 300000 200
 LIST
 replay() { run "$@" "$bench" --replay "$work/list" -i 3 -x 1 $options || fail "exit $? with '$options'"; }
-for options in "" --blocking --sleep "--compute-ms 0" "--dtype int64 --reduce max"; do
+for options in "" "--blocking --inplace" --inplace --sleep "--compute-ms 0" "--dtype int64 --reduce max"; do
   replay "$mpirun" --oversubscribe -np 2
-  says "^# replay .*: 3 tensors, 301002 elements; i\{0,1\}allreduce .* in place, .*, 2 ranks on 1 host: "
+  says "^# replay .*: 3 tensors, 301002 elements; i\{0,1\}allreduce .*, 2 ranks on 1 host: "
   says "^ *step  *[0-9]* *301002 *3 "
   says "^ *computing alone *0 *0 *3 "
   says "^ *all-reduces alone "
