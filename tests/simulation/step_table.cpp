@@ -14,7 +14,7 @@ namespace ddl::simulation {
 namespace {
 
 // Direct exchange among many hosts is more messages than can be simulated from here on.
-constexpr Bytes kLarge = 8 << 20;
+constexpr Bytes kLarge = 2 << 20;
 
 std::vector<Gradient> gradients_of(const StepOptions& options) {
   bench::ModelFile file = bench::read_model(options.model);
