@@ -1,0 +1,54 @@
+/* A rank's input is given as its own place in the output, or the other way around, instead of MPI_IN_PLACE.
+ * MPI forbids it, Open MPI lets it pass, and programs do it. Where that place is the beginning of the buffer,
+ * one rank sees the same pointer twice and the others do not. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { kInts = 1000 };
+static int me, size;
+static long failures;
+
+/* Blocks that hold the number of their rank, this rank's alone or all, and -1 in the others. */
+static int* blocks(int all) {
+  int* at = malloc((size_t)size * kInts * sizeof(int));
+  for (int i = 0; i < size * kInts; ++i) at[i] = all || i / kInts == me ? i / kInts : -1;
+  return at;
+}
+
+static void check(const char* what, int* at, int first, int count) {
+  for (int i = first * kInts; i < (first + count) * kInts; ++i)
+    if (at[i] != i / kInts) {
+      fprintf(stderr, "check: %s, rank %d, element %d: %d, not %d\n", what, me, i, at[i], i / kInts);
+      ++failures;
+      break;
+    }
+  free(at);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Request request;
+  int* at = blocks(0);
+  MPI_Allgather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, MPI_COMM_WORLD);
+  check("allgather", at, 0, size);
+  at = blocks(0);
+  MPI_Iallgather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check("nonblocking allgather", at, 0, size);
+  for (int root = 0; root < size; ++root) {
+    at = blocks(0);
+    MPI_Gather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, root, MPI_COMM_WORLD);
+    check("gather", at, me == root ? 0 : me, me == root ? size : 1);
+    at = blocks(me == root);
+    MPI_Scatter(at, kInts, MPI_INT, at + me * kInts, kInts, MPI_INT, root, MPI_COMM_WORLD);
+    check("scatter", at, me, 1);
+  }
+  long all = 0;
+  MPI_Allreduce(&failures, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (me == 0) printf("check: %ld failures\n", all);
+  MPI_Finalize();
+  return all ? 1 : 0;
+}
