@@ -73,8 +73,6 @@ def programs(ranks):
                                 prepare=f"cp {SCALAPACK}/LU.dat ."),
         "scalapack_qr": Program("ScaLAPACK's test of QR", [f"{SCALAPACK}/xdqr"], f"{SCALAPACK}/xdqr", r"tests completed",
                                 prepare=f"cp {SCALAPACK}/QR.dat ."),
-        "scalapack_eigenvalues": Program("ScaLAPACK's test of eigenvalues", [f"{SCALAPACK}/xdsep"], f"{SCALAPACK}/xdsep",
-                                         r"tests (completed|passed)", prepare=f"cp {SCALAPACK}/SEP.dat ."),
     }
 
 
@@ -115,7 +113,7 @@ class Table:
         self.ddlrun = os.path.abspath(f"{options.build}/bin/ddlrun")
         self.mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
         many = options.ranks > len(os.sched_getaffinity(0))
-        self.words = "--oversubscribe --mca mpi_yield_when_idle 1".split() if many else ["--bind-to", "core"]
+        self.words = "--oversubscribe --mca mpi_yield_when_idle 1 --bind-to none".split() if many else ["--bind-to", "core"]
         self.words += ["-np", str(options.ranks)]
         self.environment = dict(os.environ, OMP_NUM_THREADS="1", CP2K_DATA_DIR="/usr/share/cp2k",
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
