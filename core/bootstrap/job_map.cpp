@@ -61,6 +61,7 @@ void each_field(IsA<EndpointInfo> auto& endpoint, auto& visit) {
   visit("deterministic", endpoint.deterministic);
   visit("wire_type", endpoint.wire_type);
   visit("wire_type_from", endpoint.wire_type_from);
+  visit("lazy", endpoint.lazy);
 }
 
 namespace {
@@ -150,6 +151,22 @@ void find_wire_type(const std::vector<EndpointInfo>& endpoints, JobMap& job_map)
                   others[0]));
 }
 
+// Likewise. What is fused depends on when calls come: it has no place where every run gives the same bits.
+void find_lazy(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+  auto less = [](const EndpointInfo& one, const EndpointInfo& other) { return one.lazy < other.lazy; };
+  const auto [least, most] = std::minmax_element(endpoints.begin(), endpoints.end(), less);
+  job_map.lazy = least->lazy;
+  if (least->lazy != most->lazy)
+    job_map.notes.push_back(fmt::format("DDL_LAZY_BYTES is {} on rank {} and {} on rank {}: {}", least->lazy,
+                                        least - endpoints.begin(), most->lazy, most - endpoints.begin(),
+                                        least->lazy ? "the least counts" : "no all-reduces are fused"));
+  if (job_map.deterministic && job_map.lazy > 0) {
+    job_map.lazy = 0;
+    job_map.notes.emplace_back(
+        "DDL_LAZY_BYTES has no effect with DDL_DETERMINISTIC=1: no all-reduces are fused");
+  }
+}
+
 }  // namespace
 
 std::vector<std::byte> pack(const EndpointInfo& endpoint) {
@@ -230,6 +247,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_lanes(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
+  find_lazy(endpoints, job_map);
   if (job_map.hosts() > 1) find_wire_type(endpoints, job_map);
   return job_map;
 }

@@ -12,7 +12,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 11;  // of endpoint infos, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 12;  // of endpoint infos, headers and plans together: ranks must agree
 
 struct RailInfo {
   std::string interface, subnet;
@@ -49,6 +49,7 @@ struct EndpointInfo : HostIdentity {
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
   std::uint8_t wire_type = 0;      // DDL_WIRE_TYPE, a WireType; exact counts where the ranks differ
   Bytes wire_type_from = 0;        // DDL_WIRE_TYPE_FROM; the most of all counts
+  Bytes lazy = 0;                  // DDL_LAZY_BYTES; the least of all counts
   friend bool operator==(const EndpointInfo&, const EndpointInfo&) = default;
 };
 
@@ -73,6 +74,7 @@ struct JobMap {
   bool deterministic = false;
   WireType wire_type = WireType::exact;
   Bytes wire_type_from = 0;
+  Bytes lazy = 0;        // nonblocking all-reduces are fused, so many bytes at a time; 0: they are not
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;

@@ -27,6 +27,7 @@ class Completion {
  private:
   friend class Communicator;
   friend class Engine;
+  friend class EngineTurn;
   std::atomic<bool> done_{true};
   bool asks_for_notice_ = false, gets_notice_ = false;
   bool goes_on_ = false;  // the caller does not wait: the helper thread cares

@@ -33,8 +33,6 @@ constexpr int kCrowdedYields = 4;
 constexpr Nanoseconds kLongestSleepWithoutWakeFd = 200'000;  // nothing on the wire ends it
 // Waiting for communicators that this rank has not made: nobody is that far ahead.
 constexpr Bytes kMostEarly = 256 << 20;
-// Messages to one peer travel together from that many bytes on, where several calls are under way.
-constexpr Bytes kTogether = 16 << 10;
 
 }  // namespace
 
@@ -95,6 +93,7 @@ void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);
   for (auto& store : stores_) store->collect(into);
+  for (const Attached& one : backgrounds_) one.background->collect(into);
 }
 
 // ---- calls ----
@@ -263,8 +262,10 @@ bool Engine::poll() {
 bool Engine::progress_locked() {
   bool moved = fabrics_.local->progress(*this);
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
-  do moved |= advance_active();
-  while (!failed() && fabrics_.wire && fabrics_.wire->push(0));  // what has left may let an operation go on
+  do {
+    moved |= advance_active();
+    if (!backgrounds_.empty()) moved |= advance_backgrounds();
+  } while (!failed() && fabrics_.wire && fabrics_.wire->push(0));  // what has left may let an operation go on
   notices_.store(shared_.notices.size(), std::memory_order_relaxed);
   return moved;
 }

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/collective/background.hpp"
 #include "core/collective/communicator.hpp"
 
 namespace ddl {
@@ -79,6 +80,13 @@ class Engine : private MessageHandler {
   /// A completion that is done and asked for notice; null: there is none.
   Completion* next_done();
 
+  /// From now on it is advanced whenever the engine is, until detach(): when it is idle, or the engine
+  /// failed.
+  void attach(Background& background);
+  void detach(Background& background);
+  /// Runs `body`, which may start operations, and sends what these have to say. Never waits.
+  void take_turn(Background& background, const std::function<void(EngineTurn&)>& body);
+
   /// Why nothing works any more; "" as long as all is well. Once set it stays.
   std::string failure() const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -103,6 +111,15 @@ class Engine : private MessageHandler {
   void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void fail_locked(const std::string& why);
 
+  // engine_background.cpp
+  friend class EngineTurn;
+  struct Attached {
+    Background* background;
+    bool is_advancing = false;  // by a thread that may have left the lock
+  };
+  std::vector<Attached>::iterator find(const Background& background);
+  bool advance_backgrounds();
+
   // engine_helper.cpp
   void tell_helper(const Call& call, const PreparedPlan& plan);
   void note_absence();
@@ -112,6 +129,9 @@ class Engine : private MessageHandler {
   bool program_has_moved();
   bool progress_or_fail();
 
+  // Messages to one peer travel together from that many bytes on, where several calls are under way.
+  static constexpr Bytes kTogether = 16 << 10;
+
   Fabrics fabrics_;
   Waiting waiting_;
   mutable std::mutex mutex_;
@@ -120,6 +140,7 @@ class Engine : private MessageHandler {
   std::vector<std::unique_ptr<Communicator>>
       buried_;                         // freed after a failure: a transport may still read their operations
   std::vector<Communicator*> active_;  // those with operations under way
+  std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone
   std::vector<Early> early_;                        // for communicators that this rank has not created yet

@@ -22,6 +22,7 @@
 #include "core/bootstrap/exchange.hpp"
 #include "core/bootstrap/job_map.hpp"
 #include "core/collective/engine.hpp"
+#include "core/gradient/fusion_memory.hpp"
 #include "core/session/handshake.hpp"
 #include "core/session/outstanding.hpp"
 #include "core/session/report_keeper.hpp"
@@ -76,6 +77,7 @@ class Session final : private JoinSteps {
   /// An identity no other communicator of the job has.
   CommId fresh_id() { return (static_cast<CommId>(rank()) + 1) << 32 | ++created_; }
 
+  FusionMemory& fusion_memory() { return fusion_memory_; }
   OutstandingCalls& outstanding() { return outstanding_; }
   /// Moves what is under way.
   void poll() { engine_->poll(); }
@@ -113,6 +115,7 @@ class Session final : private JoinSteps {
   std::mutex failure_mutex_;
   std::string failure_;  // the first; does not change any more
   OutstandingCalls outstanding_;
+  FusionMemory fusion_memory_;
   Counters counters_;
   std::mutex counting_mutex_;
   std::vector<WireBytes> predicted_;  // per lane: what the plans of the calls so far hand to the wire

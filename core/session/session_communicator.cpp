@@ -1,6 +1,7 @@
 #include "core/session/session_communicator.hpp"
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "core/session/identity.hpp"
 
 namespace ddl {
@@ -8,7 +9,8 @@ namespace {
 
 using What = Outcome::What;
 
-constexpr std::uint64_t kKeyed = ~std::uint64_t{0};  // of what no front makes of a communicator
+// Of what no front makes of a communicator.
+constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1;
 
 // Elements of an operation of the program's own are no floats to us, whatever their type is called.
 CallShape shape_of(const Call& call) {
@@ -24,6 +26,7 @@ Outcome leave(const Route& route) {
 }  // namespace
 
 SessionCommunicator::~SessionCommunicator() {
+  lazy_.reset();
   selection_.reset();
   if (communicator_) session_.engine().destroy(*communicator_);
 }
@@ -39,6 +42,22 @@ void SessionCommunicator::make_usable() {
   };
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
+  make_lazy();
+}
+
+void SessionCommunicator::make_lazy() {
+  const FusionRule rule{session_.job_map().lazy};
+  const TuneSettings& settings = session_.tuning().settings();
+  if (rule.threshold == 0 || plans_->members().size() == 1 || settings.options.mode == Mode::scatter) return;
+  auto plan_for = [this](Bytes bytes, const WireFormat& wire) -> PreparedPlan& {
+    return selection_->unmeasured(bytes, wire);
+  };
+  const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1)};
+  try {
+    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, settings.wire,
+                                            plan_for, session_.fusion_memory());
+  } catch (const Error&) {  // alike on all ranks: there is not even a plan for the agreement
+  }
 }
 
 void SessionCommunicator::warm_up() {
@@ -109,15 +128,20 @@ const char* SessionCommunicator::left_to_original(const Call& asked) {
   return selection_->nonblocking(shape_of(asked)).original;
 }
 
+// Without a plan and without the original: it waits for company.
+Route SessionCommunicator::route_to_start(const Call& asked) {
+  return lazy_ && lazy_->takes(asked) ? Route{} : selection_->nonblocking(shape_of(asked));
+}
+
 Outcome SessionCommunicator::start(const Call& asked, void* owner) {
   if (has_failed()) return {};
   make_usable();
-  Route route = selection_->nonblocking(shape_of(asked));
-  if (!route.plan) return leave(route);
+  const Route route = route_to_start(asked);
+  if (route.original) return leave(route);
   OutstandingCalls& outstanding = session_.outstanding();
   SessionCall& call = outstanding.take(owner);
   try {
-    if (begin(call, asked, *route.plan) == Started::under_way) return {What::under_way};
+    if (begin(call, asked, route.plan) == Started::under_way) return {What::under_way};
   } catch (...) {
     outstanding.give_back(call);  // nobody is told of its end
     throw;
@@ -137,9 +161,9 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
     if (call.done()) return {has_failed() ? What::failed : What::done};
     return {What::under_way};
   }
-  Route route = selection_->nonblocking(shape_of(asked));
-  if (!route.plan) return leave(route);
-  if (begin(call, asked, *route.plan) == Started::under_way) return {What::under_way};
+  const Route route = route_to_start(asked);
+  if (route.original) return leave(route);
+  if (begin(call, asked, route.plan) == Started::under_way) return {What::under_way};
   return {has_failed() ? What::failed : What::done};
 }
 
@@ -159,11 +183,15 @@ Outcome SessionCommunicator::end(SessionCall& call) {
   return {What::done};
 }
 
-Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan& plan) {
+Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan* plan) {
   call.asked = asked;
   Call here = asked;
   fetch(here, plans_->members().me, plans_->members().size(), call.staged);
-  Started started = session_.engine().start(*communicator_, here, call, &plan);
+  if (!plan) {
+    lazy_->start(here, call);
+    return Started::under_way;
+  }
+  Started started = session_.engine().start(*communicator_, here, call, plan);
   if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
   return started;
 }

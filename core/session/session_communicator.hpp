@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/gradient/lazy_all_reduce.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl {
@@ -64,10 +65,13 @@ class SessionCommunicator {
 
  private:
   void make_usable();
+  void make_lazy();
+  Route route_to_start(const Call& asked);
   Route route_of(const CallShape& shape);
   CommId identity_of_key(std::uint64_t key);
   Outcome end(SessionCall& call);
-  Started begin(SessionCall& call, const Call& asked, PreparedPlan& plan);
+  /// Without a plan: it is lazy.
+  Started begin(SessionCall& call, const Call& asked, PreparedPlan* plan);
   bool has_failed() const { return session_.engine().failed(); }
 
   Session& session_;
@@ -75,8 +79,9 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
-  std::mutex mutex_;                 // of the selection and of what follows, for calls with keys
-  std::vector<std::uint32_t> made_;  // calls by key, modulo their number
+  std::unique_ptr<LazyAllReduce> lazy_;  // null: each call goes by itself
+  std::mutex mutex_;                     // of the selection and of what follows, for calls with keys
+  std::vector<std::uint32_t> made_;      // calls by key, modulo their number
 };
 
 }  // namespace ddl

@@ -36,6 +36,7 @@ void SessionTuning::describe(EndpointInfo& endpoint) {
   endpoint.deterministic = env_.deterministic;
   endpoint.wire_type = static_cast<std::uint8_t>(env_.wire_type);
   endpoint.wire_type_from = env_.wire_type_from;
+  endpoint.lazy = env_.lazy_bytes;
   if (me_ != 0) return;
   endpoint.cpu_model = cpu_model();
   CacheText cache = read_cache_file(env_.tune_cache);

@@ -55,6 +55,14 @@ void Counters::collect(const char* collective, Bytes size_class, const std::stri
   counted.algorithm[{size_class, plan}] += tally.calls;
 }
 
+void Counters::count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  Fused& fused = at(collectives_, collective).fused[of];
+  fused.calls += calls;
+  ++fused.batches;
+  fused.bytes += bytes;
+}
+
 void Counters::take(Counters& other) {
   std::scoped_lock lock(mutex_, other.mutex_);
   for (auto& [name, theirs] : other.collectives_) {
@@ -62,6 +70,10 @@ void Counters::take(Counters& other) {
     ours.engine.add(theirs.engine);
     for (auto& [reason, tally] : theirs.original) ours.original[reason].add(tally);
     for (auto& [plan, calls] : theirs.algorithm) ours.algorithm[plan] += calls;
+    for (auto& [of, more] : theirs.fused) {
+      Fused& fused = ours.fused[of];
+      fused.calls += more.calls, fused.batches += more.batches, fused.bytes += more.bytes;
+    }
   }
   other.collectives_.clear();
 }
@@ -74,7 +86,7 @@ void Counters::count_original(const char* collective, const char* reason, const 
 json Counters::to_json() const {
   std::lock_guard lock(mutex_);
   auto seconds = [](const Tally& tally) { return static_cast<double>(tally.time) * 1e-9; };
-  json collectives = json::array(), algorithms = json::array();
+  json collectives = json::array(), algorithms = json::array(), fused = json::array();
   for (const auto& [name, collective] : collectives_) {
     const Tally& engine = collective.engine;
     json original = json::array();
@@ -88,8 +100,14 @@ json Counters::to_json() const {
     for (const auto& [plan, calls] : collective.algorithm)
       algorithms.push_back(
           {{"collective", name}, {"bytes_up_to", plan.first}, {"plan", plan.second}, {"calls", calls}});
+    for (const auto& [of, one] : collective.fused)
+      fused.push_back({{"collective", name},
+                       {"class", of},
+                       {"calls", one.calls},
+                       {"batches", one.batches},
+                       {"bytes", one.bytes}});
   }
-  return {{"collectives", collectives}, {"algorithms", algorithms}};
+  return {{"collectives", collectives}, {"algorithms", algorithms}, {"fused", fused}};
 }
 
 void merge_counts(json& into, const json& from) {
@@ -106,6 +124,7 @@ void merge_counts(json& into, const json& from) {
     merge_lists((*known)["original"], collective["original"], "reason", "reason");
     add_ranks(*known, collective);
   }
+  if (from.contains("fused")) merge_lists(into["fused"], from["fused"], "collective", "class");
   merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
 }
 

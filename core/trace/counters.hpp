@@ -25,16 +25,23 @@ class Counters {
   /// Adds what one plan, of one size class, was used for.
   void collect(const char* collective, Bytes size_class, const std::string& plan, const Tally& tally);
   void count_original(const char* collective, const char* reason, const Tally& tally);
+  /// One batch of so many calls that were made as one, of a class in words.
+  void count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes);
   /// Moves all counts of another one here.
   void take(Counters& other);
-  /// {"collectives": [...], "algorithms": [...]} as in docs/report.md.
+  /// {"collectives": [...], "algorithms": [...], "fused": [...]} as in docs/report.md.
   nlohmann::json to_json() const;
 
  private:
+  struct Fused {
+    std::uint64_t calls = 0, batches = 0;
+    Bytes bytes = 0;
+  };
   struct Collective {
     Tally engine;
     std::map<std::string, Tally, std::less<>> original;                // by reason
     std::map<std::pair<Bytes, std::string>, std::uint64_t> algorithm;  // calls by size class and plan
+    std::map<std::string, Fused> fused;                                // by class
   };
   mutable std::mutex mutex_;
   std::map<std::string, Collective, std::less<>> collectives_;

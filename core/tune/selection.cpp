@@ -153,6 +153,13 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
                                         settings_.has_original, noise_of(bytes), true});
 }
 
+PreparedPlan& Selection::unmeasured(Bytes bytes, const WireFormat& wire) const {
+  const Mode mode = settings_.options.mode;
+  if (mode != Mode::ring && mode != Mode::nccl) return plans_.plan_for({}, bytes, wire);
+  const Bytes most = size_class(bytes);
+  return plans_.prepare(ring_choice(plans_.members().grid, most, plans_.limits(), wire), most);
+}
+
 // Whether calls of that plan tell how fast each rail is.
 bool Selection::shows_rails(const PreparedPlan& prepared) const {
   const std::vector<std::uint32_t>& share = prepared.choice.share;

@@ -44,7 +44,7 @@ struct CallShape {
   Task task;
   Bytes bytes = 0;  // of a block
   Fingerprint fingerprint = 0;
-  std::uint8_t variant = 0;  // see Call
+  std::uint8_t variant = 0;   // see Call
   DType type = DType::uint8;  // of its elements
 };
 
@@ -70,6 +70,9 @@ class Selection {
   /// begins anew, and Route::began_anew says so.
   Route blocking(const CallShape& call);
   Route nonblocking(const CallShape& call) { return settled(class_of(call), call.task); }
+  /// The plan of an all-reduce that nobody measures: the same at any time, on all ranks. By any thread.
+  /// Error, alike on all ranks, where there is none.
+  PreparedPlan& unmeasured(Bytes bytes, const WireFormat& wire) const;
   /// After every blocking call that is watched or left to the original; `observed` where it was ours. May
   /// exchange a few numbers with the other ranks.
   void finished(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);

@@ -55,6 +55,10 @@ class VirtualJob {
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
                                     PlanLimits limits = {1, Bytes{1} << 20, 0},
                                     const std::vector<Rank>& dims = {});
+  /// The plans of each of these members.
+  std::vector<std::shared_ptr<PlanStore>> plans_of(const std::vector<Rank>& members,
+                                                   PlanLimits limits = {1, Bytes{1} << 20, 0},
+                                                   const std::vector<Rank>& dims = {}) const;
   /// Runs the body once per rank, each in its own thread.
   template <class Body>
   void each(Body body) {
@@ -131,16 +135,26 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
   }
 }
 
-inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
-                                                     PlanLimits limits, const std::vector<Rank>& dims) {
+inline std::vector<std::shared_ptr<PlanStore>> VirtualJob::plans_of(const std::vector<Rank>& members,
+                                                                    PlanLimits limits,
+                                                                    const std::vector<Rank>& dims) const {
   Members all{members, 0, {}, {}};
   for (Rank member : members) all.hosts.push_back(hosts_[static_cast<std::size_t>(member)]);
   all.grid = dims.empty() ? Grid::from_hosts(all.hosts) : Grid::from_dims(all.hosts, dims);
-  std::vector<Communicator*> communicators;
+  std::vector<std::shared_ptr<PlanStore>> plans;
   for (std::size_t i = 0; i < members.size(); ++i) {
     all.me = static_cast<Rank>(i);
-    communicators.push_back(&engine(members[i]).create(id, std::make_shared<PlanStore>(all, limits)));
+    plans.push_back(std::make_shared<PlanStore>(all, limits));
   }
+  return plans;
+}
+
+inline std::vector<Communicator*> VirtualJob::create(CommId id, const std::vector<Rank>& members,
+                                                     PlanLimits limits, const std::vector<Rank>& dims) {
+  std::vector<std::shared_ptr<PlanStore>> plans = plans_of(members, limits, dims);
+  std::vector<Communicator*> communicators;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    communicators.push_back(&engine(members[i]).create(id, plans[i]));
   return communicators;
 }
 

@@ -1,0 +1,44 @@
+// Fusion: which all-reduces become one operation. Pure: ranks that know the same calls cut the same batches.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/types.hpp"
+#include "core/plan/wire_rule.hpp"
+
+namespace ddl {
+
+/// What calls have in common that may become one operation.
+struct FusionClass {
+  DType type = DType::uint8;
+  Op op = Op::sum;
+  WireFormat wire = {};  // decided by the size of each call itself
+  friend bool operator==(const FusionClass&, const FusionClass&) = default;
+};
+
+/// When and what is fused; the same on all ranks.
+struct FusionRule {
+  // A call that is larger gains less by company than its copies cost: its messages fill the wire as it is.
+  static constexpr Bytes kLargestCall = 256 << 10;
+  static constexpr Bytes kLargestBatch = 4 << 20;
+
+  Bytes threshold = 0;  // DDL_LAZY_BYTES; 0: nothing is
+  /// Whether a call of so many bytes waits for company.
+  bool takes(Bytes bytes) const { return bytes > 0 && bytes < threshold && bytes <= kLargestCall; }
+  Bytes largest_batch() const { return threshold < kLargestBatch ? threshold : kLargestBatch; }
+};
+
+/// A call, as far as it matters here.
+struct Part {
+  FusionClass of;
+  Elements count = 0;
+  /// Elements it takes in a batch: where some share a scale, they share it with none of another call.
+  Elements room() const { return of.wire.has_scales() ? round_up(count, of.wire.line()) : count; }
+};
+
+/// Cuts calls into batches of one class each, of calls in their order: the indices of each batch's. Batches
+/// are in the order of their first calls. None takes more than `largest` bytes, unless it is one call.
+std::vector<std::vector<std::size_t>> cut_batches(std::span<const Part> parts, Bytes largest);
+
+}  // namespace ddl

@@ -1,0 +1,47 @@
+// A whole job inside the test process whose nonblocking all-reduces are fused.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/gradient/lazy_all_reduce.hpp"
+#include "tests/support/sums.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl::test {
+
+class LazyJob {
+ public:
+  explicit LazyJob(std::vector<HostIndex> host_of_rank) : job(std::move(host_of_rank)) {}
+
+  /// A communicator of all ranks: by rank, as in its name `id`, so far that blocking calls can be made.
+  struct Comm {
+    std::vector<Communicator*> plain;
+    std::vector<std::unique_ptr<LazyAllReduce>> lazy;
+  };
+  Comm create(CommId id, Bytes threshold, WireRule wire = {}) {
+    Comm comm;
+    const std::vector<Rank> all = everybody(job.size());
+    std::vector<std::shared_ptr<PlanStore>> plans = job.plans_of(all);
+    for (Rank rank : all) {
+      const std::shared_ptr<PlanStore>& mine = plans[static_cast<std::size_t>(rank)];
+      comm.plain.push_back(&job.engine(rank).create(id, mine));
+      auto plan_for = [mine](Bytes bytes, const WireFormat& format) -> PreparedPlan& {
+        return mine->plan_for({}, bytes, format);
+      };
+      comm.lazy.push_back(std::make_unique<LazyAllReduce>(
+          job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000},
+          FusionRule{threshold}, wire, plan_for, memory[static_cast<std::size_t>(rank)]));
+    }
+    return comm;
+  }
+
+  VirtualJob job;
+  std::vector<FusionMemory> memory{static_cast<std::size_t>(job.size())};
+};
+
+inline Call sum_of(const void* in, void* out, Elements count) {
+  return {in, out, count, DType::float32, Op::sum, "sum"};
+}
+
+}  // namespace ddl::test
