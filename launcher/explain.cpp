@@ -10,6 +10,7 @@
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
+#include "core/gradient/fusion.hpp"
 #include "core/plan/planner.hpp"
 #include "core/plan/wire_rule.hpp"
 #include "core/tune/ddl_options.hpp"
@@ -191,6 +192,17 @@ std::string assumptions(const Grid& grid, const PlanLimits& limits, const std::v
   return text;
 }
 
+std::string fusion_text(const Env& env, const Grid& grid) {
+  if (env.lazy_bytes == 0) return {};
+  if (env.deterministic) return "fused     nothing: DDL_DETERMINISTIC=1 overrules DDL_LAZY_BYTES\n";
+  const FusionRule rule = fusion_rule(env.lazy_bytes, grid.spans_hosts());
+  const Bytes largest_call = std::min(rule.largest_call, rule.threshold - 1);
+  return fmt::format(
+      "fused     nonblocking all-reduces of up to {}, when {} have come together or one is waited for, {} at "
+      "most as one\n",
+      size_text(largest_call), size_text(rule.threshold), size_text(rule.largest_batch));
+}
+
 std::string_view trimmed(std::string_view word) {
   while (word.starts_with(' ')) word.remove_prefix(1);
   while (word.ends_with(' ')) word.remove_suffix(1);
@@ -287,6 +299,7 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   if (asked.mode == Mode::scatter)
     return text + "mode m: the original library's own reduce-scatter and all-gather\n";
   text += assumptions(grid, limits, rails);
+  text += fusion_text(env, grid);
   text += fmt::format("\n{}\n", head_text());
   for (Bytes bytes : kSizes) {
     const WireFormat wire = WireRule{env.wire_type, env.wire_type_from}.format_of(

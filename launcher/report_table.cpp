@@ -65,6 +65,18 @@ std::string plans(const json& report) {
   return text;
 }
 
+// What DDL_LAZY_BYTES has done.
+std::string fused(const json& report) {
+  if (report.value("fused", json::array()).empty()) return {};
+  std::string text =
+      fmt::format("{:<28}{:>12}{:>12}{:>12}  {}\n", "fused, all ranks", "calls", "batches", "bytes", "class");
+  for (const json& one : report["fused"])
+    text += fmt::format("{:<28}{:>12}{:>12}{:>12}  {}\n", one.value("collective", ""),
+                        one.value("calls", 0ull), one.value("batches", 0ull),
+                        decimal_bytes(one.value("bytes", 0.0)), one.value("class", ""));
+  return text;
+}
+
 // What DDL_WIRE_TYPE has saved on a rail.
 std::string narrowed(const json& rail) {
   const double sent = rail.value("bytes_predicted", 0.0), in_memory = rail.value("bytes_in_memory", sent);
@@ -88,7 +100,8 @@ std::string report_table(const std::string& report) {
   if (!read.is_object() || !read.contains("collectives")) return "--- no report was written\n";
   if (!read.contains("grid")) read["grid"] = json::object();
   try {
-    return "--- report\n" + head(read) + "\n" + collectives(read) + "\n" + plans(read) + rails(read) +
+    return "--- report\n" + head(read) + "\n" + collectives(read) + "\n" + plans(read) + fused(read) +
+           rails(read) +
            fmt::format("staging memory of the rank that took most: {}\n",
                        decimal_bytes(read.value("staging_bytes", 0.0)));
   } catch (const json::exception& error) {

@@ -4,6 +4,16 @@
 
 namespace ddl {
 
+// A call that is larger gains less by company than its two copies cost. Between hosts (4 x 2, 1 Gbit/s) 400 x
+// 4 KiB take 0.48 of the time, 256 x 16 KiB 0.97, 128 x 64 KiB 0.97; on one host (2 ranks) 400 x 64 bytes
+// 0.62, 400 x 4 KiB 0.86, but 256 x 16 KiB 1.15. There batches stay in the caches; between hosts a longer one
+// is no faster.
+FusionRule fusion_rule(Bytes threshold, bool spans_hosts) {
+  const Bytes largest_call = spans_hosts ? 64 << 10 : 4 << 10;
+  const Bytes largest_batch = spans_hosts ? 1 << 20 : 128 << 10;
+  return {threshold, largest_call, std::min(threshold, largest_batch)};
+}
+
 std::vector<std::vector<std::size_t>> cut_batches(std::span<const Part> parts, Bytes largest) {
   struct Growing {
     FusionClass of;

@@ -19,15 +19,12 @@ struct FusionClass {
 
 /// When and what is fused; the same on all ranks.
 struct FusionRule {
-  // A call that is larger gains less by company than its copies cost: its messages fill the wire as it is.
-  static constexpr Bytes kLargestCall = 256 << 10;
-  static constexpr Bytes kLargestBatch = 4 << 20;
-
   Bytes threshold = 0;  // DDL_LAZY_BYTES; 0: nothing is
+  Bytes largest_call = 0, largest_batch = 0;
   /// Whether a call of so many bytes waits for company.
-  bool takes(Bytes bytes) const { return bytes > 0 && bytes < threshold && bytes <= kLargestCall; }
-  Bytes largest_batch() const { return threshold < kLargestBatch ? threshold : kLargestBatch; }
+  bool takes(Bytes bytes) const { return bytes > 0 && bytes < threshold && bytes <= largest_call; }
 };
+FusionRule fusion_rule(Bytes threshold, bool spans_hosts);
 
 /// A call, as far as it matters here.
 struct Part {

@@ -46,7 +46,7 @@ void SessionCommunicator::make_usable() {
 }
 
 void SessionCommunicator::make_lazy() {
-  const FusionRule rule{session_.job_map().lazy};
+  const FusionRule rule = fusion_rule(session_.job_map().lazy, plans_->members().grid.spans_hosts());
   const TuneSettings& settings = session_.tuning().settings();
   if (rule.threshold == 0 || plans_->members().size() == 1 || settings.options.mode == Mode::scatter) return;
   auto plan_for = [this](Bytes bytes, const WireFormat& wire) -> PreparedPlan& {

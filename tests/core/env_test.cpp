@@ -24,6 +24,9 @@ TEST(Env, ValuesAreParsedStrictly) {
   EXPECT_THROW(parse_env({"DDL_ENABLE=yes"}), UsageError);
   EXPECT_EQ(parse_env({"DDL_WIRE=tcp"}).wire, Wire::tcp);
   EXPECT_THROW(parse_env({"DDL_WIRE=udp"}), UsageError);
+  EXPECT_EQ(parse_env({}).lazy_bytes, 0u);
+  EXPECT_EQ(parse_env({"DDL_LAZY_BYTES=1m"}).lazy_bytes, Bytes{1} << 20);
+  EXPECT_THROW(parse_env({"DDL_LAZY_BYTES=-1"}), UsageError);
   EXPECT_EQ(parse_env({}).wire_type, WireType::exact);
   EXPECT_EQ(parse_env({"DDL_WIRE_TYPE=bfloat16"}).wire_type, WireType::bfloat16);
   for (const char* entry :

@@ -108,6 +108,20 @@ TEST(Explain, WhatTravelsNarrowerIsSaid) {
       << "one host";
 }
 
+TEST(Explain, WhatIsFusedIsSaid) {
+  const std::string text = Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_LAZY_BYTES=2m"}).text();
+  EXPECT_NE(
+      text.find(
+          "fused     nonblocking all-reduces of up to 64 KiB, when 2 MiB have come together or one is waited "
+          "for, 1 MiB at most as one\n"),
+      std::string::npos)
+      << text;
+  const std::string overruled =
+      Case({"--explain", "-np", "4", "-x", "DDL_LAZY_BYTES=2m", "-x", "DDL_DETERMINISTIC=1"}).text();
+  EXPECT_NE(overruled.find("fused     nothing"), std::string::npos) << overruled;
+  EXPECT_EQ(Case({"--explain", "-np", "4"}).text().find("fused"), std::string::npos);
+}
+
 TEST(Explain, DimensionsThatDoNotFitAreRefused) {
   Case wrong({"--explain", "-H", "a:4,b:4", "-m", "b:4x3"});
   try {

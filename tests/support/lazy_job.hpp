@@ -31,7 +31,7 @@ class LazyJob {
       };
       comm.lazy.push_back(std::make_unique<LazyAllReduce>(
           job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000},
-          FusionRule{threshold}, wire, plan_for, memory[static_cast<std::size_t>(rank)]));
+          fusion_rule(threshold, true), wire, plan_for, memory[static_cast<std::size_t>(rank)]));
     }
     return comm;
   }

@@ -49,6 +49,7 @@ EndpointInfo full_card() {
   endpoint.cpu_model = "a processor";
   endpoint.wire_type = 2;
   endpoint.wire_type_from = 4096;
+  endpoint.lazy = 1 << 20;
   return endpoint;
 }
 
@@ -77,6 +78,37 @@ TEST(JobMap, TakesTheStrictestOfDifferentWireTypesAndSaysSo) {
       << different.notes[0];
   endpoints[2].wire_type = 99;
   EXPECT_NE(unpack(pack(endpoints[2]))->trouble.find("wire_type"), std::string::npos);
+}
+
+TEST(JobMap, TakesTheLeastOfDifferentLazyBytesAndSaysSo) {
+  std::vector<EndpointInfo> endpoints;
+  for (const char* host : {"h1", "h1", "h1"}) {
+    endpoints.push_back(endpoint_on(host, {}));
+    endpoints.back().lazy = 1000;
+  }
+  JobMap alike = map_job(all(endpoints));
+  EXPECT_EQ(alike.lazy, 1000u);
+  EXPECT_TRUE(alike.notes.empty());
+  endpoints[1].lazy = 500;
+  JobMap different = map_job(all(endpoints));
+  EXPECT_EQ(different.lazy, 500u);
+  EXPECT_EQ(different.notes,
+            std::vector<std::string>{"DDL_LAZY_BYTES is 500 on rank 1 and 1000 on rank 0: the least counts"});
+  endpoints[2].lazy = 0;
+  JobMap off = map_job(all(endpoints));
+  EXPECT_EQ(off.lazy, 0u);
+  EXPECT_EQ(off.notes, std::vector<std::string>{
+                           "DDL_LAZY_BYTES is 0 on rank 2 and 1000 on rank 0: no all-reduces are fused"});
+}
+
+TEST(JobMap, FusesNothingWhereEveryRunGivesTheSameBits) {
+  std::vector<EndpointInfo> endpoints(2, endpoint_on("h1", {}));
+  endpoints[0].lazy = endpoints[1].lazy = 1000;
+  endpoints[0].deterministic = true;
+  JobMap job_map = map_job(all(endpoints));
+  EXPECT_EQ(job_map.lazy, 0u);
+  ASSERT_EQ(job_map.notes.size(), 1u);
+  EXPECT_NE(job_map.notes[0].find("DDL_DETERMINISTIC"), std::string::npos);
 }
 
 TEST(EndpointInfo, CutOffAnywhereItNamesAField) {

@@ -38,15 +38,18 @@ TEST(Fusion, ElementsOfDifferentCallsShareNoScale) {
 }
 
 TEST(Fusion, WhatIsLargeGoesAlone) {
-  const FusionRule rule{Bytes{1} << 30};
-  EXPECT_TRUE(rule.takes(FusionRule::kLargestCall));
-  EXPECT_FALSE(rule.takes(FusionRule::kLargestCall + 1));
-  EXPECT_FALSE(rule.takes(0));
-  EXPECT_EQ(rule.largest_batch(), FusionRule::kLargestBatch);
-  EXPECT_FALSE(FusionRule{4096}.takes(4096));
-  EXPECT_TRUE(FusionRule{4096}.takes(4095));
-  EXPECT_EQ(FusionRule{4096}.largest_batch(), 4096u);
-  EXPECT_FALSE(FusionRule{}.takes(4));
+  for (bool spans_hosts : {false, true}) {
+    const FusionRule rule = fusion_rule(Bytes{1} << 30, spans_hosts);
+    EXPECT_TRUE(rule.takes(rule.largest_call));
+    EXPECT_FALSE(rule.takes(rule.largest_call + 1));
+    EXPECT_FALSE(rule.takes(0));
+    EXPECT_LE(rule.largest_call, rule.largest_batch);
+    const FusionRule low = fusion_rule(2048, spans_hosts);
+    EXPECT_FALSE(low.takes(2048)) << "it reaches the threshold by itself";
+    EXPECT_TRUE(low.takes(2047));
+    EXPECT_EQ(low.largest_batch, 2048u);
+    EXPECT_FALSE(fusion_rule(0, spans_hosts).takes(4));
+  }
 }
 
 }  // namespace ddl

@@ -41,6 +41,24 @@ TEST(Counters, PartsOfAllRanksAddUp) {
   EXPECT_EQ(total["rails"][0]["bytes_predicted"], 27);
 }
 
+TEST(Counters, WhatWasFusedAddsUpByClass) {
+  json total = {{"collectives", json::array()}, {"fused", json::array()}, {"rails", json::array()}};
+  for (int rank = 0; rank < 2; ++rank) {
+    Counters gone, counters;
+    counters.count_fused("MPI_Iallreduce", "float32, sum", 20, 1000);
+    gone.count_fused("MPI_Iallreduce", "float32, sum", 10, 500);
+    gone.count_fused("MPI_Iallreduce", "int64, max", 2, 16);
+    counters.take(gone);
+    merge_counts(total, counters.to_json());
+  }
+  ASSERT_EQ(total["fused"].size(), 2u);
+  EXPECT_EQ(total["fused"][0], (json{{"collective", "MPI_Iallreduce"},
+                                     {"class", "float32, sum"},
+                                     {"calls", 60},
+                                     {"batches", 4},
+                                     {"bytes", 3000}}));
+}
+
 TEST(Counters, RanksAndPlansOfAllRanksAddUp) {
   json total = {{"collectives", json::array()}, {"algorithms", json::array()}, {"rails", json::array()}};
   for (int rank : {0, 1, 1}) {
