@@ -24,9 +24,7 @@ constexpr Nanoseconds kFirstSleep = 50'000;
 void Engine::tell_helper(const Call& call, const PreparedPlan& plan) {
   bool is_long = call.bytes() >= (plan.hears_wire ? kLongOnWire : kLongHere);
   if (is_long) last_start_.store(call.began, std::memory_order_relaxed);
-  if (helper_sleeps_.load(std::memory_order_relaxed) ||
-      (is_long && helper_credit_.load(std::memory_order_relaxed) > 0))
-    call_helper();
+  if (helper_sleeps_.load() || (is_long && helper_credit_.load(std::memory_order_relaxed) > 0)) call_helper();
 }
 
 // Between a start and the first look at what is under way a program may compute: then the helper is of use.
@@ -95,6 +93,7 @@ void Engine::help() {
       lock.lock();
       helper_credit_.store(kCredit, std::memory_order_relaxed);
       pause = kFirstPause;
+      idle_since = now();  // the program may have come back with calls under way
     } else {
       int credit = helper_credit_.load(std::memory_order_relaxed);
       if (was_called && credit > 0) helper_credit_.store(credit - 1, std::memory_order_relaxed);
@@ -102,8 +101,12 @@ void Engine::help() {
     }
     was_called = false;
     if (now() - idle_since < kParkAfter) continue;
-    helper_sleeps_.store(true, std::memory_order_relaxed);
-    helper_wakes_.wait(lock, [this] { return helper_ends_ || helper_is_called_; });
+    // Who starts a call counts it first and looks whether the helper sleeps then: one of the two sees the
+    // other.
+    helper_sleeps_.store(true);
+    if (shared_.going_on.load() == 0)
+      helper_wakes_.wait(lock, [this] { return helper_ends_ || helper_is_called_; });
+    helper_sleeps_.store(false, std::memory_order_relaxed);
     idle_since = now();
   }
 }

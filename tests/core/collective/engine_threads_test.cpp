@@ -36,6 +36,31 @@ TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   }
 }
 
+// It has stood in for long when the program comes back for a moment, and is away again with the call still
+// under way.
+TEST(Engine, TheHelperThreadStaysAsLongAsACallIsUnderWay) {
+  using std::chrono::milliseconds;
+  VirtualJob job({0, 1});
+  auto world = job.create(1, {0, 1});
+  std::vector<float> values[2] = {shares(0, 1000, 2), shares(1, 1000, 2)};
+  auto start_on = [&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    return test::start(job.engine(rank), *world[me],
+                       {values[me].data(), values[me].data(), 1000, DType::float32, Op::sum});
+  };
+  std::unique_ptr<Completion> first = start_on(0);
+  std::this_thread::sleep_for(milliseconds(80));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(job.engine(0).test(*first));
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  std::unique_ptr<Completion> second = start_on(1);
+  test::until([&] { return first->done(); }, [] { std::this_thread::sleep_for(milliseconds(1)); });
+  ASSERT_TRUE(first->done());
+  expect_sum(values[0], {0, 1}, 2);
+  test::until([&] { return second->done(); }, [&] { job.engine(1).progress(); });
+}
+
 // Large reductions leave the engine's lock: small calls of another communicator and outstanding ones of the
 // same go on meanwhile, from other threads.
 TEST(Engine, ThreadsWithLargeAndSmallCallsShareTheEngine) {
