@@ -154,7 +154,8 @@ void find_wire_type(const std::vector<EndpointInfo>& endpoints, JobMap& job_map)
 // Likewise. What is fused depends on when calls come: it has no place where every run gives the same bits.
 void find_lazy(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
   auto less = [](const EndpointInfo& one, const EndpointInfo& other) { return one.lazy < other.lazy; };
-  const auto [least, most] = std::minmax_element(endpoints.begin(), endpoints.end(), less);
+  const auto least = std::min_element(endpoints.begin(), endpoints.end(), less);
+  const auto most = std::max_element(endpoints.begin(), endpoints.end(), less);
   job_map.lazy = least->lazy;
   if (least->lazy != most->lazy)
     job_map.notes.push_back(fmt::format("DDL_LAZY_BYTES is {} on rank {} and {} on rank {}: {}", least->lazy,

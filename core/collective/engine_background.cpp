@@ -31,7 +31,7 @@ void Engine::take_turn(Background& background, const std::function<void(EngineTu
   EngineTurn turn(*this);
   body(turn);
   while (fabrics_.wire && !failed() && fabrics_.wire->push(0)) advance_active();
-  if (!background.idle() && helper_sleeps_.load(std::memory_order_relaxed)) call_helper();
+  if (!background.idle() && helper_sleeps_.load()) call_helper();
 }
 
 std::vector<Engine::Attached>::iterator Engine::find(const Background& background) {

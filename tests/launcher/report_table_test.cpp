@@ -18,7 +18,7 @@ TEST(ReportTable, ShowsCallsPerRankAndTimePerCall) {
         "MPI_Allreduce               the engine                                  10        2 MB      0.2 s       20 ms\n",
         "                            original: measured                           2         4 B       0 us           -\n",
         "MPI_Allreduce                          64            20  2 local exchange\n", "10.0.0.0/24", "2 kB", "1 MB",
-        "MPI_Iallreduce                       400           4     1.638 MB  float32, sum\n"})
+        "MPI_Iallreduce                       400           4    1.638 MB  float32, sum\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 

@@ -120,7 +120,7 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
     ASSERT_TRUE(endpoint) << bytes;
     troubles.insert(endpoint->trouble);
   }
-  EXPECT_EQ(troubles.size(), 24u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
+  EXPECT_EQ(troubles.size(), 25u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
   EXPECT_TRUE(troubles.count("its endpoint info is damaged: field rails.probe_port is cut off"));
   whole.push_back({});
   EXPECT_EQ(unpack(whole)->trouble, "its endpoint info is damaged: 1 bytes follow the last field");
