@@ -38,7 +38,7 @@ struct Parse<double> {
     double value = 0;
     auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failed != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 1e9))
-      throw UsageError("not a number of seconds");
+      throw UsageError("not a number from 0 to 1e9");
     return value;
   }
 };
@@ -115,12 +115,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 // `name` is in the table.
-void check_range(std::string_view name, Bytes value, Bytes least, Bytes most) {
-  if (value >= least && value <= most) return;
+UsageError out_of_range(std::string_view name, std::string_view value) {
   auto row = std::find_if(env_table().begin(), env_table().end(),
                           [&](const EnvRow& one) { return one.name == name; });
-  throw UsageError(fmt::format("{}={} is out of range", name, value), "the engine could not work with it",
-                   fmt::format("allowed: {}", row->allowed));
+  return UsageError(fmt::format("{}={} is out of range", name, value), "the engine could not work with it",
+                    fmt::format("allowed: {}", row->allowed));
+}
+
+void check_range(std::string_view name, Bytes value, Bytes least, Bytes most) {
+  if (value < least || value > most) throw out_of_range(name, std::to_string(value));
 }
 
 std::vector<std::string> known_names() {
@@ -178,6 +181,7 @@ Env parse_env(const std::vector<std::string>& entries) {
                       nearest(name, known_names())));
   }
   check_range("DDL_VERBOSE", env.verbose, 0, 3);
+  if (!(env.sparse > 0 && env.sparse <= 1)) throw out_of_range("DDL_SPARSE", fmt::format("{:g}", env.sparse));
   check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
   if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
   if (env.gpu_staging_bytes != 0)

@@ -62,6 +62,10 @@ void each_field(IsA<EndpointInfo> auto& endpoint, auto& visit) {
   visit("wire_type", endpoint.wire_type);
   visit("wire_type_from", endpoint.wire_type_from);
   visit("lazy", endpoint.lazy);
+  visit("sparse share", endpoint.sparse.share);
+  visit("sparse from", endpoint.sparse.from);
+  visit("sparse warm_up", endpoint.sparse.warm_up);
+  visit("sparse most_kept", endpoint.sparse.most_kept);
 }
 
 namespace {
@@ -168,6 +172,25 @@ void find_lazy(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
   }
 }
 
+void find_sparse(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+  job_map.sparse = endpoints[0].sparse;
+  SparseSettings& all = job_map.sparse;
+  std::vector<Rank> others;
+  for (std::size_t r = 1; r < endpoints.size(); ++r) {
+    const SparseSettings& one = endpoints[r].sparse;
+    if (one != endpoints[0].sparse) others.push_back(static_cast<Rank>(r));
+    all = {std::max(all.share, one.share), std::max(all.from, one.from), std::max(all.warm_up, one.warm_up),
+           std::min(all.most_kept, one.most_kept)};
+  }
+  if (others.empty()) return;
+  const std::string so =
+      all.is_on() ? fmt::format("{:g} of all-reduces from {} bytes on is sent, after {} times whole",
+                                all.share, all.from, all.warm_up)
+                  : "all-reduces are whole";
+  job_map.notes.push_back(fmt::format(
+      "DDL_SPARSE or a variable beside it is not the same on rank 0 and on {}: {}", list_of(others), so));
+}
+
 }  // namespace
 
 std::vector<std::byte> pack(const EndpointInfo& endpoint) {
@@ -188,6 +211,8 @@ std::optional<EndpointInfo> unpack(const std::vector<std::byte>& bytes) {
     for (int ranks : endpoint.fake_hosts)
       if (ranks < 1 || ranks > kMostRanksOfHost)
         throw Error("field fake_hosts holds a number that is none of ranks");
+    if (!(endpoint.sparse.share > 0 && endpoint.sparse.share <= 1))
+      throw Error("field sparse share holds a number that is none");
     if (endpoint.wire_type >= kWireTypes) throw Error("field wire_type holds a number that is none of types");
   } catch (const Error& error) {
     EndpointInfo damaged;
@@ -249,7 +274,10 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   if (job_map.trouble.empty()) job_map.trouble = find_lanes(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
   find_lazy(endpoints, job_map);
-  if (job_map.hosts() > 1) find_wire_type(endpoints, job_map);
+  if (job_map.hosts() > 1) {
+    find_wire_type(endpoints, job_map);
+    find_sparse(endpoints, job_map);
+  }
   return job_map;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/sparse_settings.hpp"
 #include "core/base/types.hpp"
 #include "core/bootstrap/host_identity.hpp"
 
@@ -50,6 +51,7 @@ struct EndpointInfo : HostIdentity {
   std::uint8_t wire_type = 0;      // DDL_WIRE_TYPE, a WireType; exact counts where the ranks differ
   Bytes wire_type_from = 0;        // DDL_WIRE_TYPE_FROM; the most of all counts
   Bytes lazy = 0;                  // DDL_LAZY_BYTES; the least of all counts
+  SparseSettings sparse;           // what keeps most calls whole counts
   friend bool operator==(const EndpointInfo&, const EndpointInfo&) = default;
 };
 
@@ -75,6 +77,7 @@ struct JobMap {
   WireType wire_type = WireType::exact;
   Bytes wire_type_from = 0;
   Bytes lazy = 0;        // nonblocking all-reduces are fused, so many bytes at a time; 0: they are not
+  SparseSettings sparse;
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;

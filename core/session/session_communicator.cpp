@@ -10,7 +10,7 @@ namespace {
 using What = Outcome::What;
 
 // Of what no front makes of a communicator.
-constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1;
+constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2;
 
 // Elements of an operation of the program's own are no floats to us, whatever their type is called.
 CallShape shape_of(const Call& call) {
@@ -26,6 +26,7 @@ Outcome leave(const Route& route) {
 }  // namespace
 
 SessionCommunicator::~SessionCommunicator() {
+  sparse_.reset();
   lazy_.reset();
   selection_.reset();
   if (communicator_) session_.engine().destroy(*communicator_);
@@ -43,6 +44,7 @@ void SessionCommunicator::make_usable() {
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
   make_lazy();
+  make_sparse();
 }
 
 void SessionCommunicator::make_lazy() {
@@ -60,6 +62,14 @@ void SessionCommunicator::make_lazy() {
   }
 }
 
+void SessionCommunicator::make_sparse() {
+  const SparseSettings& settings = session_.job_map().sparse;
+  if (!settings.is_on() || !plans_->members().grid.spans_hosts()) return;
+  const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1)};
+  sparse_ = std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings,
+                                              session_.tuning().settings().wire);
+}
+
 void SessionCommunicator::warm_up() {
   if (has_failed()) return;
   make_usable();
@@ -69,6 +79,7 @@ void SessionCommunicator::warm_up() {
 Outcome SessionCommunicator::run(const Call& asked) {
   if (has_failed()) return {};
   make_usable();
+  if (sparse_ && sparse_->takes(asked)) return run_sparse(asked);
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
   const CallShape shape = shape_of(call);
@@ -84,6 +95,12 @@ Outcome SessionCommunicator::run(const Call& asked) {
   bring_back(asked, staged);
   if (route.is_watched) selection_->finished(shape, route, now() - call.began, &observed);
   return {has_failed() ? What::failed : What::done};
+}
+
+Outcome SessionCommunicator::run_sparse(const Call& asked) {
+  SessionCall call;
+  start({Way::sparsely, {}}, asked, call);
+  return wait(call);
 }
 
 Route SessionCommunicator::route_of(const CallShape& shape) {
@@ -112,7 +129,7 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   Call call = asked;
   Staged staged;
   fetch(call, plans_->members().me, plans_->members().size(), staged);
-  engine.run(*communicator, call, route.plan);
+  if (!sparse_ || !sparse_->run(call, key, *communicator)) engine.run(*communicator, call, route.plan);
   if (has_failed()) return {};
   bring_back(asked, staged);
   return {What::done};
@@ -128,20 +145,21 @@ const char* SessionCommunicator::left_to_original(const Call& asked) {
   return selection_->nonblocking(shape_of(asked)).original;
 }
 
-// Without a plan and without the original: it waits for company.
-Route SessionCommunicator::route_to_start(const Call& asked) {
-  return lazy_ && lazy_->takes(asked) ? Route{} : selection_->nonblocking(shape_of(asked));
+SessionCommunicator::StartRoute SessionCommunicator::route_to_start(const Call& asked) {
+  if (sparse_ && sparse_->takes(asked)) return {Way::sparsely, {}};
+  if (lazy_ && lazy_->takes(asked)) return {Way::lazily, {}};
+  return {Way::by_plan, selection_->nonblocking(shape_of(asked))};
 }
 
 Outcome SessionCommunicator::start(const Call& asked, void* owner) {
   if (has_failed()) return {};
   make_usable();
-  const Route route = route_to_start(asked);
-  if (route.original) return leave(route);
+  const StartRoute way = route_to_start(asked);
+  if (way.route.original) return leave(way.route);
   OutstandingCalls& outstanding = session_.outstanding();
   SessionCall& call = outstanding.take(owner);
   try {
-    if (begin(call, asked, route.plan) == Started::under_way) return {What::under_way};
+    if (start(way, asked, call) == Started::under_way) return {What::under_way};
   } catch (...) {
     outstanding.give_back(call);  // nobody is told of its end
     throw;
@@ -161,9 +179,9 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
     if (call.done()) return {has_failed() ? What::failed : What::done};
     return {What::under_way};
   }
-  const Route route = route_to_start(asked);
-  if (route.original) return leave(route);
-  if (begin(call, asked, route.plan) == Started::under_way) return {What::under_way};
+  const StartRoute way = route_to_start(asked);
+  if (way.route.original) return leave(way.route);
+  if (start(way, asked, call) == Started::under_way) return {What::under_way};
   return {has_failed() ? What::failed : What::done};
 }
 
@@ -183,15 +201,13 @@ Outcome SessionCommunicator::end(SessionCall& call) {
   return {What::done};
 }
 
-Started SessionCommunicator::begin(SessionCall& call, const Call& asked, PreparedPlan* plan) {
+Started SessionCommunicator::start(const StartRoute& way, const Call& asked, SessionCall& call) {
   call.asked = asked;
   Call here = asked;
   fetch(here, plans_->members().me, plans_->members().size(), call.staged);
-  if (!plan) {
-    lazy_->start(here, call);
-    return Started::under_way;
-  }
-  Started started = session_.engine().start(*communicator_, here, call, plan);
+  if (way.how == Way::lazily) return lazy_->start(here, call), Started::under_way;
+  if (way.how == Way::sparsely) return sparse_->start(here, call), Started::under_way;
+  Started started = session_.engine().start(*communicator_, here, call, way.route.plan);
   if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
   return started;
 }

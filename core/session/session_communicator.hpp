@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/gradient/lazy_all_reduce.hpp"
+#include "core/gradient/sparse_gradients.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl {
@@ -66,12 +67,19 @@ class SessionCommunicator {
  private:
   void make_usable();
   void make_lazy();
-  Route route_to_start(const Call& asked);
+  void make_sparse();
+  enum class Way : std::uint8_t { by_plan, lazily, sparsely };
+  struct StartRoute {
+    Way how;
+    Route route;  // of `by_plan`
+  };
+  StartRoute route_to_start(const Call& asked);
   Route route_of(const CallShape& shape);
   CommId identity_of_key(std::uint64_t key);
   Outcome end(SessionCall& call);
   /// Without a plan: it is lazy.
-  Started begin(SessionCall& call, const Call& asked, PreparedPlan* plan);
+  Started start(const StartRoute& way, const Call& asked, SessionCall& call);
+  Outcome run_sparse(const Call& asked);
   bool has_failed() const { return session_.engine().failed(); }
 
   Session& session_;
@@ -79,9 +87,10 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
-  std::unique_ptr<LazyAllReduce> lazy_;  // null: each call goes by itself
-  std::mutex mutex_;                     // of the selection and of what follows, for calls with keys
-  std::vector<std::uint32_t> made_;      // calls by key, modulo their number
+  std::unique_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
+  std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
+  std::mutex mutex_;                         // of the selection and of what follows, for calls with keys
+  std::vector<std::uint32_t> made_;          // calls by key, modulo their number
 };
 
 }  // namespace ddl

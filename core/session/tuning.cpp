@@ -37,6 +37,7 @@ void SessionTuning::describe(EndpointInfo& endpoint) {
   endpoint.wire_type = static_cast<std::uint8_t>(env_.wire_type);
   endpoint.wire_type_from = env_.wire_type_from;
   endpoint.lazy = env_.lazy_bytes;
+  endpoint.sparse = {env_.sparse, env_.sparse_from, env_.sparse_warm_up, env_.sparse_memory};
   if (me_ != 0) return;
   endpoint.cpu_model = cpu_model();
   CacheText cache = read_cache_file(env_.tune_cache);

@@ -63,6 +63,16 @@ void Counters::count_fused(const char* collective, const std::string& of, std::u
   fused.bytes += bytes;
 }
 
+void Counters::Sparse::add(const Sparse& other) {
+  calls += other.calls, bytes += other.bytes, sent += other.sent;
+  kept = std::max(kept, other.kept);
+}
+
+void Counters::count_sparse(const char* collective, Bytes bytes, Bytes sent, Bytes kept) {
+  std::lock_guard lock(mutex_);
+  at(collectives_, collective).sparse.add({1, bytes, sent, kept});
+}
+
 void Counters::take(Counters& other) {
   std::scoped_lock lock(mutex_, other.mutex_);
   for (auto& [name, theirs] : other.collectives_) {
@@ -74,6 +84,7 @@ void Counters::take(Counters& other) {
       Fused& fused = ours.fused[of];
       fused.calls += more.calls, fused.batches += more.batches, fused.bytes += more.bytes;
     }
+    ours.sparse.add(theirs.sparse);
   }
   other.collectives_.clear();
 }
@@ -86,7 +97,7 @@ void Counters::count_original(const char* collective, const char* reason, const 
 json Counters::to_json() const {
   std::lock_guard lock(mutex_);
   auto seconds = [](const Tally& tally) { return static_cast<double>(tally.time) * 1e-9; };
-  json collectives = json::array(), algorithms = json::array(), fused = json::array();
+  json collectives = json::array(), algorithms = json::array(), fused = json::array(), sparse = json::array();
   for (const auto& [name, collective] : collectives_) {
     const Tally& engine = collective.engine;
     json original = json::array();
@@ -106,8 +117,14 @@ json Counters::to_json() const {
                        {"calls", one.calls},
                        {"batches", one.batches},
                        {"bytes", one.bytes}});
+    if (const Sparse& one = collective.sparse; one.calls > 0)
+      sparse.push_back({{"collective", name},
+                        {"calls", one.calls},
+                        {"bytes", one.bytes},
+                        {"bytes_sent", one.sent},
+                        {"bytes_kept", one.kept}});
   }
-  return {{"collectives", collectives}, {"algorithms", algorithms}, {"fused", fused}};
+  return {{"collectives", collectives}, {"algorithms", algorithms}, {"fused", fused}, {"sparse", sparse}};
 }
 
 void merge_counts(json& into, const json& from) {
@@ -125,6 +142,7 @@ void merge_counts(json& into, const json& from) {
     add_ranks(*known, collective);
   }
   if (from.contains("fused")) merge_lists(into["fused"], from["fused"], "collective", "class");
+  if (from.contains("sparse")) merge_lists(into["sparse"], from["sparse"], "collective", "collective");
   merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
 }
 

@@ -27,9 +27,11 @@ class Counters {
   void count_original(const char* collective, const char* reason, const Tally& tally);
   /// One batch of so many calls that were made as one, of a class in words.
   void count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes);
+  /// A call of which so many bytes were sent, while so many were kept back on this rank.
+  void count_sparse(const char* collective, Bytes bytes, Bytes sent, Bytes kept);
   /// Moves all counts of another one here.
   void take(Counters& other);
-  /// {"collectives": [...], "algorithms": [...], "fused": [...]} as in docs/report.md.
+  /// {"collectives": [...], "algorithms": [...], "fused": [...], "sparse": [...]} as in docs/report.md.
   nlohmann::json to_json() const;
 
  private:
@@ -37,11 +39,17 @@ class Counters {
     std::uint64_t calls = 0, batches = 0;
     Bytes bytes = 0;
   };
+  struct Sparse {
+    std::uint64_t calls = 0;
+    Bytes bytes = 0, sent = 0, kept = 0;  // the most that was
+    void add(const Sparse& other);
+  };
   struct Collective {
     Tally engine;
     std::map<std::string, Tally, std::less<>> original;                // by reason
     std::map<std::pair<Bytes, std::string>, std::uint64_t> algorithm;  // calls by size class and plan
     std::map<std::string, Fused> fused;                                // by class
+    Sparse sparse;
   };
   mutable std::mutex mutex_;
   std::map<std::string, Collective, std::less<>> collectives_;

@@ -34,6 +34,11 @@ TEST(Env, ValuesAreParsedStrictly) {
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_TIMEOUT=nan"}), UsageError);
+  EXPECT_EQ(parse_env({}).sparse, 1);
+  EXPECT_EQ(parse_env({"DDL_SPARSE=0.1"}).sparse, 0.1);
+  for (const char* entry : {"DDL_SPARSE=0", "DDL_SPARSE=2", "DDL_SPARSE=-0.1", "DDL_SPARSE=nan",
+                            "DDL_SPARSE=10%", "DDL_SPARSE_WARM_UP=-1", "DDL_SPARSE_FROM=x"})
+    EXPECT_THROW(parse_env({entry}), UsageError) << entry;
 }
 
 TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {

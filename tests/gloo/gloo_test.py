@@ -82,6 +82,10 @@ class GlooTest(unittest.TestCase):
     def test_numbers_on_pretended_hosts(self):
         self.right_on_engine(4, "numbers", DDL_FAKE_HOSTS="1,2,1")
 
+    def test_largest_chunks(self):
+        for ranks, hosts in ((2, "1,1"), (3, "2,1")):
+            self.right_on_engine(ranks, "largest_chunks", DDL_FAKE_HOSTS=hosts, DDL_SPARSE="0.2", DDL_SPARSE_WARM_UP="0")
+
     def test_what_else_there_is(self):
         self.right_on_engine(3, "shapes coalesced several_tensors others sparse")
 

@@ -50,6 +50,7 @@ EndpointInfo full_card() {
   endpoint.wire_type = 2;
   endpoint.wire_type_from = 4096;
   endpoint.lazy = 1 << 20;
+  endpoint.sparse = {0.5, 1000, 10, 1 << 20};
   return endpoint;
 }
 
@@ -111,6 +112,28 @@ TEST(JobMap, FusesNothingWhereEveryRunGivesTheSameBits) {
   EXPECT_NE(job_map.notes[0].find("DDL_DETERMINISTIC"), std::string::npos);
 }
 
+TEST(JobMap, TakesTheStrictestOfDifferentSharesAndSaysSo) {
+  std::vector<EndpointInfo> endpoints;
+  for (const char* host : {"h1", "h2", "h3"}) {
+    endpoints.push_back(endpoint_on(host, {{"r0", "10.0.0.0/24"}}));
+    endpoints.back().sparse = {0.1, 1000, 10, 5000};
+  }
+  EXPECT_EQ(map_job(all(endpoints)).sparse, endpoints[0].sparse);
+  EXPECT_TRUE(map_job(all(endpoints)).notes.empty());
+  endpoints[1].sparse = {0.2, 500, 20, 4000};
+  const JobMap different = map_job(all(endpoints));
+  EXPECT_EQ(different.sparse, (SparseSettings{0.2, 1000, 20, 4000}));
+  ASSERT_EQ(different.notes.size(), 1u);
+  EXPECT_NE(different.notes[0].find("on rank 0 and on rank 1"), std::string::npos) << different.notes[0];
+  endpoints[2].sparse = {};
+  EXPECT_FALSE(map_job(all(endpoints)).sparse.is_on());
+  EXPECT_NE(map_job(all(endpoints)).notes[0].find("all-reduces are whole"), std::string::npos);
+  for (auto& endpoint : endpoints) endpoint.host = "h1", endpoint.boot_id = "boot-h1";
+  EXPECT_TRUE(map_job(all(endpoints)).notes.empty()) << "one host";
+  endpoints[2].sparse.share = 0;
+  EXPECT_NE(unpack(pack(endpoints[2]))->trouble.find("sparse share"), std::string::npos);
+}
+
 TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
   std::vector<std::byte> whole = pack(full_card());
   std::set<std::string> troubles;
@@ -120,7 +143,7 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
     ASSERT_TRUE(endpoint) << bytes;
     troubles.insert(endpoint->trouble);
   }
-  EXPECT_EQ(troubles.size(), 25u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
+  EXPECT_EQ(troubles.size(), 29u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
   EXPECT_TRUE(troubles.count("its endpoint info is damaged: field rails.probe_port is cut off"));
   whole.push_back({});
   EXPECT_EQ(unpack(whole)->trouble, "its endpoint info is damaged: 1 bytes follow the last field");

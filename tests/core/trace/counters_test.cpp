@@ -82,6 +82,24 @@ TEST(Counters, RanksAndPlansOfAllRanksAddUp) {
   EXPECT_EQ(total["collectives"][0]["ranks"], 2) << "a report that is done";
 }
 
+TEST(Counters, SparseCallsOfAllRanksAddUp) {
+  json total = {{"collectives", json::array()}, {"rails", json::array()}};
+  for (int rank = 0; rank < 2; ++rank) {
+    Counters counters, late;
+    counters.count_sparse("MPI_Allreduce", 1000, 100, 5000);
+    late.count_sparse("MPI_Allreduce", 1000, 200, 4000);
+    counters.take(late);
+    merge_counts(total, counters.to_json());
+  }
+  const json expected = {{"collective", "MPI_Allreduce"},
+                         {"calls", 4},
+                         {"bytes", 4000},
+                         {"bytes_sent", 600},
+                         {"bytes_kept", 10'000}};
+  ASSERT_EQ(total["sparse"].size(), 1u);
+  EXPECT_EQ(total["sparse"][0], expected);
+}
+
 TEST(Counters, PlansAreCountedPerSizeClass) {
   Counters counters;
   counters.collect("MPI_Allreduce", 64, "2 local exchange", {1, 4, 0});
