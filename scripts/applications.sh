@@ -6,9 +6,10 @@
 #   scripts/applications.sh                     runs all that are installed, on 2 ranks, three times
 #   scripts/applications.sh --only lammps,examl --ranks 4 --runs 5 --build build/release
 #   scripts/applications.sh --fake-hosts 2,2    the ranks as those of two hosts, for the answers: times then say little
+#   tests/cluster/vcluster --hosts 2 --rails 1 --rate 1gbit -- scripts/applications.sh --ranks 4 --words "-H h0:2,h1:2"
 set -euo pipefail
 if [ "${1:-}" = --help ]; then
-  sed -n '2,8s/^# \{0,1\}//p' "$0"
+  sed -n '2,9s/^# \{0,1\}//p' "$0"
   exit 0
 fi
 if [ "${1:-}" = --install ]; then

@@ -114,7 +114,8 @@ class Table:
         self.mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
         many = options.ranks > len(os.sched_getaffinity(0))
         self.words = "--oversubscribe --mca mpi_yield_when_idle 1 --bind-to none".split() if many else ["--bind-to", "core"]
-        self.words += ["-np", str(options.ranks)]
+        self.words = options.words.split() if options.words else self.words
+        self.words += ["-x", "OMP_NUM_THREADS", "-x", "CP2K_DATA_DIR", "-np", str(options.ranks)]
         self.environment = dict(os.environ, OMP_NUM_THREADS="1", CP2K_DATA_DIR="/usr/share/cp2k",
                                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
@@ -205,6 +206,7 @@ def main():
     options.add_argument("--ranks", type=int, default=2)
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--fake-hosts")
+    options.add_argument("--words", help="for mpirun and ddlrun alike; else how ranks are bound")
     sys.exit(Table(options.parse_args()).all())
 
 
