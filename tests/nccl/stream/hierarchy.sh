@@ -17,7 +17,8 @@ ranks() {
 }
 # What double and report counted, for plans of these extents (none: flat).
 counted() { "$here/hierarchy_check.py" "$work/trace" "$report" "$work/ours.out" "$@" || fail "wrong counts: $*"; }
-# How most calls of hierarchy_tuned went, and which other ways were tried.
+# How most calls of hierarchy_tuned went once their way was known, and which other ways were tried. On a busy machine it takes
+# many calls until it is.
 decided() {
   python3 - "$report" "$@" <<'END' || fail "most calls do not go as they should: $1"
 import collections, json, sys
@@ -30,7 +31,7 @@ for one in report["algorithms"]:
     calls[one["plan"]] += one["calls"]
 print(dict(calls))
 assert all(calls[way] >= 6 for way in others), "all ways were tried"
-assert calls[most] > sum(calls.values()) / 2
+assert calls[most] > sum(n for way, n in calls.items() if way not in ("measured", "not measured")) / 2
 END
 }
 says() { grep -q "$1" "$work/ours.err" || fail "it does not say: $1"; }
