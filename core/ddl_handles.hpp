@@ -1,0 +1,143 @@
+// What the handles of ddl.h are, and how its functions turn exceptions into errors.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/ddl.h"
+#include "core/session/session_communicator.hpp"
+#include "core/session/standalone_job.hpp"
+
+namespace ddl::api {
+struct World;
+}
+
+// Stays when its job is finalized, so that a late call on it can be refused.
+struct ddl_group {
+  ddl::api::World* world = nullptr;
+  std::vector<ddl::Rank> members;  // ranks of the world
+  ddl::Rank me = 0;
+  ddl::CommId id = 0;
+  std::optional<ddl::SessionCommunicator> communicator;     // none: the job is finalized
+  std::map<std::vector<ddl::Rank>, std::uint64_t> created;  // groups of these members
+};
+
+// Likewise. One that is done serves the next call.
+struct ddl_request {
+  ddl_group* group = nullptr;
+  ddl::SessionCall call;
+  bool is_under_way = false;
+  ddl::Outcome outcome;
+};
+
+namespace ddl::api {
+
+// A job and all that was made of it.
+struct World {
+  std::unique_ptr<ddl::StandaloneJob> job;  // null: finalized
+  std::mutex mutex;                         // of what follows
+  std::deque<std::unique_ptr<ddl_group>> groups;
+  std::deque<std::unique_ptr<ddl_request>> requests;
+  std::vector<ddl_request*> idle;
+};
+
+// ---- errors ----
+
+/// Keeps the words for ddl_error_message().
+ddl_status refuse(ddl_status status, const std::string& text) noexcept;
+
+// Thrown for what the program has given.
+struct BadArgument : Error {
+  using Error::Error;
+};
+struct Finalized : Error {
+  Finalized() : Error("the job is finalized", "no call can be made any more", "call ddl_init again") {}
+};
+struct JobFailed : Error {
+  using Error::Error;
+};
+
+template <class Body>
+ddl_status guarded(ddl_status otherwise, Body body) noexcept {
+  try {
+    try {
+      body();
+      return DDL_SUCCESS;
+    } catch (const BadArgument& error) {
+      return refuse(DDL_ERROR_ARGUMENT, error.what());
+    } catch (const Finalized& error) {
+      return refuse(DDL_ERROR_STATE, error.what());
+    } catch (const JobFailed& error) {
+      return refuse(DDL_ERROR_JOB, error.what());
+    } catch (const std::bad_alloc&) {
+      return refuse(DDL_ERROR_SYSTEM, "there is no memory left");
+    } catch (const std::exception& error) {
+      return refuse(otherwise, error.what());
+    }
+  } catch (...) {
+    return DDL_ERROR_SYSTEM;  // no memory for the words
+  }
+}
+
+inline void check(bool is_right, const char* problem, const char* why) {
+  if (!is_right) throw BadArgument(problem, why);
+}
+
+// The fields that the program knows, over the defaults of the others. What a newer program sets that this
+// library does not know is refused.
+template <class Options>
+Options known_fields(const Options* given, Options fallback, const char* name) {
+  if (!given) return fallback;
+  if (given->size < sizeof(given->size))
+    throw BadArgument(fmt::format("{}.size is {}", name, given->size), "it says which fields there are",
+                      fmt::format("begin with its initializer, or set it to sizeof({})", name));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (std::size_t at = sizeof(Options); at < given->size; ++at)
+    if (bytes[at] != 0)
+      throw BadArgument(fmt::format("{} has a field that this library does not know", name),
+                        "the program was built for a newer one", "install that, or leave the field zero");
+  std::memcpy(static_cast<void*>(&fallback), given, std::min(given->size, sizeof(Options)));
+  return fallback;
+}
+
+/// The group, whose job is not finalized.
+inline ddl_group& checked(ddl_group* group) {
+  check(group, "the group is NULL", "ddl_init and ddl_group_create make one");
+  if (!group->world->job || !group->communicator) throw Finalized();
+  return *group;
+}
+
+inline void check_outcome(ddl_group& group, const Outcome& outcome) {
+  if (outcome.what == ddl::Outcome::What::failed) throw JobFailed(group.world->job->session().failure());
+}
+
+// What an exception in a call of the job is: its ranks go on with different calls.
+template <class Body>
+ddl_status call_on(ddl_group* given, Body body) noexcept {
+  return guarded(DDL_ERROR_JOB, [&] {
+    ddl_group& group = checked(given);
+    try {
+      body(group);
+    } catch (const BadArgument&) {
+      throw;
+    } catch (const JobFailed&) {
+      throw;
+    } catch (const std::exception& error) {
+      group.world->job->session().fail(error.what());
+      throw;
+    }
+  });
+}
+
+}  // namespace ddl::api
