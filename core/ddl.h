@@ -164,6 +164,52 @@ DDL_API ddl_status ddl_receive(void* out, uint64_t count, ddl_type type, int32_t
 /* Returns when all ranks of the group have called. */
 DDL_API ddl_status ddl_barrier(ddl_group* group);
 
+/* ---- gradients that are sent in part ---- */
+
+/* A gradient of which only the largest chunks of 1024 elements travel between hosts. With `in` of this rank's
+ * call:
+ *
+ *   u = momentum * u + in                  the velocity
+ *   v = v + u                              what has not been sent yet
+ *   out = sum of v over the ranks          in the chunks whose sum of |v| over the ranks is among the
+ * largest, 0                                in all others, on all ranks alike u = v = 0 in the chunks that
+ * travelled
+ *
+ * As long as everything travels (in the warm-up, where share is 1, and on one host) the velocity u goes on.
+ * With a momentum, `out` is the sum of velocities: an optimizer is to apply it as it is, with no momentum of
+ * its own, which would count twice. Sources: Sun et al. (2019), coarse-grained sparse communication; Lin et
+ * al. (2018), momentum correction.
+ *
+ * Begin with DDL_GRADIENT_OPTIONS: `size` tells which fields the program knows. */
+typedef struct ddl_gradient_options {
+  size_t size;
+  uint64_t count; /* elements; the calls have as many */
+  ddl_type type;  /* DDL_FLOAT32 or DDL_FLOAT64; the calls have the same */
+  double share;   /* of the chunks that travel in the end: more than 0, at most 1 */
+  uint64_t
+      warm_up; /* calls in which all of them travel; the share falls to the one asked for over as many more */
+  double momentum; /* at least 0, less than 1 */
+} ddl_gradient_options;
+
+#ifdef __cplusplus
+#define DDL_GRADIENT_OPTIONS \
+  ddl_gradient_options { sizeof(ddl_gradient_options), 0, DDL_FLOAT32, 0.1, 50, 0 }
+#else
+#define DDL_GRADIENT_OPTIONS \
+  ((ddl_gradient_options){sizeof(ddl_gradient_options), 0, DDL_FLOAT32, 0.1, 50, 0})
+#endif
+
+typedef struct ddl_gradient ddl_gradient;
+
+/* All ranks of the group make the same gradients with the same options. Takes as much memory as the gradient,
+ * twice with a momentum. An all-reduce (DDL_SUM) that names it in ddl_call.gradient is sent in part; the n-th
+ * of one gradient meets the n-th on the other ranks, in the order of all calls of the group. Nothing is
+ * exchanged. */
+DDL_API ddl_status ddl_gradient_create(ddl_group* group, const ddl_gradient_options* options,
+                                       ddl_gradient** gradient);
+/* No request of it may be under way. NULL is ignored. What was not sent is lost. */
+DDL_API ddl_status ddl_gradient_free(ddl_gradient* gradient);
+
 /* ---- nonblocking calls ---- */
 
 /* Any call as a value. Begin with DDL_CALL: `size` tells which fields the program knows. */
@@ -174,15 +220,16 @@ typedef struct ddl_call {
   void* out;
   uint64_t count;
   ddl_type type;
-  ddl_op op;    /* where the kind computes */
-  int32_t root; /* where the kind has one; the other rank of a send or receive */
+  ddl_op op;              /* where the kind computes */
+  int32_t root;           /* where the kind has one; the other rank of a send or receive */
+  ddl_gradient* gradient; /* of an all-reduce that is sent in part; NULL: all of it travels */
 } ddl_call;
 
 #ifdef __cplusplus
 #define DDL_CALL \
-  ddl_call { sizeof(ddl_call), DDL_ALL_REDUCE, nullptr, nullptr, 0, DDL_FLOAT32, DDL_SUM, 0 }
+  ddl_call { sizeof(ddl_call), DDL_ALL_REDUCE, nullptr, nullptr, 0, DDL_FLOAT32, DDL_SUM, 0, nullptr }
 #else
-#define DDL_CALL ((ddl_call){sizeof(ddl_call), DDL_ALL_REDUCE, NULL, NULL, 0, DDL_FLOAT32, DDL_SUM, 0})
+#define DDL_CALL ((ddl_call){sizeof(ddl_call), DDL_ALL_REDUCE, NULL, NULL, 0, DDL_FLOAT32, DDL_SUM, 0, NULL})
 #endif
 
 /* The same as the function of that kind. */

@@ -52,13 +52,36 @@ ddl::Call checked(const ddl_call& call, const ddl_group& group) {
   return made;
 }
 
+// Null: none is named.
+const std::shared_ptr<ddl::SparseGradient>* gradient_of(const ddl_call& call, const ddl_group& group) {
+  const ddl_gradient* gradient = call.gradient;
+  if (!gradient) return nullptr;
+  check(gradient->group == &group, "the gradient is one of another group",
+        "ddl_gradient_create names its group");
+  check(call.kind == DDL_ALL_REDUCE && call.op == DDL_SUM, "only a sum of all ranks can be sent in part",
+        "DDL_ALL_REDUCE with DDL_SUM");
+  if (call.count != gradient->count || call.type != gradient->type)
+    throw BadArgument(fmt::format("the gradient has {} elements of another type, or the call has {}",
+                                  gradient->count, call.count),
+                      "count and type are those of ddl_gradient_options");
+  return &gradient->sparse;
+}
+
+ddl::Outcome start(const ddl_call& call, const ddl::Call& made, ddl_group& group,
+                   ddl::SessionCall& under_way) {
+  const auto* gradient = gradient_of(call, group);
+  return gradient ? group.communicator->start(made, *gradient, under_way)
+                  : group.communicator->start(made, under_way);
+}
+
 ddl_status run(const ddl_call& call, ddl_group* given) noexcept {
   return call_on(given, [&](ddl_group& group) {
     const ddl::Call made = checked(call, group);
-    if (made.count == 0) return;
-    if (!ddl::is_between_two(made.kind)) return check_outcome(group, group.communicator->run(made));
+    if (made.count == 0 && !call.gradient) return;
+    if (!ddl::is_between_two(made.kind) && !call.gradient)
+      return check_outcome(group, group.communicator->run(made));
     ddl::SessionCall under_way;
-    ddl::Outcome outcome = group.communicator->start(made, under_way);
+    ddl::Outcome outcome = start(call, made, group, under_way);
     if (outcome.what == ddl::Outcome::What::under_way) outcome = group.communicator->wait(under_way);
     check_outcome(group, outcome);
   });
@@ -122,39 +145,39 @@ ddl_status ddl_run(const ddl_call* call, ddl_group* group) {
 
 ddl_status ddl_all_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
                           ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_REDUCE, in, out, count, type, op, 0}, group);
+  return run({sizeof(ddl_call), DDL_ALL_REDUCE, in, out, count, type, op, 0, nullptr}, group);
 }
 ddl_status ddl_broadcast(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                          ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_BROADCAST, in, out, count, type, DDL_SUM, root}, group);
+  return run({sizeof(ddl_call), DDL_BROADCAST, in, out, count, type, DDL_SUM, root, nullptr}, group);
 }
 ddl_status ddl_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op, int32_t root,
                       ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_REDUCE, in, out, count, type, op, root}, group);
+  return run({sizeof(ddl_call), DDL_REDUCE, in, out, count, type, op, root, nullptr}, group);
 }
 ddl_status ddl_all_gather(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_GATHER, in, out, count, type, DDL_SUM, 0}, group);
+  return run({sizeof(ddl_call), DDL_ALL_GATHER, in, out, count, type, DDL_SUM, 0, nullptr}, group);
 }
 ddl_status ddl_reduce_scatter(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
                               ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_REDUCE_SCATTER, in, out, count, type, op, 0}, group);
+  return run({sizeof(ddl_call), DDL_REDUCE_SCATTER, in, out, count, type, op, 0, nullptr}, group);
 }
 ddl_status ddl_gather(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                       ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_GATHER, in, out, count, type, DDL_SUM, root}, group);
+  return run({sizeof(ddl_call), DDL_GATHER, in, out, count, type, DDL_SUM, root, nullptr}, group);
 }
 ddl_status ddl_scatter(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                        ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_SCATTER, in, out, count, type, DDL_SUM, root}, group);
+  return run({sizeof(ddl_call), DDL_SCATTER, in, out, count, type, DDL_SUM, root, nullptr}, group);
 }
 ddl_status ddl_all_to_all(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_TO_ALL, in, out, count, type, DDL_SUM, 0}, group);
+  return run({sizeof(ddl_call), DDL_ALL_TO_ALL, in, out, count, type, DDL_SUM, 0, nullptr}, group);
 }
 ddl_status ddl_send(const void* in, uint64_t count, ddl_type type, int32_t to, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_SEND, in, nullptr, count, type, DDL_SUM, to}, group);
+  return run({sizeof(ddl_call), DDL_SEND, in, nullptr, count, type, DDL_SUM, to, nullptr}, group);
 }
 ddl_status ddl_receive(void* out, uint64_t count, ddl_type type, int32_t from, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_RECEIVE, nullptr, out, count, type, DDL_SUM, from}, group);
+  return run({sizeof(ddl_call), DDL_RECEIVE, nullptr, out, count, type, DDL_SUM, from, nullptr}, group);
 }
 
 ddl_status ddl_barrier(ddl_group* group) {
@@ -167,11 +190,12 @@ ddl_status ddl_start(const ddl_call* call, ddl_group* given, ddl_request** reque
   return call_on(given, [&](ddl_group& group) {
     check(request, "the pointer to the request is NULL", "ddl_wait needs the request");
     check(call, "the call is NULL", "it says what to do");
-    const ddl::Call made = checked(known_fields(call, DDL_CALL, "ddl_call"), group);
-    if (made.count == 0) return;
+    const ddl_call known = known_fields(call, DDL_CALL, "ddl_call");
+    const ddl::Call made = checked(known, group);
+    if (made.count == 0 && !known.gradient) return;
     ddl_request& started = take_request(group);
     try {
-      ddl::Outcome outcome = group.communicator->start(made, started.call);
+      ddl::Outcome outcome = start(known, made, group, started.call);
       if (outcome.what == ddl::Outcome::What::under_way) {
         *request = &started;
         return;

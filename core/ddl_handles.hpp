@@ -41,6 +41,14 @@ struct ddl_request {
   ddl::Outcome outcome;
 };
 
+// Likewise, as long as it is not freed.
+struct ddl_gradient {
+  ddl_group* group = nullptr;
+  uint64_t count = 0;
+  ddl_type type = DDL_FLOAT32;
+  std::shared_ptr<ddl::SparseGradient> sparse;
+};
+
 namespace ddl::api {
 
 // A job and all that was made of it.

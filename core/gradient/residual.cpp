@@ -27,8 +27,12 @@ float norm_of(const T* values, Elements count) {
 
 }  // namespace
 
-Residual::Residual(Elements count, DType type)
-    : count_(count), type_(type), memory_(std::make_unique<std::byte[]>(bytes())) {}
+Residual::Residual(Elements count, DType type, double momentum)
+    : count_(count),
+      type_(type),
+      momentum_(momentum),
+      memory_(std::make_unique<std::byte[]>(count * size_of(type))),
+      velocity_(momentum > 0 ? std::make_unique<std::byte[]>(count * size_of(type)) : nullptr) {}
 
 void Residual::add(const void* gradient, std::span<float> norms) {
   type_ == DType::float32 ? add_as<float>(gradient, norms) : add_as<double>(gradient, norms);
@@ -41,10 +45,15 @@ void Residual::take(std::span<const std::uint32_t> chunks, void* packed) {
 template <class T>
 void Residual::add_as(const void* gradient, std::span<float> norms) {
   const auto* g = static_cast<const T*>(gradient);
+  const auto momentum = static_cast<T>(momentum_);
   for (std::uint32_t chunk = 0; chunk < norms.size(); ++chunk) {
     const Elements first = chunk * kChunk, n = length(chunk, count_);
     T* kept = values<T>() + first;
-    for (Elements i = 0; i < n; ++i) kept[i] += g[first + i];
+    if (T* u = velocity<T>()) {
+      for (Elements i = first; i < first + n; ++i) values<T>()[i] += u[i] = momentum * u[i] + g[i];
+    } else {
+      for (Elements i = 0; i < n; ++i) kept[i] += g[first + i];
+    }
     norms[chunk] = norm_of(kept, n);
   }
 }
@@ -52,12 +61,14 @@ void Residual::add_as(const void* gradient, std::span<float> norms) {
 template <class T>
 void Residual::take_as(std::span<const std::uint32_t> chunks, void* packed) {
   T* to = static_cast<T*>(packed);
+  T* stops = chunks.size() < this->chunks() ? velocity<T>() : nullptr;
   for (std::uint32_t chunk : chunks) {
     const Elements first = chunk * kChunk, n = length(chunk, count_);
     T* kept = values<T>() + first;
     std::copy_n(kept, n, to);
     std::fill(to + n, to + kChunk, T{0});
     std::fill_n(kept, n, T{0});
+    if (stops) std::fill_n(stops + first, n, T{0});
     to += kChunk;
   }
 }

@@ -34,23 +34,23 @@ SparseGradients::~SparseGradients() {
 // ---- which calls ----
 
 bool SparseGradients::is_eligible(const Call& call) const {
-  return call.kind == Kind::all_reduce && !call.own && can_be_sparse(call.type, call.op) &&
-         call.bytes() >= settings_.from;
+  return settings_.is_on() && call.kind == Kind::all_reduce && !call.own &&
+         can_be_sparse(call.type, call.op) && call.bytes() >= settings_.from;
 }
 
 std::optional<SparseGradients::Proposal> SparseGradients::propose(const Call& call, std::uint64_t number) {
   const auto place = pattern_.hear(number, call.count * 2 + (call.type == DType::float64));
   if (std::exchange(pattern_broken_, pattern_.broken()) != pattern_.broken()) forget();
   if (!place) return std::nullopt;
-  std::shared_ptr<Gradient>& gradient = gradients_[*place];
-  if (!gradient) gradient = std::make_shared<Gradient>();
+  std::shared_ptr<SparseGradient>& gradient = gradients_[*place];
+  if (!gradient) gradient = std::make_shared<SparseGradient>(SparseGradient{.settings = settings_});
   const Elements chunks = chunks_of(call.count), sent = chunks_sent(settings_, chunks, gradient->times);
   const bool fits = gradient->residual || kept() + call.bytes() <= settings_.most_kept;
   return Proposal{*place, gradient, sent, sent < chunks && fits};
 }
 
 void SparseGradients::accept(const Proposal& proposal, const Call& call) {
-  Gradient& gradient = *proposal.gradient;
+  SparseGradient& gradient = *proposal.gradient;
   ++gradient.times;
   if (!proposal.is_sparse || gradient.residual) return;
   gradient.residual.emplace(call.count, call.type);
@@ -76,16 +76,28 @@ PreparedPlan& SparseGradients::plan_of_norms(const Call& call) const {
 }
 
 PreparedPlan& SparseGradients::plan_of_chunks(const Call& call, Elements sent) const {
-  const WireFormat format = wire_.format_of(Kind::all_reduce, call.type, call.bytes(), true);
+  const WireFormat format =
+      wire_.format_of(Kind::all_reduce, call.type, call.bytes(), plans_->members().grid.spans_hosts());
   return plans_->plan_for({}, sent * kChunk * size_of(call.type), format);
 }
 
 // ---- calls in order ----
 
 void SparseGradients::start(const Call& call, Completion& completion) {
-  const Elements sent = taken_->sent * kChunk, norms = chunks_of(call.count);
+  start(std::move(taken_->gradient), taken_->sent, call, completion);
+}
+
+void SparseGradients::start(const std::shared_ptr<SparseGradient>& gradient, const Call& call,
+                            Completion& completion) {
+  start(gradient, chunks_sent(gradient->settings, chunks_of(call.count), gradient->times++), call,
+        completion);
+}
+
+void SparseGradients::start(std::shared_ptr<SparseGradient> gradient, Elements chunks, const Call& call,
+                            Completion& completion) {
+  const Elements sent = chunks * kChunk, norms = chunks_of(call.count);
   PreparedPlan& norms_plan = plan_of_norms(call);
-  PreparedPlan& chunks_plan = plan_of_chunks(call, taken_->sent);
+  PreparedPlan& chunks_plan = plan_of_chunks(call, chunks);
   engine_.take_turn(*this, [&](EngineTurn& turn) {
     if (idle_.empty()) idle_.push_back(std::make_unique<SparseCall>());
     calls_.push_back(std::move(idle_.back()));
@@ -93,13 +105,13 @@ void SparseGradients::start(const Call& call, Completion& completion) {
     SparseCall& one = *calls_.back();
     one.call = call;
     one.completion = &completion;
-    one.gradient = std::move(taken_->gradient);
+    one.gradient = std::move(gradient);
     one.phase = Phase::made;
     one.norms.resize(norms);
     one.packed.resize(sent * size_of(call.type));
     one.norms_plan = &norms_plan;
     one.chunks_plan = &chunks_plan;
-    turn.promise(completion, call, true);
+    turn.promise(completion, call, plans_->members().grid.spans_hosts());
     if (may_add(calls_.size() - 1)) add(one, turn);
   });
 }

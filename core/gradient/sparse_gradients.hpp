@@ -6,7 +6,8 @@
 // Calls in order: the operations go over two communicators of their own, each in the order in which the
 // program made its calls: so no start waits for another rank, and other calls may come in between. They are
 // moved by whoever moves the engine. Calls with numbers come in any order from several threads; whether one
-// is sparse is agreed on by all ranks, which may have heard of different calls so far.
+// is sparse is agreed on by all ranks, which may have heard of different calls so far. Calls whose program
+// says which gradient they carry, SparseGradient, are told nothing else: they are among those in order.
 //
 // Thread safety: takes() and start(), one thread at a time; run() by any; the rest by the engine.
 #pragma once
@@ -27,12 +28,21 @@
 
 namespace ddl {
 
+/// What a rank knows of one gradient.
+struct SparseGradient {
+  SparseSettings settings;
+  std::uint64_t times = 0;  // it was sent
+  std::optional<Residual> residual = std::nullopt;
+  bool is_busy = false;  // a call may have added to it and has not taken yet
+};
+
 class SparseGradients final : private Background {
  public:
   struct Identities {
     CommId norms, chunks;
   };
-  /// On these ranks; all of them give the same identities, which no communicator has, and the same settings.
+  /// On these ranks; all of them give the same identities, which no communicator has, and the same settings
+  /// of the calls that no program says anything about.
   SparseGradients(Engine& engine, std::shared_ptr<PlanStore> plans, Identities identities,
                   const SparseSettings& settings, WireRule wire);
   /// Nothing of it is under way, or the engine has failed.
@@ -45,6 +55,8 @@ class SparseGradients final : private Background {
   bool takes(const Call& call);
   /// Starts the call that was taken last. Its buffers are in host memory.
   void start(const Call& call, Completion& completion);
+  /// Starts a call of that gradient, which has a residual: also where all of it travels.
+  void start(const std::shared_ptr<SparseGradient>& gradient, const Call& call, Completion& completion);
   /// Makes a call of that number on a communicator of its own, from beginning to end, unless it is not to be
   /// sparse or the engine fails. A communicator has calls with numbers, or calls in order.
   bool run(const Call& call, std::uint64_t number, Communicator& on);
@@ -53,15 +65,10 @@ class SparseGradients final : private Background {
   Bytes kept() const { return kept_.load(std::memory_order_relaxed); }
 
  private:
-  struct Gradient {
-    std::uint64_t times = 0;  // it was sent
-    std::optional<Residual> residual;
-    bool is_busy = false;  // a call may have added to it and has not taken yet
-  };
   /// What a call would be.
   struct Proposal {
     std::uint64_t place;
-    std::shared_ptr<Gradient> gradient;
+    std::shared_ptr<SparseGradient> gradient;
     Elements sent;   // chunks
     bool is_sparse;  // not all of them
   };
@@ -69,7 +76,7 @@ class SparseGradients final : private Background {
   struct SparseCall {
     Call call{};
     Completion* completion = nullptr;
-    std::shared_ptr<Gradient> gradient;
+    std::shared_ptr<SparseGradient> gradient;
     Phase phase = Phase::made;
     std::vector<float> norms;           // by chunk
     std::vector<std::uint32_t> chosen;  // of them
@@ -79,6 +86,8 @@ class SparseGradients final : private Background {
   };
 
   bool is_eligible(const Call& call) const;
+  void start(std::shared_ptr<SparseGradient> gradient, Elements sent, const Call& call,
+             Completion& completion);
   std::optional<Proposal> propose(const Call& call, std::uint64_t number);
   void accept(const Proposal& proposal, const Call& call);
   std::optional<Proposal> claim(const Call& call, std::uint64_t number);
@@ -108,7 +117,7 @@ class SparseGradients final : private Background {
   CallPattern pattern_;
   std::uint32_t pattern_broken_ = 0;
   std::uint64_t heard_ = 0;
-  std::map<std::uint64_t, std::shared_ptr<Gradient>> gradients_;  // by place in the step
+  std::map<std::uint64_t, std::shared_ptr<SparseGradient>> gradients_;  // by place in the step
   std::optional<Proposal> taken_;
   std::atomic<Bytes> kept_{0};
   std::deque<std::unique_ptr<SparseCall>> calls_;  // under way, in the program's order

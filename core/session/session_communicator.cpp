@@ -44,7 +44,8 @@ void SessionCommunicator::make_usable() {
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
   make_lazy();
-  make_sparse();
+  const SparseSettings& sparse = session_.job_map().sparse;
+  if (sparse.is_on() && plans_->members().grid.spans_hosts()) make_sparse(sparse);
 }
 
 void SessionCommunicator::make_lazy() {
@@ -62,12 +63,20 @@ void SessionCommunicator::make_lazy() {
   }
 }
 
-void SessionCommunicator::make_sparse() {
-  const SparseSettings& settings = session_.job_map().sparse;
-  if (!settings.is_on() || !plans_->members().grid.spans_hosts()) return;
+void SessionCommunicator::make_sparse(const SparseSettings& settings) {
   const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1)};
   sparse_ = std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings,
                                               session_.tuning().settings().wire);
+}
+
+std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Elements count, DType type,
+                                                                   SparseSettings settings, double momentum) {
+  if (!has_failed()) make_usable();
+  if (!sparse_) make_sparse({});
+  if (!plans_->members().grid.spans_hosts()) settings.share = 1;
+  auto made = std::make_shared<SparseGradient>(SparseGradient{.settings = settings});
+  made->residual.emplace(count, type, momentum);
+  return made;
 }
 
 void SessionCommunicator::warm_up() {
@@ -185,6 +194,13 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
   return {has_failed() ? What::failed : What::done};
 }
 
+Outcome SessionCommunicator::start(const Call& asked, const std::shared_ptr<SparseGradient>& gradient,
+                                   SessionCall& call) {
+  if (has_failed()) return {};
+  start({Way::sparsely, {}, &gradient}, asked, call);
+  return {What::under_way};
+}
+
 Outcome SessionCommunicator::wait(SessionCall& call) {
   session_.engine().wait(*communicator_, call);
   return end(call);
@@ -206,7 +222,10 @@ Started SessionCommunicator::start(const StartRoute& way, const Call& asked, Ses
   Call here = asked;
   fetch(here, plans_->members().me, plans_->members().size(), call.staged);
   if (way.how == Way::lazily) return lazy_->start(here, call), Started::under_way;
-  if (way.how == Way::sparsely) return sparse_->start(here, call), Started::under_way;
+  if (way.how == Way::sparsely) {
+    way.gradient ? sparse_->start(*way.gradient, here, call) : sparse_->start(here, call);
+    return Started::under_way;
+  }
   Started started = session_.engine().start(*communicator_, here, call, way.route.plan);
   if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
   return started;

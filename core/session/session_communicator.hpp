@@ -47,6 +47,10 @@ class SessionCommunicator {
   void warm_up();
   /// A blocking call, from beginning to end. Error when a device copy fails.
   Outcome run(const Call& asked);
+  /// A gradient for calls that name it. All members make the same ones with the same settings, in the same
+  /// order among their other calls. On one host all of it travels.
+  std::shared_ptr<SparseGradient> make_gradient(Elements count, DType type, SparseSettings settings,
+                                                double momentum);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make
   /// before it. Calls of one key, and of keys that are a multiple of 2^15 apart, are made one after the
@@ -61,17 +65,21 @@ class SessionCommunicator {
   /// The same for who holds the call itself: where it is under way, wait() or test() tell of its end, once.
   /// Sends and receives, too; these move while somebody waits.
   Outcome start(const Call& asked, SessionCall& call);
+  /// The same of an all-reduce of a gradient that was made here.
+  Outcome start(const Call& asked, const std::shared_ptr<SparseGradient>& gradient, SessionCall& call);
   Outcome wait(SessionCall& call);
   std::optional<Outcome> test(SessionCall& call);
 
  private:
   void make_usable();
   void make_lazy();
-  void make_sparse();
+  void make_sparse(const SparseSettings& settings);
   enum class Way : std::uint8_t { by_plan, lazily, sparsely };
   struct StartRoute {
     Way how;
     Route route;  // of `by_plan`
+    const std::shared_ptr<SparseGradient>* gradient =
+        nullptr;  // of `sparsely`; null: by its place in the step
   };
   StartRoute route_to_start(const Call& asked);
   Route route_of(const CallShape& shape);

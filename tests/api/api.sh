@@ -52,6 +52,11 @@ case $case in
     by_variables 3 "$(free_port)" "$client" job >"$work/log" 2>&1 || fail "exit $?"
     by_variables 1 "$(free_port)" "$client" job >"$work/log" 2>&1 || fail "one rank: exit $?"
     ;;
+  gradients)
+    ddlrun -x DDL_FAKE_HOSTS=2,2 -np 4 "$client" gradients in_part >"$work/log" 2>&1 || fail "two hosts: exit $?"
+    ddlrun -np 3 "$client" gradients >"$work/log" 2>&1 || fail "one host: exit $?"
+    by_variables 1 "$(free_port)" "$client" gradients >"$work/log" 2>&1 || fail "one rank: exit $?"
+    ;;
   refusals) timeout 100 "$client" refusals >"$work/log" 2>&1 || fail "exit $?" ;;
   mismatch | lost_request) ddlrun -np 2 "$client" "$case" >"$work/log" 2>&1 || fail "exit $?" ;;
   dead_peer)

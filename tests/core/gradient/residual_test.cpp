@@ -42,6 +42,25 @@ TEST(Residual, KeepsWhatIsNotSentAndAddsItToTheNext) {
   keeps_what_is_not_sent<double>(DType::float64);
 }
 
+// Chunk 0 travels each time that not all do, chunk 1 waits.
+TEST(Residual, AVelocityGoesOnWhereAllTravelsAndStopsWhereOnlyThatDoes) {
+  Residual residual(2 * kChunk, DType::float32, 0.5);
+  EXPECT_EQ(residual.bytes(), 2 * 2 * kChunk * sizeof(float));
+  const std::vector<float> gradient(2 * kChunk, 8);
+  std::vector<float> norms(2), packed(2 * kChunk);
+  auto sent = [&](std::vector<std::uint32_t> chunks) {
+    residual.add(gradient.data(), norms);
+    residual.take(chunks, packed.data());
+    return std::vector<float>{packed[0], packed[kChunk]};
+  };
+  EXPECT_EQ(sent({0, 1}), (std::vector<float>{8, 8}));
+  EXPECT_EQ(sent({0, 1}), (std::vector<float>{12, 12}));
+  EXPECT_EQ(sent({0})[0], 14);  // and 14 wait in chunk 1
+  EXPECT_EQ(sent({0})[0], 8);   // 15 more
+  EXPECT_EQ(norms[1], 29.0F * kChunk);
+  EXPECT_EQ(sent({0, 1}), (std::vector<float>{8, 29 + 15.5}));
+}
+
 TEST(Residual, ANormTellsOfANaN) {
   Residual residual(2 * kChunk, DType::float32);
   std::vector<float> gradient(2 * kChunk, 1), norms(2);
