@@ -44,13 +44,14 @@ std::optional<SparseGradients::Proposal> SparseGradients::propose(const Call& ca
   if (!place) return std::nullopt;
   std::shared_ptr<SparseGradient>& gradient = gradients_[*place];
   if (!gradient) gradient = std::make_shared<SparseGradient>(SparseGradient{.settings = settings_});
-  const Elements chunks = chunks_of(call.count), sent = chunks_sent(settings_, chunks, gradient->times);
-  const bool fits = gradient->residual || kept() + call.bytes() <= settings_.most_kept;
-  return Proposal{*place, gradient, sent, sent < chunks && fits};
+  return Proposal{*place, gradient, gradient->residual || kept() + call.bytes() <= settings_.most_kept};
 }
 
-void SparseGradients::accept(const Proposal& proposal, const Call& call) {
+void SparseGradients::accept(Proposal& proposal, const Call& call) {
   SparseGradient& gradient = *proposal.gradient;
+  const Elements chunks = chunks_of(call.count);
+  proposal.sent = proposal.fits ? chunks_sent(settings_, chunks, gradient.times) : chunks;
+  proposal.is_sparse = proposal.sent < chunks;
   ++gradient.times;
   if (!proposal.is_sparse || gradient.residual) return;
   gradient.residual.emplace(call.count, call.type);
@@ -222,17 +223,18 @@ std::optional<SparseGradients::Proposal> SparseGradients::claim(const Call& call
   return mine;
 }
 
-// Whether all ranks take it for the same gradient, sent as often. It is sparse if it can be on all of them.
+// Whether all ranks take it for the same gradient. The one that has sent it least often counts: it may have
+// lost the pattern in between. It is sparse if it can be on all of them.
 bool SparseGradients::agree(std::optional<Proposal>& mine, Communicator& on, const Call& call) {
   constexpr std::int64_t kUnknown = -1;
   const auto place = mine ? static_cast<std::int64_t>(mine->place) : kUnknown;
   const auto times = mine ? static_cast<std::int64_t>(mine->gradient->times) : kUnknown;
-  std::int64_t least[] = {place, -place, times, -times, mine && mine->is_sparse};
+  std::int64_t least[] = {place, -place, times, mine && mine->fits};
   engine_.run(on, {least, least, std::size(least), DType::int64, Op::min, "", now()});
-  if (engine_.failed() || least[0] == kUnknown) return false;
-  if (least[0] != -least[1] || least[2] != -least[3]) return false;
-  mine->is_sparse = least[4] != 0;
+  if (engine_.failed() || least[0] == kUnknown || least[0] != -least[1]) return false;
   std::lock_guard lock(mutex_);
+  mine->gradient->times = static_cast<std::uint64_t>(least[2]);
+  mine->fits = least[3] != 0;
   accept(*mine, call);
   return true;
 }

@@ -69,8 +69,10 @@ class SparseGradients final : private Background {
   struct Proposal {
     std::uint64_t place;
     std::shared_ptr<SparseGradient> gradient;
-    Elements sent;   // chunks
-    bool is_sparse;  // not all of them
+    bool fits;  // what it keeps
+    // Once it is accepted:
+    Elements sent = 0;       // chunks
+    bool is_sparse = false;  // not all of them
   };
   enum class Phase : std::uint8_t { made, adding, norms, taking, chunks, putting, done };
   struct SparseCall {
@@ -89,7 +91,7 @@ class SparseGradients final : private Background {
   void start(std::shared_ptr<SparseGradient> gradient, Elements sent, const Call& call,
              Completion& completion);
   std::optional<Proposal> propose(const Call& call, std::uint64_t number);
-  void accept(const Proposal& proposal, const Call& call);
+  void accept(Proposal& proposal, const Call& call);
   std::optional<Proposal> claim(const Call& call, std::uint64_t number);
   bool agree(std::optional<Proposal>& mine, Communicator& on, const Call& call);
   void run(const Call& call, const Proposal& agreed, Communicator& on);

@@ -179,6 +179,103 @@ TEST(SparseGradients, NonblockingCallsOverlap) {
   });
 }
 
+std::shared_ptr<SparseGradient> named(Elements count, const SparseSettings& settings) {
+  auto made = std::make_shared<SparseGradient>();
+  made->settings = settings;
+  made->residual.emplace(count, DType::float32);
+  return made;
+}
+
+// The second call brings what the first has not taken from what is kept, and must not add to it before.
+TEST(SparseGradients, TheNextStepOfAGradientWaitsForTheOneUnderWay) {
+  Job job({0, 1, 1}, settings(1, 0));
+  const Rank ranks = job.job.size();
+  Reference reference(ranks, 4);
+  std::vector<Values> expected;
+  constexpr int kSteps = 6;
+  for (int step = 0; step < kSteps; ++step) expected.push_back(reference.next(gradients(ranks, step)));
+  job.job.each([&](Rank rank) {
+    auto gradient = named(kCount, settings(0.2, 0));
+    std::vector<Values> values;
+    std::vector<Completion> completions(kSteps);
+    for (int step = 0; step < kSteps; ++step) values.push_back(gradient_of(rank, step, 0));
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      const Call call{values[step].data(), values[step].data(), kCount, DType::float32, Op::sum};
+      job.of(rank).start(gradient, call, completions[step]);
+    }
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      job.job.engine(rank).wait(job.communicator(rank), completions[step]);
+      EXPECT_EQ(values[step], expected[step]) << step;
+    }
+  });
+}
+
+// Norms of a short gradient are known before those of a long one, not on all ranks at once.
+TEST(SparseGradients, ChunksTravelInTheOrderOfTheCalls) {
+  Job job({0, 1, 2, 2}, settings(1, 0));
+  constexpr Elements kLong = 2000 * kChunk, kShort = 2 * kChunk;
+  job.job.each([&](Rank rank) {
+    auto of_long = named(kLong, settings(0.001, 0)), of_short = named(kShort, settings(0.5, 0));
+    for (int round = 0; round < 20; ++round) {
+      Values longer(kLong, 1), shorter(kShort, 1);
+      longer[round * kChunk] = 5, shorter[0] = 5;
+      Completion first, second;
+      job.of(rank).start(of_long, {longer.data(), longer.data(), kLong, DType::float32, Op::sum}, first);
+      job.of(rank).start(of_short, {shorter.data(), shorter.data(), kShort, DType::float32, Op::sum}, second);
+      job.job.engine(rank).wait(job.communicator(rank), second);
+      job.job.engine(rank).wait(job.communicator(rank), first);
+      ASSERT_EQ(job.job.engine(rank).failure(), "");
+      ASSERT_EQ(shorter[kChunk - 1], round % 2 ? 0 : 4 * (round == 0 ? 1 : 2)) << round;
+      if (round == 0) {
+        ASSERT_EQ(longer[0], 4 * 5);
+      }
+    }
+  });
+}
+
+// One call with that number on every rank, on a communicator of its own: whether it is sparse.
+bool run_numbered(Job& job, std::uint64_t number, std::vector<Values>& values) {
+  const std::vector<Communicator*> on = job.job.create(100 + number, everybody(job.job.size()));
+  std::atomic<int> sparse{0};
+  job.job.each([&](Rank rank) {
+    const auto me = static_cast<std::size_t>(rank);
+    const Call call{values[me].data(), values[me].data(), kCount, DType::float32, Op::sum};
+    if (job.of(rank).run(call, number, *on[me])) ++sparse;
+  });
+  EXPECT_TRUE(sparse == 0 || sparse == job.job.size()) << "alike on all ranks";
+  for (Rank rank = 0; rank < job.job.size(); ++rank) EXPECT_EQ(job.job.engine(rank).failure(), "");
+  return sparse != 0;
+}
+
+// Rank 1 hears of a call that the others have not heard of yet, and begins anew.
+TEST(SparseGradients, ARankThatLostThePatternIsWaitedFor) {
+  Job job({0, 1}, settings(0.2, 4));
+  std::uint64_t number = 0;
+  auto call = [&] {
+    auto all = gradients(2, static_cast<int>(number));
+    return run_numbered(job, number++, all);
+  };
+  int calls = 0;
+  while (!call()) ASSERT_LT(++calls, kDense + 8);
+  job.of(1).takes({nullptr, nullptr, kCount + 1, DType::float32, Op::sum});
+  for (calls = 0; !call();) ASSERT_LT(++calls, 4 * kDense);
+  EXPECT_GE(calls, 2 * kDense) << "until rank 1 knows a pattern, and what it sends whole then";
+}
+
+TEST(SparseGradients, WhatDoesNotFitOnOneRankIsSentWholeByAll) {
+  SparseSettings bounded = settings(0.2, 0);
+  Job job({0, 1}, bounded);
+  bounded.most_kept = 1;
+  job.sparse[1].reset();
+  auto plans = std::make_shared<PlanStore>(job.world[1]->members(), PlanLimits{1, Bytes{1} << 20, 0});
+  job.sparse[1] = std::make_unique<SparseGradients>(job.job.engine(1), plans,
+                                                    SparseGradients::Identities{2, 3}, bounded, WireRule{});
+  for (std::uint64_t number = 0; number < kDense + 8; ++number) {
+    auto all = gradients(2, static_cast<int>(number));
+    EXPECT_FALSE(run_numbered(job, number, all));
+  }
+}
+
 TEST(SparseGradients, AnotherCallEndsThePatternAndWhatWasKept) {
   Job job({0, 1}, settings(0.2, 0));
   for (int step = 0; step < kDense; ++step) job.call(gradients(2, step), false);
