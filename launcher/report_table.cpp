@@ -93,6 +93,10 @@ std::string rails(const json& report) {
   return text;
 }
 
+std::string memory(const json& report, const char* key, const char* what) {
+  return fmt::format("{} of the rank that took most: {}\n", what, decimal_bytes(report.value(key, 0.0)));
+}
+
 }  // namespace
 
 std::string report_table(const std::string& report) {
@@ -101,9 +105,9 @@ std::string report_table(const std::string& report) {
   if (!read.contains("grid")) read["grid"] = json::object();
   try {
     return "--- report\n" + head(read) + "\n" + collectives(read) + "\n" + plans(read) + fused(read) +
-           rails(read) +
-           fmt::format("staging memory of the rank that took most: {}\n",
-                       decimal_bytes(read.value("staging_bytes", 0.0)));
+           rails(read) + memory(read, "staging_bytes", "staging memory") +
+           (read.value("fusion_bytes", 0.0) > 0 ? memory(read, "fusion_bytes", "memory for fused calls")
+                                                : "");
   } catch (const json::exception& error) {
     return fmt::format("--- the report is of another version ({})\n", error.what());
   }

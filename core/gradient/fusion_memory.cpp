@@ -29,7 +29,7 @@ FusionMemory::Block FusionMemory::take(Bytes bytes, Need need) {
     block = {std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(::operator new(bytes, kLine))), bytes};
   }
   taken_ += bytes;
-  most_taken_ = std::max(most_taken_, taken_);
+  most_taken_.store(std::max(most_taken(), taken_), std::memory_order_relaxed);
   return block;
 }
 

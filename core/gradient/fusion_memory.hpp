@@ -3,6 +3,7 @@
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -26,12 +27,13 @@ class FusionMemory {
   /// A block of at least that many bytes; of one that can wait none when too much is taken.
   Block take(Bytes bytes, Need need);
   void give_back(Block block);
-  /// The most that was taken at once.
-  Bytes most_taken() const { return most_taken_; }
+  /// The most that was taken at once. By any thread.
+  Bytes most_taken() const { return most_taken_.load(std::memory_order_relaxed); }
 
  private:
   const Bytes most_;
-  Bytes taken_ = 0, kept_ = 0, most_taken_ = 0;
+  Bytes taken_ = 0, kept_ = 0;
+  std::atomic<Bytes> most_taken_ = 0;
   std::vector<Block> idle_;
 };
 

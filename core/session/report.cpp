@@ -25,6 +25,8 @@ json hosts_of(const JobMap& job_map) {
 void merge(json& report, const json& part) {
   report["staging_bytes"] =
       std::max(report["staging_bytes"].get<Bytes>(), part.value("staging_bytes", Bytes{0}));
+  report["fusion_bytes"] =
+      std::max(report["fusion_bytes"].get<Bytes>(), part.value("fusion_bytes", Bytes{0}));
   merge_counts(report, part);
   merge_plans(report, part);
 }
@@ -61,6 +63,7 @@ std::string Session::counted_so_far() {
                              {"bytes_predicted", predicted_[lane].sent},
                              {"bytes_in_memory", predicted_[lane].in_memory}});
   part["staging_bytes"] = endpoint_.local() ? endpoint_.local()->staging_taken() : 0;
+  part["fusion_bytes"] = fusion_memory_.most_taken();
   return part.dump();
 }
 

@@ -8,31 +8,33 @@ trap 'rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $1" >&2; sed 's/^/    /' "$folder/out" >&2; failed=1; }
 
-fused() { # "calls batches" of all ranks
+fused() { # "calls batches", of all ranks, and "memory"
   python3 - "$folder/report" <<'P'
 import json, sys
-found = json.load(open(sys.argv[1]))["fused"]
-print(sum(one["calls"] for one in found), sum(one["batches"] for one in found))
+report = json.load(open(sys.argv[1]))
+found = report["fused"]
+print(sum(one["calls"] for one in found), sum(one["batches"] for one in found), report["fusion_bytes"])
 P
 }
 
 run() { "$ddlrun" -np 2 --oversubscribe --report "$folder/report" "$@" "$program" >"$folder/out" 2>&1; }
 
 run -x DDL_LAZY_BYTES=1m -x DDL_FAKE_HOSTS=1,1 || fail "between hosts"
-read -r calls batches < <(fused)
+read -r calls batches memory < <(fused)
 ((calls > 1000 && batches > 0 && calls > 4 * batches)) || fail "$calls calls fused into $batches"
+((memory > 0)) || fail "the report does not say what memory that took"
 "$ddlrun" --report - -np 2 --oversubscribe -x DDL_LAZY_BYTES=1m "$program" >"$folder/out" 2>&1 || fail "on one host"
 grep -q '^fused, all ranks .*calls' "$folder/out" || fail "the table says nothing of it"
 
 run || fail "off"
-[ "$(fused)" = "0 0" ] || fail "something is fused though nobody asked for it"
+[ "$(fused)" = "0 0 0" ] || fail "something is fused though nobody asked for it"
 run -x DDL_LAZY_BYTES=1m -x DDL_DETERMINISTIC=1 || fail "deterministic"
-[ "$(fused)" = "0 0" ] || fail "something is fused though bits would depend on it"
+[ "$(fused)" = "0 0 0" ] || fail "something is fused though bits would depend on it"
 [ "$(grep -c 'DDL_LAZY_BYTES has no effect with DDL_DETERMINISTIC=1' "$folder/out")" = 1 ] || fail "that is said once"
 
 "$ddlrun" --oversubscribe --report "$folder/report" -np 1 -x DDL_LAZY_BYTES=1m "$program" : -np 1 "$program" >"$folder/out" 2>&1 ||
   fail "off on one rank"
-[ "$(fused)" = "0 0" ] || fail "something is fused though one rank has it off"
+[ "$(fused)" = "0 0 0" ] || fail "something is fused though one rank has it off"
 [ "$(grep -c 'DDL_LAZY_BYTES is 0 on rank 1 and 1048576 on rank 0: no all-reduces are fused' "$folder/out")" = 1 ] ||
   fail "different numbers are said once"
 
