@@ -252,8 +252,13 @@ Tally& Communicator::tally_of(const Call& call, PreparedPlan& prepared) {
   return use->second;
 }
 
-void Communicator::count(const Call& call, PreparedPlan& prepared) {
-  tally_of(call, prepared).add(call.bytes(), now() - call.began);
+// What goes on while the program computes overlaps with others of its kind.
+void Communicator::count(const Operation& operation) {
+  const Call& call = operation.call();
+  const char*& timed_as = operation.completion()->timed_as_;
+  const Nanoseconds end = now();
+  tally_of(call, operation.prepared()).add(call.bytes(), timed_as ? 0 : end - call.began);
+  if (timed_as) shared_.time.end(std::exchange(timed_as, nullptr), end);
 }
 
 // A look at the clock is a tenth of a call that was done at once: after some, every so many are timed, for
@@ -325,7 +330,7 @@ bool Communicator::remove_done() {
 }
 
 void Communicator::retire(Operation& operation) {
-  count(operation.call(), operation.prepared());
+  count(operation);
   add(shared_.wire_bytes, operation.wire_bytes());
   shared_.idle.push_back(&operation);
   Completion& completion = *operation.completion();

@@ -26,6 +26,7 @@
 #include "core/collective/credit.hpp"
 #include "core/collective/operation.hpp"
 #include "core/plan/plan_store.hpp"
+#include "core/trace/time_under_way.hpp"
 #include "core/transport/shared_memory.hpp"
 
 namespace ddl {
@@ -47,6 +48,7 @@ struct Shared {
   std::vector<WireBytes> wire_bytes = {};  // that plans of the calls so far hand to the wire, by rail
   std::atomic<int> working = 0;            // threads that work on memory without the lock
   std::atomic<int> going_on = 0;           // operations under way that nobody waits for
+  TimeUnderWay time = {};                  // of these
   std::uint32_t answering = 0;             // answers for the sake of credit that have not left
 };
 
@@ -137,7 +139,7 @@ class Communicator : public Sender {
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
   Tally& tally_of(const Call& call, PreparedPlan& prepared);
-  void count(const Call& call, PreparedPlan& prepared);
+  void count(const Operation& operation);
   void count_brief(const Call& call, PreparedPlan& prepared);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   bool is_pressing(const Sending& sending) const;

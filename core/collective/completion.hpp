@@ -32,6 +32,7 @@ class Completion {
   bool asks_for_notice_ = false, gets_notice_ = false;
   bool goes_on_ = false;  // the caller does not wait: the helper thread cares
   bool hears_wire_ = false;
+  const char* timed_as_ = nullptr;  // the collective, see Shared::time; null: it is not
   Bytes bytes_ = 0;  // of a block of the call
   Observed* observed_ = nullptr;
 };

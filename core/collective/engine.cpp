@@ -92,6 +92,7 @@ void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   std::lock_guard lock(mutex_);
   add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);
+  shared_.time.collect(into, now());
   for (auto& store : stores_) store->collect(into);
   for (const Attached& one : backgrounds_) one.background->collect(into);
 }
@@ -106,6 +107,7 @@ Started Engine::start(Communicator& communicator, const Call& call, Completion& 
   std::lock_guard lock(mutex_);
   completion.goes_on_ = true;
   completion.gets_notice_ = false;
+  begin_time(call, completion);
   bool quiet = shared_.going_on.load(std::memory_order_relaxed) == 0;
   communicator.start(call, *plan, completion);
   take_up(communicator, quiet ? 0 : kTogether);
@@ -149,6 +151,12 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   else
     communicator.start(call, *plan, completion);
   if (!completion.done()) take_up(communicator, 0);
+}
+
+// Nobody wants to know of one of our own.
+void Engine::begin_time(const Call& call, Completion& completion) {
+  completion.timed_as_ = *call.collective ? call.collective : nullptr;
+  if (completion.timed_as_) shared_.time.begin(completion.timed_as_, call.began);
 }
 
 // What has just been started there.

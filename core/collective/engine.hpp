@@ -105,6 +105,7 @@ class Engine : private MessageHandler {
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void take_up(Communicator& communicator, Bytes push_at_least);
+  void begin_time(const Call& call, Completion& completion);
   bool look(const Completion& completion, bool& moved);
   template <class Look>
   bool sleep_unless(Look has_news, Nanoseconds at_most);

@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/collective/engine.hpp"
@@ -72,12 +73,14 @@ void EngineTurn::promise(Completion& completion, const Call& call, bool hears_wi
   completion.bytes_ = call.bytes();
   completion.goes_on_ = true;
   completion.gets_notice_ = completion.asks_for_notice_;
+  engine_.begin_time(call, completion);
   ++engine_.shared_.going_on;
 }
 
 void EngineTurn::fulfil(Completion& completion) {
   Shared& shared = engine_.shared_;
   --shared.going_on;
+  if (completion.timed_as_) shared.time.end(std::exchange(completion.timed_as_, nullptr), now());
   if (completion.gets_notice_) shared.notices.push_back(&completion);
   completion.done_.store(true, std::memory_order_release);  // its owner may end it now
 }

@@ -210,7 +210,6 @@ void LazyAllReduce::scatter(const Batch& batch) {
 // Calls of a kind mostly come together.
 void LazyAllReduce::count(const Batch& batch) {
   const std::string plan = fmt::format("fused: {}", batch.plan->plan.name), of = text_of(batch.parts[0].of);
-  const Nanoseconds end = now();
   for (auto one = batch.parts.begin(); one != batch.parts.end();) {
     const char* collective = one->call.collective;
     const Bytes bytes = size_class(one->call.bytes());
@@ -218,7 +217,7 @@ void LazyAllReduce::count(const Batch& batch) {
     for (; one != batch.parts.end() && one->call.collective == collective &&
            size_class(one->call.bytes()) == bytes;
          ++one)
-      tally.add(one->call.bytes(), end - one->call.began);
+      tally.add(one->call.bytes(), 0);
     if (*collective) counted_.collect(collective, bytes, plan, tally);
   }
   const char* collective = batch.parts[0].call.collective;

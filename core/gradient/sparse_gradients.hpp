@@ -106,7 +106,7 @@ class SparseGradients final : private Background {
   void take(SparseCall& one, EngineTurn& turn);
   void put(SparseCall& one, EngineTurn& turn);
   void forget();
-  void count(const Call& call, Bytes sent);
+  void count(const Call& call, Bytes sent, Nanoseconds time);
   PreparedPlan& plan_of_norms(const Call& call) const;
   PreparedPlan& plan_of_chunks(const Call& call, Elements sent) const;
 

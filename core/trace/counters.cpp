@@ -55,6 +55,11 @@ void Counters::collect(const char* collective, Bytes size_class, const std::stri
   counted.algorithm[{size_class, plan}] += tally.calls;
 }
 
+void Counters::collect_time(const char* collective, Nanoseconds time) {
+  std::lock_guard lock(mutex_);
+  at(collectives_, collective).engine.time += time;
+}
+
 void Counters::count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes) {
   std::lock_guard lock(mutex_);
   Fused& fused = at(collectives_, collective).fused[of];

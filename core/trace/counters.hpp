@@ -24,6 +24,8 @@ class Counters {
  public:
   /// Adds what one plan, of one size class, was used for.
   void collect(const char* collective, Bytes size_class, const std::string& plan, const Tally& tally);
+  /// Adds time during which calls were on the engine, beside that of their tallies.
+  void collect_time(const char* collective, Nanoseconds time);
   void count_original(const char* collective, const char* reason, const Tally& tally);
   /// One batch of so many calls that were made as one, of a class in words.
   void count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes);

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/collective/engine.hpp"
 #include "tests/support/sums.hpp"
 #include "tests/support/virtual_job.hpp"
@@ -34,6 +36,32 @@ TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
     while (!completion.done()) std::this_thread::sleep_for(std::chrono::microseconds(100));
     expect_sum(values[static_cast<std::size_t>(rank)], everybody(3), 2);
   }
+}
+
+TEST(Engine, CallsThatGoOnTogetherShareTheirTime) {
+  VirtualJob job({0, 1});
+  auto world = job.create(1, {0, 1});
+  constexpr int kCalls = 10;
+  constexpr Nanoseconds kBefore = 10'000'000'000;
+  job.each([&](Rank rank) {
+    const auto me = static_cast<std::size_t>(rank);
+    const Nanoseconds began = now() - kBefore;
+    std::vector<std::vector<float>> values;
+    std::vector<std::unique_ptr<Completion>> done;
+    for (int i = 0; i < kCalls; ++i) {
+      std::vector<float>& v = values.emplace_back(shares(rank, 1000, 2));
+      done.push_back(test::start(job.engine(rank), *world[me],
+                                 {v.data(), v.data(), v.size(), DType::float32, Op::sum, "sum", began}));
+    }
+    for (auto& one : done) job.engine(rank).wait(*world[me], *one);
+    Counters counters;
+    std::vector<WireBytes> wire;
+    job.engine(rank).collect(counters, wire);
+    const nlohmann::json counted = counters.to_json()["collectives"][0]["engine"];
+    EXPECT_EQ(counted["calls"], kCalls);
+    EXPECT_GE(counted["seconds"], 10.0);
+    EXPECT_LT(counted["seconds"], 10.0 * (kCalls - 1));
+  });
 }
 
 // It has stood in for long when the program comes back for a moment, and is away again with the call still

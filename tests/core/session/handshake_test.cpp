@@ -111,10 +111,10 @@ class Member : private JoinSteps {
   bool takes_part_ = false, has_said_lost_lanes_ = false;
 };
 
-using Members = std::vector<std::unique_ptr<Member>>;
+using HandshakeMembers = std::vector<std::unique_ptr<Member>>;
 
-Members members_of(ExchangeBoard& board, const std::vector<Fault>& faults) {
-  Members members;
+HandshakeMembers members_of(ExchangeBoard& board, const std::vector<Fault>& faults) {
+  HandshakeMembers members;
   for (std::size_t rank = 0; rank < faults.size(); ++rank)
     members.push_back(std::make_unique<Member>(board, static_cast<Rank>(rank), faults[rank]));
   return members;
@@ -131,7 +131,7 @@ std::string name_of(Fault fault, Rank rank, Rank size) {
 }
 
 // In any order. False: somebody waits for ever.
-bool step_all(Members& members, unsigned seed) {
+bool step_all(HandshakeMembers& members, unsigned seed) {
   std::mt19937 random(seed);
   for (int turn = 0; turn < 100; ++turn) {
     std::shuffle(members.begin(), members.end(), random);
@@ -142,7 +142,7 @@ bool step_all(Members& members, unsigned seed) {
   return false;
 }
 
-void expect_alike(const Members& members, Fault fault) {
+void expect_alike(const HandshakeMembers& members, Fault fault) {
   int said = 0;
   std::set<std::string> reasons;
   for (const auto& member : members) {
@@ -177,7 +177,7 @@ TEST(Handshake, AFaultInAnyStepOnAnyRankIsConcludedAlikeAndSaidOnce) {
         if (!makes_sense(fault, size)) continue;
         SCOPED_TRACE(name_of(fault, rank, size));
         ExchangeBoard board(size);
-        Members members = members_of(board, only_on(size, rank, fault));
+        HandshakeMembers members = members_of(board, only_on(size, rank, fault));
         ASSERT_TRUE(step_all(members, static_cast<unsigned>(rank)));
         expect_alike(members, fault);
       }
@@ -188,7 +188,7 @@ TEST(Handshake, RanksThatAreThreadsConcludeAlike) {
   for (Fault fault : kFaults) {
     SCOPED_TRACE(name_of(fault, 2, kSize));
     ExchangeBoard board(kSize);
-    Members members = members_of(board, only_on(kSize, 2, fault));
+    HandshakeMembers members = members_of(board, only_on(kSize, 2, fault));
     std::vector<std::thread> threads;
     for (auto& member : members) threads.emplace_back([&] { member->finish(); });
     for (std::thread& thread : threads) thread.join();
@@ -200,12 +200,12 @@ TEST(Handshake, OfManyRanksInTroubleTheFirstSaysItsReason) {
   using enum Fault;
   for (Fault fault : {cannot, hears_no_card, reach, loses_all, connect}) {
     ExchangeBoard board(5);
-    Members members = members_of(board, {none, fault, none, fault, fault});
+    HandshakeMembers members = members_of(board, {none, fault, none, fault, fault});
     ASSERT_TRUE(step_all(members, 1));
     expect_alike(members, fault);
   }
   ExchangeBoard board(4);
-  Members members = members_of(board, {none, none, connect, connect});
+  HandshakeMembers members = members_of(board, {none, none, connect, connect});
   std::vector<Member*> by_rank;
   for (auto& member : members) by_rank.push_back(member.get());
   ASSERT_TRUE(step_all(members, 1));
@@ -222,7 +222,7 @@ TEST(Handshake, DifferentTroubleOnTwoRanksIsOneReason) {
     for (Fault other : {reach, loses_a_lane, loses_all, connect}) {
       SCOPED_TRACE(fmt::format("{} and {}", static_cast<int>(one), static_cast<int>(other)));
       ExchangeBoard board(4);
-      Members members = members_of(board, {none, one, none, other});
+      HandshakeMembers members = members_of(board, {none, one, none, other});
       ASSERT_TRUE(step_all(members, 2));
       expect_alike(members, one);
     }
@@ -230,7 +230,7 @@ TEST(Handshake, DifferentTroubleOnTwoRanksIsOneReason) {
 
 TEST(Handshake, ALaneThatOneRankCannotUseNobodyUses) {
   ExchangeBoard board(6);
-  Members members = members_of(
+  HandshakeMembers members = members_of(
       board, {Fault::none, Fault::loses_a_lane, Fault::loses_a_lane, Fault::none, Fault::none, Fault::none});
   ASSERT_TRUE(step_all(members, 3));
   int said = 0;
