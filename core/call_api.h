@@ -10,12 +10,18 @@
 extern "C" {
 #endif
 
+/* Where the blocks of a buffer are, by rank: how long each is and where it begins, in elements. */
+typedef struct ddl_block_layout {
+  const uint64_t* counts; /* NULL: all alike; of a buffer of one block: what the blocks of all ranks have */
+  const int64_t* offsets; /* NULL: one after the other, each with room for the longest */
+} ddl_block_layout;
+
 /* Buffers as in ddl.h. */
 typedef struct ddl_collective_call {
   ddl_kind kind;
   const void* in;
   void* out;
-  uint64_t count; /* elements of a block */
+  uint64_t count; /* elements of a block; of the longest */
   ddl_type type;
   ddl_op op;        /* where the kind computes */
   int32_t root;     /* where the kind has one */
@@ -25,6 +31,11 @@ typedef struct ddl_collective_call {
    * tells how large an element is. Called by threads alone that are in a call into the engine. */
   void (*combine)(void* context, const void* in, void* inout, uint64_t count);
   void* context; /* as long as the call is under way */
+  /* Of blocks of unequal length, in an all-gather, a reduce-scatter or an all-to-all; as long as the call is
+   * under way. */
+  ddl_block_layout in_blocks, out_blocks;
+  uint64_t lengths; /* then: a hash of what all ranks know of the lengths, not 0; else 0 */
+  int32_t pairwise; /* each two ranks alone know what they have for each other: an all-to-all */
 } ddl_collective_call;
 
 #ifdef __cplusplus

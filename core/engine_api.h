@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 12 };
+enum { DDL_ENGINE_VERSION = 13 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;

@@ -15,6 +15,10 @@
 //   receive           0          1
 //
 // A buffer that has no blocks on a rank may be null there. Otherwise `in` and `out` must not overlap.
+//
+// Blocks may be of unequal length and lie anywhere in their buffer (BlockLayout); then `count` is that of the
+// longest. In an all-gather or a reduce-scatter all ranks know all lengths. In an all-to-all each two ranks
+// know what they have for each other (pairwise), and `count` is that of the longest block of this rank.
 #pragma once
 
 #include <string>
@@ -34,6 +38,12 @@ struct OwnReduction {
   explicit operator bool() const { return combine != nullptr; }
 };
 
+/// Where the blocks of a buffer are, by rank; null: one after the other, all as long as Call::count says.
+struct BlockLayout {
+  const Elements* counts = nullptr;       // of a buffer of one block: what the blocks of all ranks have
+  const std::int64_t* offsets = nullptr;  // from the beginning of the buffer, in elements
+};
+
 struct Call {
   const void* in;
   void* out;
@@ -48,10 +58,14 @@ struct Call {
   std::uint8_t variant = 0;     // what else must be equal on all ranks, in the caller's words
   Fingerprint fingerprint = 0;  // fingerprint_of() it, where that is known already
   OwnReduction own = {};        // in place of `op`; then `type` only tells how large an element is
+  BlockLayout in_blocks = {}, out_blocks = {};  // valid as long as the call is under way
+  std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
+  bool pairwise = false;
 
   Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
   /// Of one block.
   Bytes bytes() const { return count * size_of(type); }
+  bool has_layout() const { return in_blocks.counts || out_blocks.counts; }
 };
 
 /// Equal on all ranks of a right program; travels in every message.

@@ -113,7 +113,8 @@ bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepare
   const bool is_small =
       has_tokens ? Credit::covers(call, prepared.plan, next_) : call.bytes() <= Credit::kMostBytes;
   return (prepared.is_one_shot || (prepared.is_brief && is_small)) && !call.own && size() <= kMostAtOnce &&
-         call.count > 0 && idle() && early_.empty() && !times_dimensions_;
+         call.count > 0 && call.bytes() <= prepared.plan.segment && idle() && early_.empty() &&
+         !times_dimensions_;
 }
 
 void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
@@ -129,7 +130,7 @@ Header Communicator::header_of(const Call& call, const PreparedPlan& prepared, c
           0,
           fingerprint_of(call, prepared.choice.wire.as),
           members().me,
-          static_cast<std::uint32_t>(call.bytes()),
+          static_cast<std::uint32_t>(count_of(call, step) * size_of(call.type)),
           0};
 }
 
@@ -164,15 +165,17 @@ void Communicator::run_brief(const Call& call, PreparedPlan& prepared, Completio
 
 bool Communicator::run_brief_step(const Call& call, const PreparedPlan& prepared, const Step& step,
                                   int& pauses) {
+  if (reach_of(call, step) == 0) return true;
   if (step.verb != Verb::send) {
     if (step.peers > 0) return reduce_arrived(call, prepared, step, pauses) != Heard::not_all;
     const std::byte* own = block_at(call, step.own, step.own_block);
-    if (std::byte* into = block_at(call, step.into, step.into_block); into != own)
-      std::memcpy(into, own, call.bytes());
+    const Bytes bytes = count_of(call, step) * size_of(call.type);
+    if (std::byte* into = block_at(call, step.into, step.into_block); into != own && bytes > 0)
+      std::memcpy(into, own, bytes);
     return true;
   }
   Outgoing message = addressed(header_of(call, prepared, step), step, prepared);
-  message.payload = {block_at(call, step.own, step.own_block), call.bytes()};
+  message.payload = {block_at(call, step.own, step.own_block), message.header.bytes};
   return shared_.fabrics.local->send(message);
 }
 
@@ -209,12 +212,13 @@ Communicator::Heard Communicator::reduce_arrived(const Call& call, const Prepare
     if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
     blocks[i] = message.is_kept ? 0 : message.block;
   }
-  if (reduces) {
+  std::byte* into = block_at(call, step.into, step.into_block);
+  if (reduces && awaited.bytes > 0) {
     sources[step.own_rank] = block_at(call, step.own, step.own_block);
-    reduce(call.type, call.op, block_at(call, step.into, step.into_block),
-           std::span<const void* const>(sources.data(), step.peers + 1), call.count);
-  } else {
-    std::memcpy(block_at(call, step.into, step.into_block), sources[0], call.bytes());
+    reduce(call.type, call.op, into, std::span<const void* const>(sources.data(), step.peers + 1),
+           count_of(call, step));
+  } else if (awaited.bytes > 0) {
+    std::memcpy(into, sources[0], awaited.bytes);
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     local.drop_first(prepared.to[step.peer + i], blocks[i]);

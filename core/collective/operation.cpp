@@ -16,6 +16,11 @@ bool goes_on(const Step& landed, const Step& next) {
          next.own_block == landed.into_block;
 }
 
+// How much of a range lies below `end`.
+Elements within(const Range& range, Elements end) {
+  return std::min(range.first + range.count, std::max(range.first, end)) - range.first;
+}
+
 }  // namespace
 
 void add(std::vector<WireBytes>& to, std::span<const WireBytes> more) {
@@ -35,9 +40,13 @@ bool& is_engine_thread() {
 void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   const Plan& plan = prepared.plan;
   Bytes element = size_of(call.type);
-  if (cut_for_ == prepared.serial && cut_count_ == call.count && element_ == element) return;
+  if (cut_for_ == prepared.serial && cut_count_ == call.count && element_ == element &&
+      cut_lengths_ == call.lengths && cut_pairwise_ == call.pairwise)
+    return call.pairwise ? count_wire_bytes() : void();
   cut_for_ = prepared.serial;
   cut_count_ = call.count;
+  cut_lengths_ = call.lengths;
+  cut_pairwise_ = call.pairwise;
   element_ = element;
   wire_ = prepared.choice.wire;
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
@@ -45,19 +54,26 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   if (plan.flows.empty()) segments_ = 0;  // alone
   const Cuts cuts = wire_.has_scales() ? Cuts::at_lines : Cuts::at_lines_where_enough;
   if (segments_ > 1) full_.compute(plan, segment_elements_, element_, cuts);
-  if (segments_ > 0) tail_.compute(plan, call.count - (segments_ - 1) * segment_elements_, element_, cuts);
-  wire_bytes_.assign(prepared.rails, {});
-  if (segments_ > 1) count_wire_bytes(full_, segments_ - 1);
-  if (segments_ > 0) count_wire_bytes(tail_, 1);
+  // Of a pairwise call nobody knows where the others' last segment ends.
+  const Elements tail = call.pairwise ? segment_elements_ : call.count - (segments_ - 1) * segment_elements_;
+  if (segments_ > 0) tail_.compute(plan, tail, element_, cuts);
+  count_wire_bytes();
   if (!wire_.is_exact()) place_narrowed(plan);
 }
 
-void Operation::count_wire_bytes(const SliceTable& table, Elements times) {
+void Operation::count_wire_bytes() {
+  wire_bytes_.assign(prepared_->rails, {});
+  auto count = [this](const Step& step, Elements elements, Elements times) {
+    wire_bytes_[step.lane].sent += bytes_on(Fabric::wire, elements) * times * step.peers;
+    wire_bytes_[step.lane].in_memory += elements * element_ * times * step.peers;
+  };
   for (const Step& step : prepared_->plan.steps) {
-    if (step.verb != Verb::send || step.fabric != Fabric::wire) continue;
-    const Elements count = table[step.slice].count, copies = step.peers * times;
-    wire_bytes_[step.lane].sent += bytes_on(Fabric::wire, count) * copies;
-    wire_bytes_[step.lane].in_memory += count * element_ * copies;
+    if (step.verb != Verb::send || step.fabric != Fabric::wire || segments_ == 0) continue;
+    const Elements length = count_of(call_, step), whole = segments_ - 1;  // segments
+    const Elements reached = std::min<Elements>(length / segment_elements_, whole);
+    if (reached > 0) count(step, full_[step.slice].count, reached);
+    const Range last = reached < whole ? full_[step.slice] : tail_[step.slice];
+    count(step, within(last, length - reached * segment_elements_), 1);
   }
 }
 
@@ -207,10 +223,16 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
   dimension_times_[step.dimension] += since - before;
 }
 
-// Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many. An
-// empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
+// An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
+bool Operation::has_message(const Run& run, const Step& step) const {
+  Range range = table(run)[step.slice];
+  range.first += run.segment * segment_elements_;
+  return step.is_token || within(range, reach_of(call_, step)) > 0;
+}
+
+// Runs the first of the `left` steps that remain of a flow, or the first two at once; returns how many.
 std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender) {
-  if (range_of(run, *step).count == 0 && !step->is_token) return 1;
+  if (!has_message(run, *step)) return 1;
   if (step->verb == Verb::send) {
     bool sent = send_step(run, *step, sender);
     is_stirred_ |= !sent;
@@ -229,7 +251,7 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   Outgoing message{};
   std::byte* forward = next ? claim_forward(run, *step, *next, sender, message) : nullptr;
   std::byte* travels = next && is_narrowed(next->fabric) ? travels_at(run, *next) : nullptr;
-  if (!step->is_token) land_step(run, *step, forward, travels, sender);
+  if (!step->is_token && range_of(run, *step).count > 0) land_step(run, *step, forward, travels, sender);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
   if (travels) return send_narrowed(run, *next, sender) ? 2 : 1;
   if (!forward) return 1;
@@ -359,10 +381,12 @@ std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Ele
   return block_at(call_, source, block) + first * element_;
 }
 
-// Relative to the block.
+// Relative to the block; what a short block has of it.
 Range Operation::range_of(const Run& run, const Step& step) const {
   Range range = table(run)[step.slice];
-  return {run.segment * segment_elements_ + range.first, range.count};
+  range.first += run.segment * segment_elements_;
+  if (call_.has_layout()) range.count = within(range, count_of(call_, step));
+  return range;
 }
 
 bool Operation::all_arrived(const Run& run, const Step& step) const {
@@ -412,7 +436,7 @@ std::byte* Operation::place_for(const Header& header) {
   const Step& step = plan.steps[plan.expected[static_cast<std::size_t>(expected)].step];
   if (step.verb != Verb::copy || step.is_token) return nullptr;
   Range range = range_of(*run, step);
-  if (range.count * element_ != header.bytes) return nullptr;
+  if (range.count * element_ != header.bytes || header.bytes == 0) return nullptr;
   arrived = Arrival::being_placed;
   return at(*run, step.into, step.into_block, range.first);
 }

@@ -12,6 +12,11 @@
 // sends a token as soon as it opens the segment, and who sends waits for it at the end: nothing waits for it
 // on the way. check_waits_for() tests it. Small calls do without these tokens, see credit.hpp.
 //
+// Where blocks are of unequal length, a segment is the same piece of each that is long enough. A message may
+// be empty, and is sent all the same, so that what bounds early arrivals holds as above. But in a pairwise
+// call there is none, in either direction, where two ranks have nothing for each other: a rank has as many
+// segments as its longest block takes.
+//
 // Where elements travel narrower between hosts than they are in memory (PlanChoice::wire), what is sent there
 // is made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read.
 //
@@ -19,6 +24,7 @@
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -81,7 +87,21 @@ bool& is_engine_thread();
 /// Where a block of the buffers of a call begins.
 inline std::byte* block_at(const Call& call, Source source, std::uint32_t block) {
   auto* first = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call.in) : call.out);
-  return first + block * call.bytes();
+  const BlockLayout& layout = source == Source::input ? call.in_blocks : call.out_blocks;
+  if (!layout.offsets) return first + block * call.bytes();
+  return first + layout.offsets[block] * static_cast<std::int64_t>(size_of(call.type));
+}
+
+/// Elements of the block that a step of its plan is about.
+inline Elements count_of(const Call& call, const Step& step) {
+  const BlockLayout& layout = step.verb == Verb::send ? call.in_blocks : call.out_blocks;
+  return layout.counts ? layout.counts[step.rank] : call.count;
+}
+
+/// How far its messages go that way or the other.
+inline Elements reach_of(const Call& call, const Step& step) {
+  if (!call.pairwise) return call.count;
+  return std::max(call.in_blocks.counts[step.rank], call.out_blocks.counts[step.rank]);
 }
 
 class Operation {
@@ -180,12 +200,15 @@ class Operation {
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
   void cut(const PreparedPlan& prepared, const Call& call);
-  void count_wire_bytes(const SliceTable& table, Elements times);
+  void count_wire_bytes();
+  bool has_message(const Run& run, const Step& step) const;
   void place_narrowed(const Plan& plan);
 
   PreparedPlan* prepared_ = nullptr;
   std::uint64_t cut_for_ = 0;  // serial of the plan that the slice tables were made for
   Elements cut_count_ = 0;
+  std::uint64_t cut_lengths_ = 0;
+  bool cut_pairwise_ = false;
   Completion* completion_ = nullptr;
   bool is_open_ = false, is_stirred_ = false, without_tokens_ = false;
   std::size_t alone_senders_ = 0;

@@ -67,6 +67,7 @@ struct Step {
   bool is_token;     // its slice is empty, and yet there is a message
   bool rounds;       // reduce, copy without a peer: to what travels between hosts
   std::uint32_t own_block, into_block;  // of own and into
+  std::uint32_t rank;  // whose block it is part of: where blocks differ in length, that counts
 };
 
 struct Flow {

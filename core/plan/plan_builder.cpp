@@ -131,6 +131,7 @@ Step& PlanBuilder::add(Verb verb, Place own, Fabric fabric, const Piece& piece, 
   step.tag = tag_of(piece, purpose);
   step.peer = static_cast<std::uint32_t>(plan_.peers.size());
   step.peers = static_cast<std::uint32_t>(peers.size());
+  step.rank = static_cast<std::uint32_t>(block_of_);
   plan_.steps.push_back(step);
   plan_.peers.insert(plan_.peers.end(), peers.begin(), peers.end());
   ++plan_.flows.back().count;

@@ -46,11 +46,13 @@ std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<c
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Grid& grid, Rank rank) : grid_(grid), rank_(rank) {}
+  PlanBuilder(const Grid& grid, Rank rank) : grid_(grid), rank_(rank), block_of_(rank) {}
 
   /// All that the lane works on. Its dimension i is the grid's order[i]; empty: the same.
   Piece begin_lane(const LaneCut& cut, std::span<const int> order = {});
   void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
+  /// The steps from now on are about the block of that rank; before, about this rank's.
+  void begin_block(Rank rank) { block_of_ = rank; }
   Piece cut(Piece piece, Rank index, Rank parts);
 
   /// One step per fabric that the receivers are on, the slower one first.
@@ -83,7 +85,7 @@ class PlanBuilder {
             std::span<const Rank> peers);
 
   const Grid& grid_;
-  Rank rank_;
+  Rank rank_, block_of_;
   LaneId rail_ = 0;
   std::span<const int> order_;
   std::optional<Piece> nothing_;

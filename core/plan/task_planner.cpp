@@ -253,6 +253,7 @@ class TaskPlanner {
     for (Rank j : others_after()) {
       bool elsewhere = map_.host_of(j) != here() && !crosses_directly();
       Rank to = elsewhere ? map_.agent(here(), j) : j;
+      build_.begin_block(j);
       if (to == me_)
         agented.push_back(j);
       else
@@ -369,8 +370,12 @@ class TaskPlanner {
   void in_flows(const std::vector<Rank>& blocks, const Body& body) {
     for (std::size_t f = 0; f < std::min(kMostFlows, blocks.size()); ++f) {
       build_.begin_flow();
-      for (std::size_t i = f; i < blocks.size(); i += kMostFlows) body(blocks[i]);
+      for (std::size_t i = f; i < blocks.size(); i += kMostFlows) {
+        build_.begin_block(blocks[i]);
+        body(blocks[i]);
+      }
     }
+    build_.begin_block(me_);
   }
 
   const HostMap& map_;

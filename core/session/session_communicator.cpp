@@ -12,10 +12,16 @@ using What = Outcome::What;
 // Of what no front makes of a communicator.
 constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2;
 
+// The plan of a pairwise call must fit all lengths: large enough for several lanes between hosts, and within
+// one for small calls to be made without an operation.
+constexpr Bytes kPairwise = 1 << 20, kPairwiseHere = 64 << 10;
+
 // Elements of an operation of the program's own are no floats to us, whatever their type is called.
-CallShape shape_of(const Call& call) {
+CallShape shape_of(const Call& call, const PlanStore& plans) {
   const DType type = call.own ? DType::uint8 : call.type;
-  return {call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
+  CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
+  if (call.pairwise) shape.bytes = plans.members().grid.spans_hosts() ? kPairwise : kPairwiseHere;
+  return shape;
 }
 
 Outcome leave(const Route& route) {
@@ -91,7 +97,7 @@ Outcome SessionCommunicator::run(const Call& asked) {
   if (sparse_ && sparse_->takes(asked)) return run_sparse(asked);
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
-  const CallShape shape = shape_of(call);
+  const CallShape shape = shape_of(call, *plans_);
   Route route = selection_->blocking(shape);
   if (has_failed()) return {};  // while the ranks met
   if (route.began_anew) call.began = now();
@@ -129,7 +135,7 @@ CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
 // Each call with a key has a communicator of its own, for as long as it takes.
 Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   if (has_failed()) return {};
-  const Route route = route_of(shape_of(asked));
+  const Route route = route_of(shape_of(asked, *plans_));
   if (!route.plan) return leave(route);
   Engine& engine = session_.engine();
   const CommId id = identity_of_key(key);
@@ -145,19 +151,19 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
 }
 
 void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
-  if (!has_failed()) selection_->finished(shape_of(call), {}, time, nullptr);
+  if (!has_failed()) selection_->finished(shape_of(call, *plans_), {}, time, nullptr);
 }
 
 const char* SessionCommunicator::left_to_original(const Call& asked) {
   if (has_failed()) return nullptr;
   make_usable();
-  return selection_->nonblocking(shape_of(asked)).original;
+  return selection_->nonblocking(shape_of(asked, *plans_)).original;
 }
 
 SessionCommunicator::StartRoute SessionCommunicator::route_to_start(const Call& asked) {
   if (sparse_ && sparse_->takes(asked)) return {Way::sparsely, {}};
   if (lazy_ && lazy_->takes(asked)) return {Way::lazily, {}};
-  return {Way::by_plan, selection_->nonblocking(shape_of(asked))};
+  return {Way::by_plan, selection_->nonblocking(shape_of(asked, *plans_))};
 }
 
 Outcome SessionCommunicator::start(const Call& asked, void* owner) {

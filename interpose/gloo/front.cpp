@@ -177,7 +177,11 @@ bool run(EngineContext& context, const GlooCall& call, const Reduction& reductio
                            0,
                            kNames[call.function],
                            nullptr,
-                           nullptr};
+                           nullptr,
+                           {},
+                           {},
+                           0,
+                           0};
   std::uint8_t mine = 0, all = 0;
   switch (call.function) {
     case DDL_GLOO_ALL_REDUCE:

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "interpose/mpi/device_buffers.hpp"
+#include "interpose/mpi/route.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
@@ -28,6 +29,40 @@ int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::ui
   return MPI_SUCCESS;
 }
 
+int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::uint64_t bytes,
+                  MPI_Datatype type) {
+  return in_portions(type, from, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
+    HostBuffer host(these, number, type);
+    int position = 0;
+    return host.fetch() ? PMPI_Pack(host.get(), number, type, to + at, size, &position, MPI_COMM_SELF)
+                        : MPI_ERR_BUFFER;
+  });
+}
+
+int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from, std::uint64_t bytes,
+                    MPI_Datatype type) {
+  return in_portions(type, to, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
+    HostBuffer host(these, number, type);
+    int position = 0;
+    int error = host.fetch()
+                    ? PMPI_Unpack(from + at, size, &position, host.get(), number, type, MPI_COMM_SELF)
+                    : MPI_ERR_BUFFER;
+    return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
+  });
+}
+
+std::byte* at_element(const void* buffer, std::uint64_t number, MPI_Datatype type) {
+  MPI_Aint lower = 0, extent = 0;
+  PMPI_Type_get_extent(type, &lower, &extent);
+  return static_cast<std::byte*>(const_cast<void*>(buffer)) + static_cast<std::ptrdiff_t>(number) * extent;
+}
+
+std::byte* begin_of(const BlockSide& side, Rank rank) {
+  if (!side.types)
+    return at_element(side.buffer, static_cast<std::uint64_t>(side.displacements[rank]), side.type);
+  return static_cast<std::byte*>(const_cast<void*>(side.buffer)) + side.displacements[rank];
+}
+
 // As MPI names it.
 bool is_dense_by_itself(MPI_Datatype type) {
   int size = 0;
@@ -47,28 +82,45 @@ bool is_dense(MPI_Datatype type) {
 
 const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
                               std::uint64_t bytes) {
-  MPI_Aint lower = 0, extent = 0;
-  PMPI_Type_get_extent(side.type, &lower, &extent);
   in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  auto* from =
-      static_cast<std::byte*>(const_cast<void*>(side.buffer)) + static_cast<std::ptrdiff_t>(first) * extent;
-  int error =
-      in_portions(side.type, from, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
-        HostBuffer host(these, number, side.type);
-        int position = 0;
-        return host.fetch()
-                   ? PMPI_Pack(host.get(), number, side.type, in_.get() + at, size, &position, MPI_COMM_SELF)
-                   : MPI_ERR_BUFFER;
-      });
-  return error ? nullptr : in_.get();
+  std::byte* from = at_element(side.buffer, first, side.type);
+  return pack_elements(in_.get(), from, elements, bytes, side.type) ? nullptr : in_.get();
+}
+
+const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t bytes) {
+  in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* to = in_.get();
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const MPI_Datatype type = side.type_of(rank);
+    const std::uint64_t these = bytes_of(side.counts[rank], type);
+    const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
+    if (these > 0 && pack_elements(to, begin_of(side, rank), elements, these, type)) return nullptr;
+    to += these;
+  }
+  return in_.get();
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
+  portions_ = {{at_element(side.buffer, 0, side.type), elements, bytes, kept(side.type)}};
+  return copy_later(nullptr, bytes);
+}
+
+void* CallBuffers::unpack_later(const BlockSide& side, Rank ranks, std::uint64_t bytes) {
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const MPI_Datatype type = side.type_of(rank);
+    const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
+    if (const std::uint64_t these = bytes_of(side.counts[rank], type))
+      portions_.push_back({begin_of(side, rank), elements, these, kept(type)});
+  }
+  return copy_later(nullptr, bytes);
+}
+
+MPI_Datatype CallBuffers::kept(MPI_Datatype type) {
+  if (combiner_of(type) == MPI_COMBINER_NAMED) return type;
   MPI_Datatype copy = MPI_DATATYPE_NULL;
-  PMPI_Type_dup(side.type, &copy);
-  type_.reset(copy);
-  elements_ = elements;
-  return copy_later(const_cast<void*>(side.buffer), bytes);
+  PMPI_Type_dup(type, &copy);
+  types_.emplace_back(copy);
+  return copy;
 }
 
 void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
@@ -91,20 +143,18 @@ std::byte* CallBuffers::hold(std::uint64_t bytes) {
 
 int CallBuffers::bring_back() {
   brings_back_ = false;
-  if (!type_) {
+  if (to_) {
     HostBuffer host(to_, static_cast<int>(bytes_), MPI_BYTE);
     std::memcpy(host.get(), out_.get(), bytes_);
     return host.write_back() ? MPI_SUCCESS : MPI_ERR_BUFFER;
   }
-  return in_portions(type_.get(), to_, elements_, bytes_,
-                     [&](void* these, int number, std::uint64_t at, int size) {
-                       HostBuffer host(these, number, type_.get());
-                       int position = 0;
-                       int error = host.fetch() ? PMPI_Unpack(out_.get() + at, size, &position, host.get(),
-                                                              number, type_.get(), MPI_COMM_SELF)
-                                                : MPI_ERR_BUFFER;
-                       return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
-                     });
+  const std::byte* from = out_.get();
+  for (const Portion& portion : portions_) {
+    if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
+      return error;
+    from += portion.bytes;
+  }
+  return MPI_SUCCESS;
 }
 
 }  // namespace ddl::mpi

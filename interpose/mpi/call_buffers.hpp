@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "interpose/mpi/blocks.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -33,10 +36,18 @@ class CallBuffers {
   /// A copy of so many elements, from that of that number on, one after the other in `bytes` bytes. Null: MPI
   /// cannot read them.
   const void* pack(const Side& side, std::uint64_t first, std::uint64_t elements, std::uint64_t bytes);
+  /// The same of blocks of unequal length.
+  const void* pack(const BlockSide& side, Rank ranks, std::uint64_t bytes);
   /// Where the result may be written, for finish() to put it into so many elements of that side.
   void* unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes);
+  /// The same for blocks of unequal length, which lie one after the other in `bytes` bytes.
+  void* unpack_later(const BlockSide& side, Rank ranks, std::uint64_t bytes);
   /// The same for plain bytes.
   void* copy_later(void* to, std::uint64_t bytes);
+  /// Blocks live as long as this.
+  void keep(std::shared_ptr<const Blocks> blocks) {
+    (blocks_[0] ? blocks_[1] : blocks_[0]) = std::move(blocks);
+  }
   /// Context for OwnReductionCall::combine(), as long as this lives.
   void* reduce_by(MPI_Datatype type, MPI_Op op);
   /// Plain memory, as long as this lives.
@@ -47,13 +58,21 @@ class CallBuffers {
 
  private:
   int bring_back();
+  MPI_Datatype kept(MPI_Datatype type);
 
+  struct Portion {  // of what finish() brings back
+    std::byte* to;
+    std::uint64_t elements, bytes;
+    MPI_Datatype type;
+  };
   std::unique_ptr<std::byte[]> in_, out_;
   std::unique_ptr<OwnReductionCall> own_;
   bool brings_back_ = false;
-  void* to_ = nullptr;  // where finish() brings `out_`
-  std::uint64_t elements_ = 0, bytes_ = 0;
-  OwnedType type_;  // of the elements; null: bytes. The program may free its own meanwhile
+  void* to_ = nullptr;  // where finish() brings `out_`; null: in portions
+  std::uint64_t bytes_ = 0;
+  std::vector<Portion> portions_;
+  std::shared_ptr<const Blocks> blocks_[2];
+  std::vector<OwnedType> types_;  // of the portions: the program may free its own meanwhile
 };
 
 }  // namespace ddl::mpi

@@ -1,9 +1,8 @@
 // The hooks of all collectives but all-reduce: each says what the engine is to do, and what the original is.
-#include <algorithm>
-
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/front.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/vector_routes.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -33,23 +32,6 @@ int broadcast_original(void* buffer, int count, MPI_Datatype type, int root, MPI
   int result = DDL_NEXT(MPI_Bcast)(host.get(), count, type, root, comm);
   if (result == MPI_SUCCESS && !host.write_back()) return report_device_failure("MPI_Bcast", comm);
   return result;
-}
-
-// Blocks of the same size for all, or -1; all ranks have the same counts.
-int common_count(const int counts[], MPI_Comm comm) {
-  const CommState* known = state().active && counts ? state_of(comm) : nullptr;
-  if (!known) return 0;  // the original is asked anyway
-  const bool are_equal =
-      std::all_of(counts, counts + known->size, [&](int count) { return count == counts[0]; });
-  return are_equal ? counts[0] : -1;
-}
-
-Route route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm) {
-  const int count = common_count(counts, comm);
-  Route route = route_reduction({Kind::reduce_scatter}, in, out, std::max(count, 0), type, op, comm);
-  if (!route.reason && count < 0) route.reason = "unequal blocks";
-  return route;
 }
 
 }  // namespace

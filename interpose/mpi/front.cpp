@@ -39,6 +39,8 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Ireduce, ireduce);
   DDL_HOOKED(MPI_Allgather, allgather);
   DDL_HOOKED(MPI_Iallgather, iallgather);
+  DDL_HOOKED(MPI_Allgatherv, allgatherv);
+  DDL_HOOKED(MPI_Iallgatherv, iallgatherv);
   DDL_HOOKED(MPI_Reduce_scatter, reduce_scatter);
   DDL_HOOKED(MPI_Ireduce_scatter, ireduce_scatter);
   DDL_HOOKED(MPI_Reduce_scatter_block, reduce_scatter_block);
@@ -49,6 +51,14 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Igather, igather);
   DDL_HOOKED(MPI_Scatter, scatter);
   DDL_HOOKED(MPI_Iscatter, iscatter);
+  DDL_HOOKED(MPI_Gatherv, gatherv);
+  DDL_HOOKED(MPI_Igatherv, igatherv);
+  DDL_HOOKED(MPI_Scatterv, scatterv);
+  DDL_HOOKED(MPI_Iscatterv, iscatterv);
+  DDL_HOOKED(MPI_Alltoallv, alltoallv);
+  DDL_HOOKED(MPI_Ialltoallv, ialltoallv);
+  DDL_HOOKED(MPI_Alltoallw, alltoallw);
+  DDL_HOOKED(MPI_Ialltoallw, ialltoallw);
   DDL_HOOKED(MPI_Barrier, barrier);
   DDL_HOOKED(MPI_Ibarrier, ibarrier);
   DDL_HOOKED(MPI_Op_free, op_free);

@@ -16,6 +16,7 @@
 #include "core/engine_api.h"
 #include "core/reduce/recognise.hpp"
 #include "interpose/front.h"
+#include "interpose/mpi/blocks.hpp"
 #include "interpose/mpi/call_buffers.hpp"
 
 namespace ddl::mpi {
@@ -32,6 +33,7 @@ struct CommState {
   std::atomic<std::uint64_t> created{0};
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> created_by_group;
+  BlockCache blocks;
 };
 
 struct State {
@@ -126,6 +128,33 @@ int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int 
              MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request);
 int barrier(MPI_Comm comm);
 int ibarrier(MPI_Comm comm, MPI_Request* request);
+
+// vector_collectives.cpp
+int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+               const int displacements[], MPI_Datatype out_type, MPI_Comm comm);
+int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+                const int displacements[], MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request);
+int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+            const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm);
+int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request);
+int scatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
+             int out_count, MPI_Datatype out_type, int root, MPI_Comm comm);
+int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
+              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request);
+int alltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
+              void* out, const int out_counts[], const int out_displacements[], MPI_Datatype out_type,
+              MPI_Comm comm);
+int ialltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
+               void* out, const int out_counts[], const int out_displacements[], MPI_Datatype out_type,
+               MPI_Comm comm, MPI_Request* request);
+int alltoallw(const void* in, const int in_counts[], const int in_displacements[],
+              const MPI_Datatype in_types[], void* out, const int out_counts[], const int out_displacements[],
+              const MPI_Datatype out_types[], MPI_Comm comm);
+int ialltoallw(const void* in, const int in_counts[], const int in_displacements[],
+               const MPI_Datatype in_types[], void* out, const int out_counts[],
+               const int out_displacements[], const MPI_Datatype out_types[], MPI_Comm comm,
+               MPI_Request* request);
 
 // requests.cpp
 /// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.

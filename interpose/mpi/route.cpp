@@ -8,15 +8,6 @@
 namespace ddl::mpi {
 namespace {
 
-constexpr const char* kErroneous = "erroneous call";
-constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2;  // variants of calls, see Call
-
-// Null where the engine has it; else why not.
-const char* reason_of(const CommState* comm) {
-  if (!comm) return "communicator unknown to the engine";
-  return comm->engine ? nullptr : comm->reason;
-}
-
 bool is_root_there(Task task, const CommState& comm) {
   return !has_root(task.kind) || (task.root >= 0 && task.root < comm.size);
 }
@@ -55,11 +46,16 @@ bool is_one_buffer(Task task, const Side& in, const Side& out) {
   return in.buffer == out.buffer && task.kind != Kind::broadcast;
 }
 
+}  // namespace
+
+const char* reason_of(const CommState* comm) {
+  if (!comm) return "communicator unknown to the engine";
+  return comm->engine ? nullptr : comm->reason;
+}
+
 bool can_be_read(const Side& side) {
   return is_right(side) && (side.buffer || side.count == 0 || !is_dense(side.type));  // or MPI_BOTTOM
 }
-
-}  // namespace
 
 const char* name_of(Collective collective, Form form) {
   constexpr const char* names[kCollectives][2] = {{"MPI_Allreduce", "MPI_Iallreduce"},
@@ -71,7 +67,12 @@ const char* name_of(Collective collective, Form form) {
                                                   {"MPI_Alltoall", "MPI_Ialltoall"},
                                                   {"MPI_Gather", "MPI_Igather"},
                                                   {"MPI_Scatter", "MPI_Iscatter"},
-                                                  {"MPI_Barrier", "MPI_Ibarrier"}};
+                                                  {"MPI_Barrier", "MPI_Ibarrier"},
+                                                  {"MPI_Allgatherv", "MPI_Iallgatherv"},
+                                                  {"MPI_Gatherv", "MPI_Igatherv"},
+                                                  {"MPI_Scatterv", "MPI_Iscatterv"},
+                                                  {"MPI_Alltoallv", "MPI_Ialltoallv"},
+                                                  {"MPI_Alltoallw", "MPI_Ialltoallw"}};
   return names[static_cast<int>(collective)][static_cast<int>(form)];
 }
 
@@ -90,7 +91,7 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
     route.bytes = bytes_of(count, type);
     return route;
   };
-  if (!state().active) return leave_it("engine is off");
+  if (!state().active) return leave_it(kEngineOff);
   known = state_of(comm);
   if (const char* reason = reason_of(known)) return leave_it(reason);
   Reduction reduction;
@@ -123,7 +124,11 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
                 route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction,
                 nullptr,
                 nullptr,
-                nullptr};
+                nullptr,
+                {},
+                {},
+                0,
+                0};
   return route;
 }
 
@@ -133,7 +138,7 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
     route.reason = reason;
     return route;
   };
-  if (!state().active) return leave_it("engine is off");
+  if (!state().active) return leave_it(kEngineOff);
   route.comm = state_of(comm);
   if (const char* reason = reason_of(route.comm)) return leave_it(reason);
   if (!is_root_there(task, *route.comm)) return leave_it(kErroneous);
@@ -143,19 +148,19 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
   if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
     return leave_it(kErroneous);
   if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return leave_it(kErroneous);
-  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR,
-                task.root,       0,       nullptr, nullptr,     nullptr};
+  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0,
+                nullptr,         nullptr, nullptr, {},          {},        0,       0};
   return route;
 }
 
 Route route_barrier(MPI_Comm comm) {
   Route route;
-  if (!state().active) return route.reason = "engine is off", route;
+  if (!state().active) return route.reason = kEngineOff, route;
   route.comm = state_of(comm);
   route.reason = reason_of(route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
-  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1,      DDL_UINT8, DDL_BOR, 0,
-                kBarrier,       nullptr, nullptr, nullptr};
+  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1,  DDL_UINT8, DDL_BOR, 0, kBarrier,
+                nullptr,        nullptr, nullptr, {}, {},        0,       0};
   return route;
 }
 
@@ -166,9 +171,23 @@ bool adapt_reduction(Route& route, CallBuffers& buffers) {
     call.combine = OwnReductionCall::combine;
     call.context = buffers.reduce_by(route.own_type, route.own_op);
   }
-  if (call.kind == DDL_REDUCE_SCATTER && call.in == call.out)
-    call.out = buffers.copy_later(call.out, call.count * size_of(from_c(call.type)));
-  return true;
+  if (call.kind != DDL_REDUCE_SCATTER) return true;
+  const std::uint64_t size = size_of(from_c(call.type));
+  const std::uint64_t own =
+      route.blocks ? route.blocks->counts[static_cast<std::size_t>(route.comm->me)] : call.count;
+  if (!route.blocks) {
+    if (call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
+    return true;
+  }
+  buffers.keep(route.blocks);
+  // The engine itself copies no blocks of unequal length from a device.
+  const bool on_device = state().api->is_device(call.in, call.out) != 0;
+  if (on_device || call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
+  if (on_device) {
+    const std::uint64_t bytes = route.blocks->total * size;
+    call.in = buffers.pack({call.in, 0, MPI_BYTE}, 0, bytes, bytes);
+  }
+  return call.in != nullptr;
 }
 
 // The side that has more blocks holds the other where they are one; see collective/call.hpp.

@@ -25,9 +25,14 @@ enum class Collective : std::uint8_t {
   all_to_all,
   gather,
   scatter,
-  barrier
+  barrier,
+  all_gather_v,
+  gather_v,
+  scatter_v,
+  all_to_all_v,
+  all_to_all_w
 };
-inline constexpr int kCollectives = 10;
+inline constexpr int kCollectives = 15;
 
 enum class Form : std::uint8_t { blocking, nonblocking };
 
@@ -41,7 +46,17 @@ struct Route {
   std::uint64_t bytes = 0;                    // of a block, for the counters, where it goes to the original
   MPI_Datatype own_type = MPI_DATATYPE_NULL;  // of a reduction that the engine has no kernels for,
   MPI_Op own_op = MPI_OP_NULL;                // see own_reductions.hpp
+  std::shared_ptr<const Blocks> blocks, in_blocks;  // where they are of unequal length
 };
+
+/// Reasons, and what all routes ask: null where the engine has the communicator, else why not.
+inline constexpr const char *kEngineOff = "engine is off", *kErroneous = "erroneous call";
+const char* reason_of(const CommState* comm);
+bool can_be_read(const Side& side);
+
+/// What tells calls apart that are of one kind to the engine, see Call: bits.
+inline constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2, kUnequalBlocks = 4, kGatherV = 8,
+                              kScatterV = 16, kAllToAllW = 32;
 
 /// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a
 /// block. Buffers as the engine wants them, but for what adapt() does.

@@ -17,6 +17,10 @@ namespace ddl::mpi {
 
 /// Counts a call without elements: there is nothing to do, and nobody to wait for.
 int done_without_elements(Collective collective, Form form);
+/// Whether that is so on all ranks.
+inline bool is_empty(const Route& route) {
+  return !route.reason && route.call.count == 0 && !route.call.pairwise;
+}
 /// Tells the report what was counted here.
 void tell_counts();
 
@@ -68,7 +72,7 @@ int pass_through(Collective collective, Form form, const Route& route, Original 
 template <class Adapt, class Original, class InTwoSteps>
 int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Original original,
              InTwoSteps in_two_steps) {
-  if (!route.reason && route.call.count == 0) return done_without_elements(collective, Form::blocking);
+  if (is_empty(route)) return done_without_elements(collective, Form::blocking);
   route.call.name = name_of(collective, Form::blocking);
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
@@ -101,7 +105,7 @@ int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* 
                Original original) {
   if (!route.reason && !state().api->nonblocking(state().job))
     route.reason = "nonblocking without progress hook";
-  if (!route.reason && route.call.count == 0) {
+  if (is_empty(route)) {
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);
   }

@@ -310,7 +310,7 @@ static void freed_type(const struct comm_case* on) {
   ++cases;
 }
 
-/* What the original has to do: blocks of different sizes, an operation that is said not to commute. */
+/* What the original has to do: an operation that is said not to commute. */
 static void larger(void* in, void* inout, int* n, MPI_Datatype* type) {
   (void)type;
   for (int i = 0; i < *n; ++i)
@@ -330,21 +330,7 @@ static void left_to_original(const struct comm_case* on) {
     if (most[i] != best) fail(&w, "own operation", 0, i, most[i], best);
   }
   MPI_Op_free(&op);
-  int* counts = malloc((size_t)on->size * sizeof(int));
-  int all = 0;
-  for (int r = 0; r < on->size; ++r) all += counts[r] = r + 1;
-  int *from = malloc((size_t)all * sizeof(int)), *part = malloc((size_t)on->size * sizeof(int));
-  for (int i = 0; i < all; ++i) from[i] = i + on->me;
-  MPI_Reduce_scatter(from, part, counts, MPI_INT, MPI_SUM, on->comm);
-  int before = on->me * (on->me + 1) / 2;
-  for (int i = 0; i <= on->me; ++i) {
-    int sum = on->size * (before + i) + on->size * (on->size - 1) / 2;
-    if (part[i] != sum) fail(&w, "unequal blocks", 0, i, part[i], sum);
-  }
-  free(counts);
-  free(from);
-  free(part);
-  cases += 2;
+  ++cases;
 }
 
 static struct comm_case named(const char* name, MPI_Comm comm) {

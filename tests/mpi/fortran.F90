@@ -73,6 +73,7 @@ program all_reduces
     call truth_values(counts(k))
     call nonblocking(counts(k))
     call other_collectives(counts(k))
+    call with_counts(counts(k))
   end do
   call communicators
   call bottom
@@ -206,6 +207,51 @@ contains
     call expect(count(truth) == n / 2)
     call MPI_Barrier(MPI_COMM_WORLD, code)
   end subroutine
+
+  ! Rank r has n + r elements. Not counted as calls.
+  subroutine with_counts(n)
+    integer, intent(in) :: n
+    integer, parameter :: root = 0
+    integer :: r, lengths(0:ranks - 1), places(0:ranks - 1), own(n + rank)
+    integer :: all(ranks * (n + ranks)), sent(ranks * (n + rank)), same(0:ranks - 1)
+    REQUEST :: request
+    lengths = [(n + r, r = 0, ranks - 1)]
+    places = [(r * (n + ranks), r = 0, ranks - 1)]
+    own = rank
+    all = -1
+    call MPI_Allgatherv(own, n + rank, MPI_INTEGER, all, lengths, places, MPI_INTEGER, MPI_COMM_WORLD, code)
+    call expect(is_placed(all, lengths, places))
+    all = -1
+    all(places(rank) + 1:places(rank) + n + rank) = rank
+    call MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_INTEGER, all, lengths, places, MPI_INTEGER, MPI_COMM_WORLD, request, code)
+    call MPI_Wait(request, MPI_STATUS_IGNORE, code)
+    call expect(is_placed(all, lengths, places))
+    all = -1
+    call MPI_Gatherv(own, n + rank, MPI_INTEGER, all, lengths, places, MPI_INTEGER, root, MPI_COMM_WORLD, code)
+    call expect(rank /= root .or. is_placed(all, lengths, places))
+    own = -1
+    call MPI_Scatterv(all, lengths, places, MPI_INTEGER, own, n + rank, MPI_INTEGER, root, MPI_COMM_WORLD, code)
+    call expect(count(own == rank) == n + rank)
+    sent = rank
+    same = n + rank
+    all = -1
+    call MPI_Alltoallv(sent, same, [(r * (n + rank), r = 0, ranks - 1)], MPI_INTEGER, all, lengths, places, MPI_INTEGER, &
+                       MPI_COMM_WORLD, code)
+    call expect(is_placed(all, lengths, places))
+    all = rank
+    call MPI_Reduce_scatter(all, own, lengths, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, code)
+    call expect(count(own == ranks - 1) == n + rank)
+  end subroutine
+
+  ! Block r of them at its place, and nothing between.
+  logical function is_placed(blocks, lengths, places)
+    integer, intent(in) :: blocks(:), lengths(0:), places(0:)
+    integer :: r
+    is_placed = count(blocks == -1) == size(blocks) - sum(lengths)
+    do r = 0, ranks - 1
+      is_placed = is_placed .and. count(blocks(places(r) + 1:places(r) + lengths(r)) == r) == lengths(r)
+    end do
+  end function
 
   logical function is_by_rank(blocks)
     integer, intent(in) :: blocks(:, 0:)

@@ -1,5 +1,5 @@
-/* As poison.c, for the other collectives, whatever their size, and without the prototypes of mpi.h. The PMPI functions
- * are left alone: the engine starts and ends with some of them. */
+/* As poison.c, for the other collectives, whatever their size, and without the prototypes of mpi.h. The PMPI
+ * functions are left alone: the engine starts and ends with some of them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +16,8 @@ REFUSED(MPI_Reduce)
 REFUSED(MPI_Ireduce)
 REFUSED(MPI_Allgather)
 REFUSED(MPI_Iallgather)
+REFUSED(MPI_Allgatherv)
+REFUSED(MPI_Iallgatherv)
 REFUSED(MPI_Reduce_scatter)
 REFUSED(MPI_Ireduce_scatter)
 REFUSED(MPI_Reduce_scatter_block)
@@ -28,3 +30,11 @@ REFUSED(MPI_Scatter)
 REFUSED(MPI_Iscatter)
 REFUSED(MPI_Barrier)
 REFUSED(MPI_Ibarrier)
+REFUSED(MPI_Gatherv)
+REFUSED(MPI_Igatherv)
+REFUSED(MPI_Scatterv)
+REFUSED(MPI_Iscatterv)
+REFUSED(MPI_Alltoallv)
+REFUSED(MPI_Ialltoallv)
+REFUSED(MPI_Alltoallw)
+REFUSED(MPI_Ialltoallw)

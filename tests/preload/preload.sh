@@ -181,7 +181,8 @@ assert out[999] == 4"
         for preload in "$profiler:$shim" "$shim:$profiler"; do
           job 2 $report -x LD_PRELOAD="$preload" "$fortran" || fail "$preload: exit $?"
           calls=$(grep -oE 'all-reduces of each rank: [0-9]+' "$work/log" | grep -oE '[0-9]+')
-          served $((2 * calls)) MPI_{Allgather,Alltoall,Gather,Scatter,Bcast,Reduce,Reduce_scatter_block,Barrier}
+          served $((2 * calls)) MPI_{Bcast,Reduce,Barrier} \
+            MPI_{Allgather,Alltoall,Gather,Scatter}{,v} MPI_Iallgatherv MPI_Reduce_scatter{,_block}
           told $((calls - $(nonblocking_calls) / 2))
         done
         ;;

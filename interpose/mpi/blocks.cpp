@@ -1,0 +1,78 @@
+#include "interpose/mpi/blocks.hpp"
+
+#include <algorithm>
+
+#include "interpose/mpi/types.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+std::vector<Block>& empty_list() {
+  thread_local std::vector<Block> list;
+  list.clear();
+  return list;
+}
+
+std::uint64_t end_of(const std::vector<Block>& packed) {
+  return packed.empty() ? 0 : static_cast<std::uint64_t>(packed.back().offset) + packed.back().count;
+}
+
+Blocks made_of(std::span<const Block> list) {
+  Blocks blocks;
+  blocks.hash = 1469598103934665603ull;
+  for (const Block& block : list) {
+    blocks.counts.push_back(block.count);
+    blocks.offsets.push_back(block.offset);
+    blocks.longest = std::max(blocks.longest, block.count);
+    blocks.total += block.count;
+    blocks.hash = (blocks.hash ^ block.count) * 0x9e3779b97f4a7c15ull;
+    blocks.hash ^= blocks.hash >> 29;
+  }
+  blocks.hash |= 1;
+  return blocks;
+}
+
+}  // namespace
+
+std::shared_ptr<const Blocks> BlockCache::find(std::span<const Block> list) {
+  for (const Kept& kept : kept_)
+    if (kept.blocks && std::equal(kept.list.begin(), kept.list.end(), list.begin(), list.end()))
+      return kept.blocks;
+  Kept& made = kept_[oldest_++ % kept_.size()];
+  made = {{list.begin(), list.end()}, std::make_shared<const Blocks>(made_of(list))};
+  return made.blocks;
+}
+
+std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places places) {
+  std::vector<Block>& list = empty_list();
+  if (!side.counts || !side.displacements) return {};
+  MPI_Datatype known = MPI_DATATYPE_NULL;
+  MPI_Aint lower = 0, extent = 0;
+  int size = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const MPI_Datatype type = side.type_of(rank);
+    if (type == MPI_DATATYPE_NULL || side.counts[rank] < 0) return {};
+    if (type != known) {
+      if (PMPI_Type_size(type, &size) != MPI_SUCCESS) return {};
+      extent = size;
+      if (!is_known(type) && PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) return {};
+      known = type;
+    }
+    const auto bytes = static_cast<std::uint64_t>(side.counts[rank]) * static_cast<std::uint64_t>(size);
+    const std::int64_t given = side.displacements[rank] * (side.types ? 1 : extent);
+    list.push_back({bytes, places == Places::given ? given : static_cast<std::int64_t>(end_of(list))});
+  }
+  return list;
+}
+
+std::span<const Block> list_blocks(const int counts[], Rank ranks, std::uint64_t elements) {
+  std::vector<Block>& list = empty_list();
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (counts[rank] < 0) return {};
+    list.push_back(
+        {static_cast<std::uint64_t>(counts[rank]) * elements, static_cast<std::int64_t>(end_of(list))});
+  }
+  return list;
+}
+
+}  // namespace ddl::mpi

@@ -1,0 +1,69 @@
+// Blocks of unequal length, as MPI's calls with counts for every rank describe them.
+//
+// A program makes the same call again and again: what was made of its counts is kept with the communicator,
+// of the last few calls.
+// Thread safety: that of the calls of one communicator, which are made one after the other.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl::mpi {
+
+/// One side of a call as the program gave it: so many elements of a type for each rank.
+struct BlockSide {
+  const void* buffer = nullptr;
+  const int* counts = nullptr;
+  const int* displacements = nullptr;  // in extents of the type
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const MPI_Datatype* types = nullptr;  // of each block; then displacements are in bytes
+
+  MPI_Datatype type_of(Rank rank) const { return types ? types[rank] : type; }
+};
+
+/// How long a block is and where it begins, in elements of the engine's.
+struct Block {
+  std::uint64_t count;
+  std::int64_t offset;
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+/// Those of a side, by rank, as the engine takes them.
+struct Blocks {
+  std::vector<std::uint64_t> counts;
+  std::vector<std::int64_t> offsets;
+  std::uint64_t longest = 0, total = 0;
+  std::uint64_t hash = 0;  // of the lengths; never 0
+};
+
+class BlockCache {
+ public:
+  std::shared_ptr<const Blocks> find(std::span<const Block> blocks);
+
+ private:
+  struct Kept {
+    std::vector<Block> list;
+    std::shared_ptr<const Blocks> blocks;
+  };
+  std::array<Kept, 8> kept_;
+  std::size_t oldest_ = 0;
+};
+
+enum class Places {
+  given,  // where the program has them
+  packed  // one after the other
+};
+
+/// In bytes. Empty where the program's call is wrong. Valid until the next call of this thread.
+std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places places);
+/// Counts that are so many elements each, one block after the other. Likewise.
+std::span<const Block> list_blocks(const int counts[], Rank ranks, std::uint64_t elements);
+
+}  // namespace ddl::mpi

@@ -1,0 +1,142 @@
+// The hooks of the collectives with a count for every rank: each says what the engine is to do, and what the
+// original is.
+#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/vector_routes.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+constexpr Collective kAllGather = Collective::all_gather_v, kGather = Collective::gather_v,
+                     kScatter = Collective::scatter_v, kAllToAll = Collective::all_to_all_v,
+                     kAllToAllTypes = Collective::all_to_all_w;
+
+template <class Original>
+int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original) {
+  Route route = route_pairs(collective, pairs, root, comm);
+  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
+  return run_call(collective, route, comm, adapt, original);
+}
+
+template <class Original>
+int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
+                   Original original) {
+  Route route = route_pairs(collective, pairs, root, comm);
+  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
+  return start_call(collective, route, comm, request, adapt, original);
+}
+
+}  // namespace
+
+int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+               const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
+  const Side from{in, in_count, in_type};
+  const BlockSide to{out, counts, displacements, out_type};
+  Route route = route_all_gather_v(from, to, comm);
+  auto adapt = [&](Route& it, CallBuffers& buffers) { return adapt_all_gather_v(it, from, to, buffers); };
+  return run_call(kAllGather, route, comm, adapt, [&] {
+    return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
+  });
+}
+
+int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+                const int displacements[], MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  const Side from{in, in_count, in_type};
+  const BlockSide to{out, counts, displacements, out_type};
+  Route route = route_all_gather_v(from, to, comm);
+  auto adapt = [&](Route& it, CallBuffers& buffers) { return adapt_all_gather_v(it, from, to, buffers); };
+  return start_call(kAllGather, route, comm, request, adapt, [&] {
+    return DDL_NEXT(MPI_Iallgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm,
+                                     request);
+  });
+}
+
+int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+            const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm) {
+  const Pairs pairs =
+      pairs_of_gather({in, in_count, in_type}, {out, counts, displacements, out_type}, root, comm);
+  return exchange(kGather, pairs, root, comm, [&] {
+    return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
+  });
+}
+
+int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
+             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm,
+             MPI_Request* request) {
+  const Pairs pairs =
+      pairs_of_gather({in, in_count, in_type}, {out, counts, displacements, out_type}, root, comm);
+  return start_exchange(kGather, pairs, root, comm, request, [&] {
+    return DDL_NEXT(MPI_Igatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm,
+                                  request);
+  });
+}
+
+int scatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
+             int out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
+  const Pairs pairs =
+      pairs_of_scatter({in, counts, displacements, in_type}, {out, out_count, out_type}, root, comm);
+  return exchange(kScatter, pairs, root, comm, [&] {
+    return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
+  });
+}
+
+int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
+              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request) {
+  const Pairs pairs =
+      pairs_of_scatter({in, counts, displacements, in_type}, {out, out_count, out_type}, root, comm);
+  return start_exchange(kScatter, pairs, root, comm, request, [&] {
+    return DDL_NEXT(MPI_Iscatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm,
+                                   request);
+  });
+}
+
+int alltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
+              void* out, const int out_counts[], const int out_displacements[], MPI_Datatype out_type,
+              MPI_Comm comm) {
+  const Pairs pairs{{in, in_counts, in_displacements, in_type},
+                    {out, out_counts, out_displacements, out_type},
+                    in == MPI_IN_PLACE};
+  return exchange(kAllToAll, pairs, 0, comm, [&] {
+    return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
+                                   out_displacements, out_type, comm);
+  });
+}
+
+int ialltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
+               void* out, const int out_counts[], const int out_displacements[], MPI_Datatype out_type,
+               MPI_Comm comm, MPI_Request* request) {
+  const Pairs pairs{{in, in_counts, in_displacements, in_type},
+                    {out, out_counts, out_displacements, out_type},
+                    in == MPI_IN_PLACE};
+  return start_exchange(kAllToAll, pairs, 0, comm, request, [&] {
+    return DDL_NEXT(MPI_Ialltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
+                                    out_displacements, out_type, comm, request);
+  });
+}
+
+int alltoallw(const void* in, const int in_counts[], const int in_displacements[],
+              const MPI_Datatype in_types[], void* out, const int out_counts[], const int out_displacements[],
+              const MPI_Datatype out_types[], MPI_Comm comm) {
+  const Pairs pairs{{in, in_counts, in_displacements, MPI_DATATYPE_NULL, in_types},
+                    {out, out_counts, out_displacements, MPI_DATATYPE_NULL, out_types},
+                    in == MPI_IN_PLACE};
+  return exchange(kAllToAllTypes, pairs, 0, comm, [&] {
+    return DDL_NEXT(MPI_Alltoallw)(in, in_counts, in_displacements, in_types, out, out_counts,
+                                   out_displacements, out_types, comm);
+  });
+}
+
+int ialltoallw(const void* in, const int in_counts[], const int in_displacements[],
+               const MPI_Datatype in_types[], void* out, const int out_counts[],
+               const int out_displacements[], const MPI_Datatype out_types[], MPI_Comm comm,
+               MPI_Request* request) {
+  const Pairs pairs{{in, in_counts, in_displacements, MPI_DATATYPE_NULL, in_types},
+                    {out, out_counts, out_displacements, MPI_DATATYPE_NULL, out_types},
+                    in == MPI_IN_PLACE};
+  return start_exchange(kAllToAllTypes, pairs, 0, comm, request, [&] {
+    return DDL_NEXT(MPI_Ialltoallw)(in, in_counts, in_displacements, in_types, out, out_counts,
+                                    out_displacements, out_types, comm, request);
+  });
+}
+
+}  // namespace ddl::mpi

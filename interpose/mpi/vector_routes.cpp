@@ -1,0 +1,210 @@
+#include "interpose/mpi/vector_routes.hpp"
+
+#include <algorithm>
+
+#include "core/engine_types.hpp"
+#include "interpose/mpi/front.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+ddl_collective_call bytes_call(ddl_kind kind) {
+  return {kind, nullptr, nullptr, 0, DDL_UINT8, DDL_BOR, 0, 0, nullptr, nullptr, nullptr, {}, {}, 0, 0};
+}
+
+// The blocks of one side are those; the other side has one, this rank's.
+void use_blocks(Route& route, std::shared_ptr<const Blocks> blocks) {
+  ddl_collective_call& call = route.call;
+  route.blocks = std::move(blocks);
+  call.count = route.blocks->longest;
+  call.variant |= kUnequalBlocks;
+  call.in_blocks.counts = call.out_blocks.counts = route.blocks->counts.data();
+  call.lengths = route.blocks->hash;
+}
+
+bool is_on_device(const void* one, const void* other) { return state().api->is_device(one, other) != 0; }
+
+// Where all blocks have bytes that the engine can work on in place.
+bool are_dense(const BlockSide& side, Rank ranks) {
+  MPI_Datatype known = MPI_DATATYPE_NULL;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const MPI_Datatype type = side.type_of(rank);
+    if (side.counts[rank] > 0 && type != known && !is_dense(type)) return false;
+    known = side.counts[rank] > 0 ? type : known;
+  }
+  return true;
+}
+
+// One block and those of all others, which are empty. Two at a time are in use.
+BlockSide lone_block(const Side& side, Rank at, int displacement, Rank ranks) {
+  thread_local std::vector<int> counts[2], places[2];
+  thread_local int turn = 0;
+  turn = 1 - turn;
+  counts[turn].assign(static_cast<std::size_t>(ranks), 0);
+  places[turn].assign(static_cast<std::size_t>(ranks), 0);
+  if (at >= 0) {
+    counts[turn][static_cast<std::size_t>(at)] = side.count;
+    places[turn][static_cast<std::size_t>(at)] = displacement;
+  }
+  return {side.buffer, counts[turn].data(), places[turn].data(), side.type};
+}
+
+BlockSide no_blocks(Rank ranks) { return lone_block({nullptr, 0, MPI_BYTE}, -1, 0, ranks); }
+
+// The root's own block among its many.
+BlockSide own_block(const BlockSide& many, Rank root, Rank ranks) {
+  return lone_block({many.buffer, many.counts[root], many.type}, root, many.displacements[root], ranks);
+}
+
+// The side of the many blocks and that of the one, on this rank.
+struct Rooted {
+  BlockSide many, one;
+};
+std::optional<Rooted> rooted(const Side& one, const BlockSide& many, int root, MPI_Comm comm) {
+  const CommState* known = state().active ? state_of(comm) : nullptr;
+  if (!known || root < 0 || root >= known->size) return std::nullopt;
+  const Rank ranks = known->size;
+  if (known->me != root) return Rooted{no_blocks(ranks), lone_block(one, root, 0, ranks)};
+  if (!many.counts || !many.displacements) return std::nullopt;
+  return Rooted{many,
+                one.buffer == MPI_IN_PLACE ? own_block(many, root, ranks) : lone_block(one, root, 0, ranks)};
+}
+
+}  // namespace
+
+Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
+  Route route;
+  auto leave_it = [&](const char* reason) {
+    route.reason = reason;
+    return route;
+  };
+  if (!state().active) return leave_it(kEngineOff);
+  route.comm = state_of(comm);
+  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
+  const std::span<const Block> list = list_blocks(out, route.comm->size, Places::given);
+  const bool in_place = in.buffer == MPI_IN_PLACE;
+  if (list.empty() || out.buffer == MPI_IN_PLACE || (!in_place && !can_be_read(in)))
+    return leave_it(kErroneous);
+  if (!in_place && bytes_of(in.count, in.type) != list[static_cast<std::size_t>(route.comm->me)].count)
+    return leave_it(kErroneous);
+  route.call = bytes_call(DDL_ALL_GATHER);
+  use_blocks(route, route.comm->blocks.find(list));
+  route.bytes = route.blocks->longest;
+  return route.bytes > 0 && !out.buffer && is_dense(out.type) ? leave_it(kErroneous) : route;
+}
+
+// What the program gives without copies stays where it is; else all blocks lie one after the other.
+bool adapt_all_gather_v(Route& route, const Side& in, const BlockSide& out, CallBuffers& buffers) {
+  ddl_collective_call& call = route.call;
+  CommState& comm = *route.comm;
+  const bool in_place = in.buffer == MPI_IN_PLACE;
+  const bool on_device = is_on_device(in_place ? out.buffer : in.buffer, out.buffer);
+  const bool unpacks = on_device || !is_dense(out.type),
+             packs = in_place ? unpacks : on_device || !is_dense(in.type);
+  if ((packs || unpacks) && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
+  call.out = const_cast<void*>(out.buffer);
+  if (unpacks) {
+    use_blocks(route, comm.blocks.find(list_blocks(out, comm.size, Places::packed)));
+    call.out = buffers.unpack_later(out, comm.size, route.blocks->total);
+  }
+  buffers.keep(route.blocks);
+  call.out_blocks.offsets = route.blocks->offsets.data();
+  const auto me = static_cast<std::size_t>(comm.me);
+  const std::uint64_t own = route.blocks->counts[me];
+  if (own == 0) return true;
+  if (!packs)
+    call.in = in_place ? static_cast<std::byte*>(call.out) + call.out_blocks.offsets[me] : in.buffer;
+  else if (in_place)
+    call.in = buffers.pack({out.buffer, out.counts[me], out.type},
+                           static_cast<std::uint64_t>(out.displacements[me]),
+                           static_cast<std::uint64_t>(out.counts[me]), own);
+  else
+    call.in = buffers.pack(in, 0, static_cast<std::uint64_t>(in.count), own);
+  return call.in != nullptr;
+}
+
+Route route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm) {
+  CommState* known = state().active && counts ? state_of(comm) : nullptr;
+  const Rank ranks = known ? known->size : 0;
+  const int own = ranks > 0 ? counts[known->me] : 0;
+  Route route = route_reduction({Kind::reduce_scatter}, in, out, own, type, op, comm);
+  if (!route.reason && !counts) route.reason = kErroneous;
+  if (route.reason || std::all_of(counts, counts + ranks, [&](int count) { return count == counts[0]; }))
+    return route;
+  std::uint64_t parts = 1;  // of an element; those of the program's own operations are one
+  if (Reduction reduction; route.own_op == MPI_OP_NULL) find_reduction(type, op, reduction, parts);
+  const std::span<const Block> list = list_blocks(counts, ranks, parts);
+  if (list.empty()) return route.reason = kErroneous, route;
+  use_blocks(route, known->blocks.find(list));
+  route.call.in_blocks.offsets = route.blocks->offsets.data();
+  route.bytes = route.call.count * size_of(from_c(route.call.type));
+  return route;
+}
+
+Pairs pairs_of_gather(const Side& one, const BlockSide& many, int root, MPI_Comm comm) {
+  const std::optional<Rooted> sides = rooted(one, many, root, comm);
+  return sides ? Pairs{sides->one, sides->many} : Pairs{};
+}
+
+Pairs pairs_of_scatter(const BlockSide& many, const Side& one, int root, MPI_Comm comm) {
+  const std::optional<Rooted> sides = rooted(one, many, root, comm);
+  return sides ? Pairs{sides->many, sides->one} : Pairs{};
+}
+
+Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm) {
+  Route route;
+  auto leave_it = [&](const char* reason) {
+    route.reason = reason;
+    return route;
+  };
+  if (!state().active) return leave_it(kEngineOff);
+  route.comm = state_of(comm);
+  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
+  const Rank ranks = route.comm->size;
+  const auto me = static_cast<std::size_t>(route.comm->me);
+  auto are_right = [&](const BlockSide& side, std::shared_ptr<const Blocks>& blocks) {
+    const std::span<const Block> list = list_blocks(side, ranks, Places::given);
+    if (!list.empty()) blocks = route.comm->blocks.find(list);
+    return blocks && (side.buffer || blocks->longest == 0 || !are_dense(side, ranks));
+  };
+  const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
+  if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks) ||
+      route.in_blocks->counts[me] != route.blocks->counts[me])
+    return leave_it(kErroneous);
+  route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
+  route.call = bytes_call(DDL_ALL_TO_ALL);
+  route.call.count = route.bytes;
+  route.call.pairwise = 1;
+  route.call.lengths = static_cast<std::uint64_t>(root) + 1;
+  route.call.variant = kUnequalBlocks;
+  if (collective == Collective::gather_v) route.call.variant |= kGatherV;
+  if (collective == Collective::scatter_v) route.call.variant |= kScatterV;
+  if (collective == Collective::all_to_all_w) route.call.variant |= kAllToAllW;
+  return route;
+}
+
+bool adapt_pairs(Route& route, const Pairs& pairs, CallBuffers& buffers) {
+  ddl_collective_call& call = route.call;
+  CommState& comm = *route.comm;
+  const BlockSide &in = pairs.in_place ? pairs.out : pairs.in, &out = pairs.out;
+  const bool on_device = is_on_device(in.buffer, out.buffer);
+  const bool packs = on_device || pairs.in_place || !are_dense(in, comm.size);
+  const bool unpacks = on_device || !are_dense(out, comm.size);
+  if ((packs || unpacks) && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
+  auto pack_places = [&](const BlockSide& side) {
+    return comm.blocks.find(list_blocks(side, comm.size, Places::packed));
+  };
+  if (packs) route.in_blocks = pack_places(in);
+  if (unpacks) route.blocks = pack_places(out);
+  call.in_blocks = {route.in_blocks->counts.data(), route.in_blocks->offsets.data()};
+  call.out_blocks = {route.blocks->counts.data(), route.blocks->offsets.data()};
+  buffers.keep(route.in_blocks);
+  buffers.keep(route.blocks);
+  call.out =
+      unpacks ? buffers.unpack_later(out, comm.size, route.blocks->total) : const_cast<void*>(out.buffer);
+  call.in = packs ? buffers.pack(in, comm.size, route.in_blocks->total) : in.buffer;
+  return !packs || call.in;
+}
+
+}  // namespace ddl::mpi

@@ -1,0 +1,230 @@
+// All-gathers and reduce-scatters with blocks of unequal length, ranks as threads.
+#include <gtest/gtest.h>
+
+#include "core/collective/engine.hpp"
+#include "tests/support/call_buffers.hpp"
+#include "tests/support/sums.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::everybody;
+using test::share;
+using test::VirtualJob;
+using test::Where;
+
+constexpr std::int32_t kUntouched = -77;
+constexpr Elements kGap = 3;
+
+const std::vector<std::vector<Elements>> kLengths = {
+    {1000, 0, 7, 4097, 1, 64, 333, 50'001}, {0, 0, 0, 0, 9}, {0, 30'000}, {5, 5, 5, 5, 5, 5, 5, 5}, {0}};
+
+std::vector<Elements> lengths_for(const std::vector<Elements>& some, Rank ranks) {
+  std::vector<Elements> lengths(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < lengths.size(); ++r) lengths[r] = some[r % some.size()];
+  return lengths;
+}
+
+// The buffers of one rank; the blocks lie in their order from the last to the first, with gaps.
+struct UnequalBuffers {
+  std::vector<Elements> lengths;
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int32_t> many, own;
+  Call call;
+  Rank me, ranks;
+
+  UnequalBuffers(Kind kind, const std::vector<Elements>& some, Rank my_rank, Rank all, Where where)
+      : lengths(lengths_for(some, all)),
+        offsets(lengths.size()),
+        call{nullptr, nullptr, *std::max_element(lengths.begin(), lengths.end()), DType::int32, Op::sum, "",
+             0,       kind},
+        me(my_rank),
+        ranks(all) {
+    Elements end = kGap;
+    for (std::size_t r = lengths.size(); r-- > 0; end += lengths[r] + kGap)
+      offsets[r] = static_cast<std::int64_t>(end);
+    many.assign(end, kUntouched);
+    own.assign(length(me) + kGap, kUntouched);
+    call.lengths = 1;
+    for (Elements one : lengths) call.lengths = call.lengths * 31 + one;
+    call.in_blocks.counts = call.out_blocks.counts = lengths.data();
+    const bool gathers = kind == Kind::all_gather;
+    (gathers ? call.out_blocks : call.in_blocks).offsets = offsets.data();
+    void* one = where == Where::in_place ? static_cast<void*>(block(me)) : own.data();
+    call.in = gathers ? one : many.data();
+    call.out = gathers ? static_cast<void*>(many.data()) : one;
+    for (Elements i = 0; gathers && i < length(me); ++i) static_cast<std::int32_t*>(one)[i] = share(me, 0, i);
+    for (Rank b = 0; !gathers && b < ranks; ++b)
+      for (Elements i = 0; i < length(b); ++i) block(b)[i] = share(me, static_cast<Elements>(b), i);
+  }
+
+  Elements length(Rank rank) const { return lengths[static_cast<std::size_t>(rank)]; }
+  std::int32_t* block(Rank rank) { return many.data() + offsets[static_cast<std::size_t>(rank)]; }
+
+  void expect_right() {
+    const bool gathers = call.kind == Kind::all_gather;
+    const auto* result = static_cast<const std::int32_t*>(call.out);
+    for (Rank b = gathers ? 0 : me; b < (gathers ? ranks : me + 1); ++b) {
+      const std::int32_t* at = gathers ? block(b) : result;
+      for (Elements i = 0; i < length(b); ++i)
+        ASSERT_EQ(at[i], test::promised(call, me, ranks, static_cast<Elements>(b), i))
+            << describe(call) << ": block " << b << ", element " << i << " of rank " << me << " of " << ranks;
+    }
+    for (Rank b = 0; b < ranks; ++b)
+      for (Elements i = 1; i <= kGap; ++i) ASSERT_EQ(*(block(b) - i), kUntouched) << describe(call);
+    ASSERT_EQ(own.back(), kUntouched) << describe(call);
+  }
+};
+
+// As blocking calls, too, of which small ones are made without an operation.
+void run(VirtualJob& job, Rank me, Communicator& communicator, UnequalBuffers& buffers, bool at_once = true) {
+  if (at_once) return job.engine(me).run(communicator, buffers.call);
+  auto operation = test::start(job.engine(me), communicator, buffers.call);
+  job.engine(me).wait(communicator, *operation);
+}
+
+}  // namespace
+
+TEST(UnequalBlocks, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{{0},
+                                                                 {0, 0},
+                                                                 {0, 0, 0, 0},
+                                                                 {0, 1},
+                                                                 {0, 0, 1, 2, 2, 2},
+                                                                 {0, 0, 0, 0, 1, 1, 1, 1},
+                                                                 {0, 1, 2, 0, 1, 2}})
+    for (Bytes staging : {Bytes{1} << 20, Bytes{40} << 10}) {
+      VirtualJob job(machine);
+      auto world = job.create(1, everybody(job.size()), {2, staging, 0});
+      job.each([&](Rank me) {
+        for (Kind kind : {Kind::all_gather, Kind::reduce_scatter})
+          for (const auto& lengths : kLengths)
+            for (Where where : {Where::in_place, Where::apart}) {
+              UnequalBuffers buffers(kind, lengths, me, job.size(), where);
+              run(job, me, *world[static_cast<std::size_t>(me)], buffers, where == Where::apart);
+              buffers.expect_right();
+            }
+      });
+      for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+    }
+}
+
+// Who gives nothing holds the others up all the same, so that little gathers there.
+TEST(UnequalBlocks, NobodyRunsAheadOfWhoGivesNothing) {
+  VirtualJob job({0, 0, 1});
+  auto world = job.create(1, everybody(3));
+  std::vector<std::unique_ptr<UnequalBuffers>> buffers;
+  std::vector<std::unique_ptr<Completion>> operations;
+  for (Rank me = 0; me < 3; ++me)
+    buffers.push_back(std::make_unique<UnequalBuffers>(Kind::all_gather, std::vector<Elements>{9, 0, 0}, me,
+                                                       3, Where::apart));
+  for (Rank me : {0, 1})
+    operations.push_back(test::start(job.engine(me), *world[static_cast<std::size_t>(me)],
+                                     buffers[static_cast<std::size_t>(me)]->call));
+  for (int i = 0; i < 200; ++i)
+    for (Rank me : {0, 1}) job.engine(me).progress();
+  EXPECT_FALSE(operations[0]->done());
+  operations.push_back(test::start(job.engine(2), *world[2], buffers[2]->call));
+  auto done = [](const auto& operation) { return operation->done(); };
+  test::until([&] { return std::all_of(operations.begin(), operations.end(), done); },
+              [&] {
+                for (Rank me : {0, 1, 2}) job.engine(me).progress();
+              });
+  for (Rank me = 0; me < 3; ++me) buffers[static_cast<std::size_t>(me)]->expect_right();
+}
+
+namespace {
+
+// What rank `from` has for rank `to`, which these two alone know.
+Elements between(Rank from, Rank to, int pattern) {
+  switch (pattern) {
+    case 0:  // to one, who gives nothing
+      return to == 0 && from != 0 ? 30'000 : 0;
+    case 1:  // to the next one around alone
+      return to == from + 1 ? 7 : 0;
+    case 2:
+      return static_cast<Elements>(from * 4099 + to * 513) % 9001;
+    case 3:
+      return from == to ? 5 : 0;
+    default:
+      return static_cast<Elements>(from + to) % 3;
+  }
+}
+
+struct PairwiseBuffers {
+  std::vector<Elements> given, taken;
+  std::vector<std::int64_t> given_at, taken_at;
+  std::vector<std::int32_t> in, out;
+  Call call;
+  Rank me;
+
+  PairwiseBuffers(int pattern, Rank my_rank, Rank ranks)
+      : call{nullptr, nullptr, 0, DType::int32, Op::sum, "", 0, Kind::all_to_all}, me(my_rank) {
+    for (Rank r = 0; r < ranks; ++r) {
+      given.push_back(between(me, r, pattern));
+      taken.push_back(between(r, me, pattern));
+      given_at.push_back(static_cast<std::int64_t>(in.size()));
+      for (Elements i = 0; i < given.back(); ++i) in.push_back(share(me, static_cast<Elements>(r), i));
+      out.resize(out.size() + kGap, kUntouched);
+      taken_at.push_back(static_cast<std::int64_t>(out.size()));
+      out.resize(out.size() + taken.back(), kUntouched);
+      call.count = std::max({call.count, given.back(), taken.back()});
+    }
+    call.in = in.data();
+    call.out = out.data();
+    call.in_blocks = {given.data(), given_at.data()};
+    call.out_blocks = {taken.data(), taken_at.data()};
+    call.lengths = 1;
+    call.pairwise = true;
+  }
+
+  void expect_right() const {
+    std::size_t at = 0;
+    for (std::size_t r = 0; r < taken.size(); ++r) {
+      for (Elements i = 0; i < kGap; ++i) ASSERT_EQ(out[at++], kUntouched);
+      for (Elements i = 0; i < taken[r]; ++i)
+        ASSERT_EQ(out[at++], share(static_cast<Rank>(r), static_cast<Elements>(me), i))
+            << "from " << r << " to " << me << ", element " << i;
+    }
+  }
+};
+
+}  // namespace
+
+// Ranks that have nothing to do with each other do not wait for each other; all share one plan.
+TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{
+           {0}, {0, 0}, {0, 0, 0, 0}, {0, 1}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1}})
+    for (LaneId rails : {LaneId{1}, LaneId{2}}) {
+      VirtualJob job(machine);
+      auto world = job.create(1, everybody(job.size()), {rails, Bytes{1} << 20, 0});
+      job.each([&](Rank me) {
+        Communicator& mine = *world[static_cast<std::size_t>(me)];
+        for (int round = 0; round < 40; ++round) {
+          PairwiseBuffers buffers(round % 5, me, job.size());
+          PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all}, Bytes{16} << 10);
+          if (round % 2)
+            job.engine(me).run(mine, buffers.call, &plan);
+          else
+            job.engine(me).wait(mine, *test::start(job.engine(me), mine, buffers.call, &plan));
+          buffers.expect_right();
+        }
+      });
+      for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+    }
+}
+
+TEST(UnequalBlocks, OtherLengthsOnAnotherRankAreNamed) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  job.each([&](Rank me) {
+    const std::vector<Elements> lengths = me ? std::vector<Elements>{4, 9} : std::vector<Elements>{9, 4};
+    UnequalBuffers buffers(Kind::all_gather, lengths, me, 2, Where::apart);
+    run(job, me, *world[static_cast<std::size_t>(me)], buffers);
+  });
+  EXPECT_NE((job.engine(0).failure() + job.engine(1).failure()).find("all-gather of at most 9 int32"),
+            std::string::npos);
+}
+
+}  // namespace ddl
