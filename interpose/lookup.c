@@ -4,7 +4,7 @@
  * the dynamic linker's own.
  *
  * Every lookup of every preloaded process comes through here, that of memory checkers while they start too.
- * So: whatever is not asked of a handle by a name that begins with "nccl", "MPI_" or "PMPI_" goes on by a
+ * So: whatever is not asked of a handle by a name that begins with "nccl", "MPI" or "PMPI" goes on by a
  * jump, with its return address, by which RTLD_NEXT knows who asks; the code on this way needs no memory, no
  * lock and nothing of a sanitizer's. Only the first lookup after a load with RTLD_DEEPBIND stops for that
  * (deep_binding.c).
@@ -26,8 +26,9 @@ struct answer {
 
 DDL_PLAIN_CODE int ddl_may_be_hooked(const char* name) {
   return (name[0] == 'n' && name[1] == 'c' && name[2] == 'c' && name[3] == 'l') ||
-         (name[0] == 'M' && name[1] == 'P' && name[2] == 'I' && name[3] == '_') ||
-         (name[0] == 'P' && name[1] == 'M' && name[2] == 'P' && name[3] == 'I' && name[4] == '_');
+         (name[0] == 'M' && name[1] == 'P' && name[2] == 'I' && (name[3] == '_' || name[3] == 'X')) ||
+         (name[0] == 'P' && name[1] == 'M' && name[2] == 'P' && name[3] == 'I' &&
+          (name[4] == '_' || name[4] == 'X'));
 }
 
 DDL_PLAIN_CODE static int asks_a_handle(void* handle, const char* name) {

@@ -136,6 +136,7 @@ static int is_child_of_owner(void) {
 #define PARAMS_8 PARAMS_7, ddl_word h
 #define PARAMS_9 PARAMS_8, ddl_word i
 #define PARAMS_10 PARAMS_9, ddl_word j
+#define PARAMS_11 PARAMS_10, ddl_word k
 #define ARGUMENTS_0
 #define ARGUMENTS_1 a
 #define ARGUMENTS_2 ARGUMENTS_1, b
@@ -147,6 +148,7 @@ static int is_child_of_owner(void) {
 #define ARGUMENTS_8 ARGUMENTS_7, h
 #define ARGUMENTS_9 ARGUMENTS_8, i
 #define ARGUMENTS_10 ARGUMENTS_9, j
+#define ARGUMENTS_11 ARGUMENTS_10, k
 
 /* What the front calls as the original of each: what its caller would have called, by the name it used. */
 #define DDL_HOOK(name, arguments)                                                                   \

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/base/error.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {
@@ -61,14 +62,62 @@ void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identit
   attach(comm, identity, size, me, s.api->comm_create(s.job, identity, size, members.data(), me));
 }
 
+std::uint64_t identity_of_next(CommState& parent) {
+  return state().api->identity(parent.identity, ++parent.created, 0);
+}
+
+void attach_duplicate(const CommState& of, std::uint64_t identity, MPI_Comm created) {
+  attach(created, identity, of.size, of.me, state().api->comm_dup(of.engine, identity));
+}
+
+// Communicators that wait to be freed.
+std::mutex waiting_mutex;
+auto& waiting() {
+  static auto& all = *new std::vector<MPI_Comm>;  // for exit handlers
+  return all;
+}
+
 int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
   if (result != MPI_SUCCESS || !state().active) return result;
   CommState* from = state_of(parent);
-  if (!from || !from->engine) return result;
-  const ddl_engine_api* api = state().api;
-  std::uint64_t identity = api->identity(from->identity, ++from->created, 0);
-  attach(*created, identity, from->size, from->me, api->comm_dup(from->engine, identity));
+  if (from && from->engine) attach_duplicate(*from, identity_of_next(*from), *created);
   return result;
+}
+
+// A duplicate under way. The program gets a request of ours, because it may use the communicator as soon as
+// it is complete, wherever it keeps the handle by then. The identity is that of the call.
+class Duplicate : public PendingWork {
+ public:
+  Duplicate(CommState& of, const MPI_Comm* created, MPI_Request request)
+      : of_(of), identity_(identity_of_next(of)), created_(created), request_(request) {
+    of_.users.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Duplicate() override { release(&of_); }
+  // Moves the library, and comes back here in doing so: on_progress() knows.
+  bool is_done() override {
+    int done = 0;
+    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+    return done || error_ != MPI_SUCCESS;
+  }
+  int finish() override {
+    if (error_ == MPI_SUCCESS) attach_duplicate(of_, identity_, *created_);
+    return error_;
+  }
+
+ private:
+  CommState& of_;
+  const std::uint64_t identity_;
+  const MPI_Comm* const created_;
+  MPI_Request request_;
+  int error_ = MPI_SUCCESS;
+};
+
+// Without requests of ours the duplicate stays unknown, alike on all ranks.
+int duplicating(MPI_Comm parent, int result, const MPI_Comm* created, MPI_Request* request) {
+  if (result != MPI_SUCCESS || !state().active || !state().api->nonblocking(state().job)) return result;
+  CommState* from = state_of(parent);
+  if (!from || !from->engine) return result;
+  return make_request(std::make_unique<Duplicate>(*from, created, *request), request);
 }
 
 // What a call has made that all ranks of `parent` make together. Those that get no communicator of it count
@@ -143,12 +192,53 @@ void release(CommState* comm) {
   delete comm;
 }
 
+// Not a duplicate to MPI: that has the program's attributes, too.
+MPI_Comm make_comm_of_request(MPI_Comm parent) {
+  CommState& from = *state_of(parent);
+  MPI_Comm created = MPI_COMM_NULL;
+  if (PMPI_Comm_split(parent, 0, from.me, &created) != MPI_SUCCESS)
+    throw Error("no communicator for a persistent request");
+  MPI_Errhandler handler;
+  if (PMPI_Comm_get_errhandler(parent, &handler) == MPI_SUCCESS) {
+    PMPI_Comm_set_errhandler(created, handler);
+    PMPI_Errhandler_free(&handler);
+  }
+  attach_duplicate(from, identity_of_next(from), created);
+  state_of(created)->is_of_request = true;
+  return created;
+}
+
+void free_later(MPI_Comm comm) {
+  std::lock_guard lock(waiting_mutex);
+  waiting().push_back(comm);
+}
+
+void free_what_waits() {
+  std::vector<MPI_Comm> these;
+  {
+    std::lock_guard lock(waiting_mutex);
+    these.swap(waiting());
+  }
+  for (MPI_Comm comm : these) PMPI_Comm_free(&comm);
+}
+
 int comm_dup(MPI_Comm comm, MPI_Comm* created) {
   return duplicated(comm, DDL_NEXT(MPI_Comm_dup)(comm, created), created);
 }
 
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
   return duplicated(comm, DDL_NEXT(MPI_Comm_dup_with_info)(comm, info, created), created);
+}
+
+int comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request) {
+  return duplicating(comm, DDL_NEXT(MPI_Comm_idup)(comm, created, request), created, request);
+}
+
+// Open MPI 4 does not declare it.
+int comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created, MPI_Request* request) {
+  using Original = int (*)(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*);
+  auto original = reinterpret_cast<Original>(next().MPI_Comm_idup_with_info);
+  return duplicating(comm, original(comm, info, created, request), created, request);
 }
 
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created) {

@@ -3,6 +3,7 @@
 
 #include "core/base/env.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/persistent.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -24,6 +25,8 @@ ddl_function as_word(Function* function) {
 }
 
 #define DDL_HOOKED(name, hook) front.name = as_word(Guarded<#name, hook>::call)
+#define DDL_PERSISTENT(name, start) \
+  front.name = as_word(Guarded<#name, Persistent<#name, &ddl_mpi_table::name, start>::init>::call)
 
 void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Init, init);
@@ -61,9 +64,44 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Ialltoallw, ialltoallw);
   DDL_HOOKED(MPI_Barrier, barrier);
   DDL_HOOKED(MPI_Ibarrier, ibarrier);
+  DDL_PERSISTENT(MPIX_Allreduce_init, iallreduce);
+  DDL_PERSISTENT(MPIX_Bcast_init, ibcast);
+  DDL_PERSISTENT(MPIX_Reduce_init, ireduce);
+  DDL_PERSISTENT(MPIX_Allgather_init, iallgather);
+  DDL_PERSISTENT(MPIX_Allgatherv_init, iallgatherv);
+  DDL_PERSISTENT(MPIX_Reduce_scatter_init, ireduce_scatter);
+  DDL_PERSISTENT(MPIX_Reduce_scatter_block_init, ireduce_scatter_block);
+  DDL_PERSISTENT(MPIX_Alltoall_init, ialltoall);
+  DDL_PERSISTENT(MPIX_Alltoallv_init, ialltoallv);
+  DDL_PERSISTENT(MPIX_Alltoallw_init, ialltoallw);
+  DDL_PERSISTENT(MPIX_Gather_init, igather);
+  DDL_PERSISTENT(MPIX_Gatherv_init, igatherv);
+  DDL_PERSISTENT(MPIX_Scatter_init, iscatter);
+  DDL_PERSISTENT(MPIX_Scatterv_init, iscatterv);
+  DDL_PERSISTENT(MPIX_Barrier_init, ibarrier);
+  DDL_PERSISTENT(MPI_Allreduce_init, iallreduce);
+  DDL_PERSISTENT(MPI_Bcast_init, ibcast);
+  DDL_PERSISTENT(MPI_Reduce_init, ireduce);
+  DDL_PERSISTENT(MPI_Allgather_init, iallgather);
+  DDL_PERSISTENT(MPI_Allgatherv_init, iallgatherv);
+  DDL_PERSISTENT(MPI_Reduce_scatter_init, ireduce_scatter);
+  DDL_PERSISTENT(MPI_Reduce_scatter_block_init, ireduce_scatter_block);
+  DDL_PERSISTENT(MPI_Alltoall_init, ialltoall);
+  DDL_PERSISTENT(MPI_Alltoallv_init, ialltoallv);
+  DDL_PERSISTENT(MPI_Alltoallw_init, ialltoallw);
+  DDL_PERSISTENT(MPI_Gather_init, igather);
+  DDL_PERSISTENT(MPI_Gatherv_init, igatherv);
+  DDL_PERSISTENT(MPI_Scatter_init, iscatter);
+  DDL_PERSISTENT(MPI_Scatterv_init, iscatterv);
+  DDL_PERSISTENT(MPI_Barrier_init, ibarrier);
+  DDL_HOOKED(MPI_Start, start);
+  DDL_HOOKED(MPI_Startall, startall);
+  DDL_HOOKED(MPI_Request_free, request_free);
   DDL_HOOKED(MPI_Op_free, op_free);
   DDL_HOOKED(MPI_Comm_dup, comm_dup);
   DDL_HOOKED(MPI_Comm_dup_with_info, comm_dup_with_info);
+  DDL_HOOKED(MPI_Comm_idup, comm_idup);
+  DDL_HOOKED(MPI_Comm_idup_with_info, comm_idup_with_info);
   DDL_HOOKED(MPI_Comm_create, comm_create);
   DDL_HOOKED(MPI_Comm_create_group, comm_create_group);
   DDL_HOOKED(MPI_Comm_split, comm_split);
@@ -77,6 +115,7 @@ void fill(ddl_mpi_table& front) {
 }
 
 #undef DDL_HOOKED
+#undef DDL_PERSISTENT
 
 }  // namespace
 }  // namespace ddl::mpi

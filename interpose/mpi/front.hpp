@@ -34,6 +34,7 @@ struct CommState {
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
+  bool is_of_request = false;  // see make_comm_of_request()
 };
 
 struct State {
@@ -64,8 +65,16 @@ void adopt_world();
 /// The state of a communicator, or null when its creation was not seen.
 CommState* state_of(MPI_Comm comm);
 void release(CommState* comm);
+/// All ranks of the communicator make one for a persistent request: MPI lets each rank start these in an
+/// order of its own.
+MPI_Comm make_comm_of_request(MPI_Comm parent);
+/// Where the program may be within a call of the library's progress.
+void free_later(MPI_Comm comm);
+void free_what_waits();
 int comm_dup(MPI_Comm comm, MPI_Comm* created);
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created);
+int comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request);
+int comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created, MPI_Request* request);
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created);
 int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* created);
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* created);
@@ -156,6 +165,11 @@ int ialltoallw(const void* in, const int in_counts[], const int in_displacements
                const int out_displacements[], const MPI_Datatype out_types[], MPI_Comm comm,
                MPI_Request* request);
 
+// persistent.cpp
+int start(MPI_Request* request);
+int startall(int n, MPI_Request requests[]);
+int request_free(MPI_Request* request);
+
 // requests.cpp
 /// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.
 class PendingWork {
@@ -176,6 +190,8 @@ int finish_pending(Pending* call);
 /// progress hook.
 int make_request(Pending* call, MPI_Request* request);
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
+/// The same without a request.
+void watch(std::unique_ptr<PendingWork> work);
 /// A request that is complete already.
 int make_done_request(MPI_Request* request);
 /// Whether this MPI library lets us into its Wait and Test: without, no request of ours is ever done.

@@ -142,6 +142,7 @@ int finalize() {
     if (s.active) {
       PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
       close_requests();
+      free_what_waits();
     }
     if (s.api->report_wanted(s.job)) at_most_a_warning("cannot write the report", write_report);
     if (s.active) PMPI_Barrier(MPI_COMM_WORLD);

@@ -17,7 +17,7 @@ namespace ddl::mpi {
 struct Pending {
   CommState* comm = nullptr;               // of an engine's call
   CallBuffers buffers = {};                // likewise
-  std::unique_ptr<PendingWork> work = {};  // else: asks for itself
+  std::unique_ptr<PendingWork> work = {};  // else: asks for itself, with or without a request
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
   // It completes when it is done and its request is made, whichever comes last.
@@ -51,7 +51,10 @@ int on_cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be canc
 void step(Pending* call) {
   if (call->steps.fetch_add(1, std::memory_order_acq_rel) != 1) return;
   under_way.fetch_sub(1, std::memory_order_relaxed);
-  PMPI_Grequest_complete(call->request);
+  if (call->request == MPI_REQUEST_NULL)
+    delete call;
+  else
+    PMPI_Grequest_complete(call->request);
 }
 
 int complete_engine_calls() {
@@ -108,8 +111,18 @@ int on_progress() {
   return done;
 }
 
-int request_of(Pending* call, MPI_Request* request) {
+void be_called() {
   if (!registered.exchange(true)) state().opal_progress_register(on_progress);
+}
+
+void ask_for(Pending* call) {
+  std::lock_guard lock(asked_mutex);
+  asked.push_back(call);
+  asked_count.store(static_cast<int>(asked.size()), std::memory_order_relaxed);
+}
+
+int request_of(Pending* call, MPI_Request* request) {
+  be_called();
   int result = PMPI_Grequest_start(on_query, on_free, on_cancel, call, &call->request);
   *request = call->request;
   step(call);
@@ -138,10 +151,16 @@ int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
   auto* call = new Pending{nullptr, {}, std::move(work)};
   under_way.fetch_add(1, std::memory_order_relaxed);
   int result = request_of(call, request);
-  std::lock_guard lock(asked_mutex);
-  asked.push_back(call);
-  asked_count.store(static_cast<int>(asked.size()), std::memory_order_relaxed);
+  ask_for(call);
   return result;
+}
+
+void watch(std::unique_ptr<PendingWork> work) {
+  be_called();
+  auto* call = new Pending{nullptr, {}, std::move(work)};
+  call->steps = 1;  // there is no request to be made
+  under_way.fetch_add(1, std::memory_order_relaxed);
+  ask_for(call);
 }
 
 // What a send to nobody gets: complete for ever.

@@ -50,13 +50,14 @@ struct Route {
 };
 
 /// Reasons, and what all routes ask: null where the engine has the communicator, else why not.
-inline constexpr const char *kEngineOff = "engine is off", *kErroneous = "erroneous call";
+inline constexpr const char *kEngineOff = "engine is off", *kErroneous = "erroneous call",
+                            *kNoProgressHook = "nonblocking without progress hook";
 const char* reason_of(const CommState* comm);
 bool can_be_read(const Side& side);
 
 /// What tells calls apart that are of one kind to the engine, see Call: bits.
 inline constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2, kUnequalBlocks = 4, kGatherV = 8,
-                              kScatterV = 16, kAllToAllW = 32;
+                              kScatterV = 16, kAllToAllW = 32, kPersistent = 64;
 
 /// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a
 /// block. Buffers as the engine wants them, but for what adapt() does.

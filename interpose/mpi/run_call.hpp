@@ -103,13 +103,13 @@ int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Or
 template <class Adapt, class Original>
 int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
                Original original) {
-  if (!route.reason && !state().api->nonblocking(state().job))
-    route.reason = "nonblocking without progress hook";
+  if (!route.reason && !state().api->nonblocking(state().job)) route.reason = kNoProgressHook;
   if (is_empty(route)) {
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);
   }
   route.call.name = name_of(collective, Form::nonblocking);
+  if (!route.reason && route.comm->is_of_request) route.call.variant |= kPersistent;
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {

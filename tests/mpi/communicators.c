@@ -54,6 +54,10 @@ int make_groups(struct group groups[kMaxGroups]) {
   MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &comm);
   groups[n++] = make_group("cartesian", comm);
   groups[n++] = make_group("all but one", split(rank == size - 1 && size > 1 ? MPI_UNDEFINED : 0, rank));
+  MPI_Request request;
+  MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  groups[n++] = make_group("nonblocking duplicate", comm);
   MPI_Comm_dup(groups[3].comm, &comm);
   groups[n++] = make_group("duplicate of parity", comm);
   groups[n++] = make_group("MPI_COMM_SELF", MPI_COMM_SELF);
@@ -86,6 +90,19 @@ static MPI_Comm merged(int size, int side, int tag) {
   return whole;
 }
 
+/* One at a time: Open MPI 4.1 itself may hang with several under way. The parent is used meanwhile. */
+static void nonblocking_duplicate(MPI_Comm of, int round) {
+  MPI_Comm made;
+  MPI_Request request;
+  int done = 0;
+  MPI_Comm_idup(of, &made, &request);
+  use("being duplicated", of, 30 + (size_t)round);
+  while (round % 2 && !done) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  use("nonblocking duplicate", made, 50 + (size_t)round);
+  MPI_Comm_free(&made);
+}
+
 void churn(int rounds) {
   int rank, size;
   MPI_Comm kept = MPI_COMM_NULL;
@@ -103,6 +120,7 @@ void churn(int rounds) {
     MPI_Comm_free(&parts);
     use("copy of a freed one", copy, 3000);
     use("churned whole", whole, 17);
+    nonblocking_duplicate(whole, i);
     if (kept != MPI_COMM_NULL) {
       use("kept from the round before", kept, 513);
       MPI_Comm_free(&kept);

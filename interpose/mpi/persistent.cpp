@@ -1,0 +1,149 @@
+#include "interpose/mpi/persistent.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/types.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+struct PersistentCall {
+  StartCall start;
+  std::unique_ptr<HeldArguments> held;
+  int tag;
+};
+
+// By their requests: a handle is another's only after MPI_Request_free.
+std::mutex mutex;
+std::atomic<int> known{0};
+auto& calls() {
+  static auto& all =
+      *new std::unordered_map<MPI_Request, std::shared_ptr<PersistentCall>>;  // for exit handlers
+  return all;
+}
+
+std::shared_ptr<PersistentCall> find(MPI_Request request) {
+  if (known.load(std::memory_order_acquire) == 0) return nullptr;
+  std::lock_guard lock(mutex);
+  auto found = calls().find(request);
+  return found == calls().end() ? nullptr : found->second;
+}
+
+// Completes the receive that is the program's request.
+int tell_done(const PersistentCall& call) {
+  MPI_Request sent = MPI_REQUEST_NULL;
+  const int result = PMPI_Isend(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self, &sent);
+  return result == MPI_SUCCESS ? PMPI_Request_free(&sent) : result;
+}
+
+// The nonblocking call of one start.
+class Started : public PendingWork {
+ public:
+  explicit Started(std::shared_ptr<PersistentCall> of) : of_(std::move(of)) {}
+  int start() { return of_->start(&request_); }
+  // Moves the library, and comes back here in doing so: on_progress() knows.
+  bool is_done() override {
+    int done = 0;
+    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+    return done || error_ != MPI_SUCCESS;
+  }
+  // An error has been reported to the error handler by then.
+  int finish() override {
+    const int told = tell_done(*of_);
+    return error_ == MPI_SUCCESS ? told : error_;
+  }
+
+ private:
+  const std::shared_ptr<PersistentCall> of_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int error_ = MPI_SUCCESS;
+};
+
+int begin(const std::shared_ptr<PersistentCall>& call) {
+  auto started = std::make_unique<Started>(call);
+  if (int error = started->start()) {
+    tell_done(*call);  // nobody waits for what has not begun
+    return error;
+  }
+  if (started->is_done()) return started->finish();
+  watch(std::move(started));
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
+  if (type == MPI_DATATYPE_NULL || combiner_of(type) == MPI_COMBINER_NAMED) return type;
+  MPI_Datatype copy = type;
+  if (PMPI_Type_dup(type, &copy) == MPI_SUCCESS) types_.emplace_back(copy);
+  return copy;
+}
+
+const MPI_Datatype* HeldArguments::hold(const MPI_Datatype* types) {
+  if (!types) return nullptr;
+  std::vector<MPI_Datatype> copies;
+  for (Rank rank = 0; rank < state_of(comm_)->size; ++rank) copies.push_back(hold(types[rank]));
+  return arrays_.emplace_back(std::move(copies)).data();
+}
+
+MPI_Op HeldArguments::hold(MPI_Op op) {
+  if (op != MPI_OP_NULL) op_ = std::make_unique<OwnReductionCall>(MPI_BYTE, op);
+  return op;
+}
+
+const char* why_not_persistent(MPI_Comm comm) {
+  if (!state().active) return kEngineOff;
+  if (const char* reason = reason_of(state_of(comm))) return reason;
+  return state().api->nonblocking(state().job) ? nullptr : kNoProgressHook;
+}
+
+void count_not_persistent(const char* name, const char* reason) {
+  State& s = state();
+  if (s.job) s.api->count_original(s.job, name, reason, 1, 0, 0);
+}
+
+int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Request* request) {
+  constexpr int kTags = 1 << 15;  // the least that MPI promises; calls that live together are fewer
+  static std::atomic<int> made{0};
+  auto call = std::make_shared<PersistentCall>();
+  call->start = std::move(start);
+  call->held = std::move(held);
+  call->tag = made.fetch_add(1, std::memory_order_relaxed) % kTags;
+  free_what_waits();
+  const int result = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, call->tag, state().own_self, request);
+  if (result != MPI_SUCCESS) return result;
+  std::lock_guard lock(mutex);
+  calls()[*request] = std::move(call);
+  known.fetch_add(1, std::memory_order_release);
+  return MPI_SUCCESS;
+}
+
+int start(MPI_Request* request) {
+  const std::shared_ptr<PersistentCall> call = find(*request);
+  const int result = DDL_NEXT(MPI_Start)(request);
+  return call && result == MPI_SUCCESS ? begin(call) : result;
+}
+
+int startall(int n, MPI_Request requests[]) {
+  int result = DDL_NEXT(MPI_Startall)(n, requests);
+  for (int i = 0; i < n && result == MPI_SUCCESS; ++i)
+    if (const std::shared_ptr<PersistentCall> call = find(requests[i])) result = begin(call);
+  return result;
+}
+
+// One under way ends all the same.
+int request_free(MPI_Request* request) {
+  if (known.load(std::memory_order_acquire) > 0) {
+    {
+      std::lock_guard lock(mutex);
+      if (calls().erase(*request) > 0) known.fetch_sub(1, std::memory_order_release);
+    }
+    free_what_waits();
+  }
+  return DDL_NEXT(MPI_Request_free)(request);
+}
+
+}  // namespace ddl::mpi

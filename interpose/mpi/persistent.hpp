@@ -1,0 +1,93 @@
+// Persistent collectives: a request that the program starts again and again.
+//
+// The request is a genuine one of the original library, a persistent receive of nothing on our own
+// communicator, so that every form of Wait and Test, MPI_Request_get_status and the rest work on it. Starting
+// it starts the nonblocking call of the same kind, too; when that is done, a message to ourselves completes
+// the receive. A start is counted as that nonblocking call.
+//
+// Ranks may start their requests in different orders. So each request has a communicator of its own, where
+// its starts are the only calls.
+//
+// What the program may free between its calls (types, operations) is held until the request is freed. Thread
+// safety: all functions.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/guard.hpp"
+
+namespace ddl::mpi {
+
+/// The arguments of a call, for as long as its request lives; its communicator is one of its own. Arrays of
+/// counts and places stay the program's.
+class HeldArguments {
+ public:
+  explicit HeldArguments(MPI_Comm comm) : comm_(make_comm_of_request(comm)) {}
+  HeldArguments(const HeldArguments&) = delete;
+  HeldArguments& operator=(const HeldArguments&) = delete;
+  ~HeldArguments() { free_later(comm_); }
+  MPI_Comm hold(MPI_Comm) { return comm_; }
+  MPI_Datatype hold(MPI_Datatype type);
+  const MPI_Datatype* hold(const MPI_Datatype* types);
+  MPI_Op hold(MPI_Op op);
+  template <class Other>
+  Other hold(Other other) {
+    return other;
+  }
+
+ private:
+  MPI_Comm comm_;
+  std::vector<OwnedType> types_;
+  std::vector<std::vector<MPI_Datatype>> arrays_;
+  std::unique_ptr<OwnReductionCall> op_;
+};
+
+/// Starts the nonblocking call.
+using StartCall = std::function<int(MPI_Request*)>;
+
+/// Why persistent calls on that communicator are left to the original library, alike on all ranks; null: they
+/// are not.
+const char* why_not_persistent(MPI_Comm comm);
+void count_not_persistent(const char* name, const char* reason);
+int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Request* request);
+
+/// The hook of a persistent call: its name, its original in the table, and our nonblocking call, whose
+/// arguments, but for the request at the end, it has.
+template <HookName name, auto original, auto start, class Places>
+struct PersistentAs;
+template <HookName name, auto original, class... All, int (*start)(All...), std::size_t... i>
+struct PersistentAs<name, original, start, std::index_sequence<i...>> {
+  template <std::size_t k>
+  using Argument = std::tuple_element_t<k, std::tuple<All...>>;
+  static int init(Argument<i>... arguments, MPI_Info info, MPI_Request* request) {
+    const MPI_Comm comm = comm_among(arguments...);
+    if (const char* reason = why_not_persistent(comm)) {
+      count_not_persistent(name.text, reason);
+      using Original = int (*)(Argument<i>..., MPI_Info, MPI_Request*);
+      return reinterpret_cast<Original>(next().*original)(arguments..., info, request);
+    }
+    auto held = std::make_unique<HeldArguments>(comm);
+    auto call = [kept = std::make_tuple(held->hold(arguments)...)](MPI_Request* under_way) {
+      return start(std::get<i>(kept)..., under_way);
+    };
+    return make_persistent(std::move(call), std::move(held), request);
+  }
+};
+template <class Function>
+struct CountArguments;
+template <class... All>
+struct CountArguments<int (*)(All...)> {
+  static constexpr std::size_t value = sizeof...(All);
+};
+template <HookName name, auto original, auto start>
+using Persistent =
+    PersistentAs<name, original, start, std::make_index_sequence<CountArguments<decltype(start)>::value - 1>>;
+
+}  // namespace ddl::mpi
