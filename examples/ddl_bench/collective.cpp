@@ -14,11 +14,12 @@ struct Row {
 };
 
 // In the order of Calls::Kind.
-constexpr Row kRows[] = {{"allreduce", false, true},      {"bcast", true, false},
-                         {"reduce", true, true},          {"allgather", false, false},
-                         {"reduce_scatter", false, true}, {"alltoall", false, false},
-                         {"gather", true, false},         {"scatter", true, false},
-                         {"barrier", false, false},       {"copy", false, false}};
+constexpr Row kRows[] = {
+    {"allreduce", false, true},  {"bcast", true, false},          {"reduce", true, true},
+    {"allgather", false, false}, {"reduce_scatter", false, true}, {"alltoall", false, false},
+    {"gather", true, false},     {"scatter", true, false},        {"allgatherv", false, false},
+    {"alltoallv", false, false}, {"gatherv", true, false},        {"scatterv", true, false},
+    {"barrier", false, false},   {"copy", false, false}};
 
 bool is_start_of(const std::string& name) { return name[0] == 'i'; }
 
@@ -65,6 +66,8 @@ Calls::Calls(const Options& options, const Pattern& pattern, std::size_t count)
       in_place_(options.inplace || kind_ == Kind::kBcast) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+  counts_.assign(static_cast<std::size_t>(ranks_), static_cast<int>(count));
+  for (int rank = 0; rank < ranks_; ++rank) places_.push_back(rank * static_cast<int>(count));
   result_.resize(static_cast<std::size_t>(shape().out) * bytes_);
   if (!in_place_) given_.resize(static_cast<std::size_t>(shape().in) * bytes_);
 }
@@ -75,14 +78,18 @@ Calls::Shape Calls::shape() const {
     case Kind::kReduce:
       return {1, at_root};
     case Kind::kAllgather:
+    case Kind::kAllgatherv:
       return {1, ranks_};
     case Kind::kReduceScatter:
       return {ranks_, 1, true};
     case Kind::kAlltoall:
+    case Kind::kAlltoallv:
       return {ranks_, ranks_, true};
     case Kind::kGather:
+    case Kind::kGatherv:
       return {1, at_root * ranks_};
     case Kind::kScatter:
+    case Kind::kScatterv:
       return {at_root * ranks_, 1, true};
     case Kind::kBarrier:
       return {0, 0};
@@ -151,12 +158,45 @@ void Calls::start(MPI_Request* request) {
       request ? MPI_Iscatter(in, n, type, out, n, type, kRoot, comm, request)
               : MPI_Scatter(in, n, type, out, n, type, kRoot, comm);
       break;
+    case Kind::kAllgatherv:
+    case Kind::kAlltoallv:
+    case Kind::kGatherv:
+    case Kind::kScatterv:
+      start_with_counts(request);
+      break;
     case Kind::kBarrier:
       request ? MPI_Ibarrier(comm, request) : MPI_Barrier(comm);
       break;
     case Kind::kCopy:
       // What the memory gives when all ranks copy at once, and nothing else.
       std::memcpy(result_.data(), given_.data(), given_.size());
+      break;
+  }
+}
+
+// All counts are the same, so that the times can be compared with those of the forms with one count.
+void Calls::start_with_counts(MPI_Request* request) {
+  const int n = static_cast<int>(count_), *counts = counts_.data(), *places = places_.data();
+  const MPI_Datatype type = pattern_.type();
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  const void* in = given_.data();
+  void* out = result_.data();
+  switch (kind_) {
+    case Kind::kAllgatherv:
+      request ? MPI_Iallgatherv(in, n, type, out, counts, places, type, comm, request)
+              : MPI_Allgatherv(in, n, type, out, counts, places, type, comm);
+      break;
+    case Kind::kAlltoallv:
+      request ? MPI_Ialltoallv(in, counts, places, type, out, counts, places, type, comm, request)
+              : MPI_Alltoallv(in, counts, places, type, out, counts, places, type, comm);
+      break;
+    case Kind::kGatherv:
+      request ? MPI_Igatherv(in, n, type, out, counts, places, type, kRoot, comm, request)
+              : MPI_Gatherv(in, n, type, out, counts, places, type, kRoot, comm);
+      break;
+    default:
+      request ? MPI_Iscatterv(in, counts, places, type, out, n, type, kRoot, comm, request)
+              : MPI_Scatterv(in, counts, places, type, out, n, type, kRoot, comm);
       break;
   }
 }
@@ -179,9 +219,11 @@ bool Calls::is_right(int call) const {
         wrong = pattern_.wrong(out, count_, call + rank_);
         break;
       case Kind::kAlltoall:
+      case Kind::kAlltoallv:
         wrong = pattern_.changed(out, count_, call + rank_, b);
         break;
       case Kind::kScatter:
+      case Kind::kScatterv:
         wrong = pattern_.changed(out, count_, call + rank_, kRoot);
         break;
       default:

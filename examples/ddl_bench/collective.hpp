@@ -50,11 +50,16 @@ class Calls {
     kAlltoall,
     kGather,
     kScatter,
+    kAllgatherv,
+    kAlltoallv,
+    kGatherv,
+    kScatterv,
     kBarrier,
     kCopy
   };
 
   void start(MPI_Request* request);
+  void start_with_counts(MPI_Request* request);
   std::byte* block(std::vector<std::byte>& of, int number) const;
   const std::byte* block(const std::vector<std::byte>& of, int number) const;
   Shape shape() const;
@@ -65,6 +70,7 @@ class Calls {
   Kind kind_ = Kind::kAllreduce;
   bool is_nonblocking_ = false, in_place_ = false;
   int rank_ = 0, ranks_ = 1;
+  std::vector<int> counts_, places_;
   std::vector<std::byte> given_, result_;
 };
 
