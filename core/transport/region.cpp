@@ -35,6 +35,7 @@ Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
     throw Error("no memory left for mailboxes", "ranks of one host exchange data through them",
                 "set DDL_ENABLE=0");
   region.head().nonce = nonce;
+  region.head().activity.pid = ::getpid();
   return region;
 }
 

@@ -1,7 +1,7 @@
 // Region: the shared memory of one rank, read and written by the ranks of its host.
 //
 // Layout, all offsets from the start:
-//   RegionHead                 nonce, doorbell
+//   RegionHead                 nonce, doorbell, what the owner is doing
 //   Mailbox[local ranks]       one ring of descriptors per sender, indexed by the sender's local rank
 //   staging                    blocks, see StagingPool: BlockHead, then payload
 //
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "core/base/types.hpp"
+#include "core/trace/activity.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -45,6 +46,7 @@ struct RegionHead {
   std::uint64_t nonce;
   alignas(64) std::atomic<std::uint32_t> bell;  // rung by peers when the owner sleeps
   std::atomic<std::uint32_t> sleeping;
+  Activity activity;
 };
 
 class Region {
@@ -86,12 +88,15 @@ class Region {
 
  private:
   Region(std::byte* base, Bytes bytes, int fd) : base_(base), bytes_(bytes), fd_(fd) {}
-  // A pipe, because peers can open one through /proc like the memory, which they cannot with an eventfd.
-  static constexpr Bytes round_head() { return 4096; }
+  static constexpr Bytes round_head() {
+    static_assert(sizeof(RegionHead) <= 4096);
+    return 4096;
+  }
 
   std::byte* base_;
   Bytes bytes_;
   int fd_;
+  // A pipe, because peers can open one through /proc like the memory, which they cannot with an eventfd.
   int bell_ = -1, bell_to_ring_ = -1;  // the ends of a pipe
 };
 

@@ -51,6 +51,12 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
       peer.region->populate(0, own_.staging_offset(static_cast<int>(peers_.size())) + StagingPool::kFirst);
 }
 
+const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
+  const auto known = static_cast<std::size_t>(rank);
+  if (known >= local_of_.size() || local_of_[known] < 0) return nullptr;
+  return &peers_[static_cast<std::size_t>(local_of_[known])].region->head().activity;
+}
+
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;

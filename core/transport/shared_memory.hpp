@@ -30,6 +30,11 @@ class SharedMemoryTransport : public Transport {
 
   /// Of this host.
   int ranks() const { return static_cast<int>(peers_.size()); }
+  /// This one, in the job.
+  Rank rank() const { return peers_[static_cast<std::size_t>(me_)].rank; }
+  /// What this process is doing, for its peers to see; and what a rank of this host does, null elsewhere.
+  Activity& activity() { return own_.head().activity; }
+  const Activity* activity_of(Rank rank) const;
   bool send(const Outgoing& message) override;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
