@@ -194,6 +194,12 @@ void write_report(ddl_job* job, size_t parts, const char* const* part) {
   guarded(nullptr, [&] { job->session->write_report({part, part + parts}); });
 }
 
+void* activity(ddl_job* job) { return &job->session->activity(); }
+
+void leave(ddl_job* job) {
+  guarded(nullptr, [&] { job->session->close(); });
+}
+
 void close_job(ddl_job* job) {
   guarded(nullptr, [&] { delete job; });
 }
@@ -223,6 +229,8 @@ const ddl_engine_api kApi = {
     .report_wanted = report_wanted,
     .report_part = report_part,
     .write_report = write_report,
+    .activity = activity,
+    .leave = leave,
     .close = close_job,
     .stream = &ddl_stream_functions,
     .context = &ddl_context_functions,

@@ -90,6 +90,11 @@ typedef struct ddl_engine_api {
   /* This rank's part of the report; valid until the next call. */
   const char* (*report_part)(ddl_job* job);
   void (*write_report)(ddl_job* job, size_t parts, const char* const* part);
+  /* Once joined: the ddl::Activity (core/trace/activity.hpp) where the front notes what its threads do; until
+   * close(). */
+  void* (*activity)(ddl_job* job);
+  /* No calls are made any more; that the job comes to its end is watched over until close(). */
+  void (*leave)(ddl_job* job);
   void (*close)(ddl_job* job);
   const ddl_stream_api* stream;   /* communicators of our own, without any ddl_job */
   const ddl_context_api* context; /* likewise */

@@ -58,6 +58,7 @@ struct Call {
   std::uint8_t variant = 0;     // what else must be equal on all ranks, in the caller's words
   Fingerprint fingerprint = 0;  // fingerprint_of() it, where that is known already
   OwnReduction own = {};        // in place of `op`; then `type` only tells how large an element is
+  std::uint64_t number = 0;     // of the program's calls on the communicator, from 1; 0: not known
   BlockLayout in_blocks = {}, out_blocks = {};  // valid as long as the call is under way
   std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
   bool pairwise = false;

@@ -16,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,7 @@ namespace ddl {
 struct Fabrics {
   SharedMemoryTransport* local = nullptr;
   Transport* wire = nullptr;
+  Rank ranks = std::numeric_limits<Rank>::max();  // of the job
 };
 
 /// What the communicators of one engine share.

@@ -209,7 +209,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
                                 : brief_yields;
   Nanoseconds longest =
       has_no_wake_fd ? std::min(waiting_.longest_sleep, kLongestSleepWithoutWakeFd) : waiting_.longest_sleep;
-  Nanoseconds began = 0, next_sleep = kFirstSleep, warned = waiting_.stall_warning;
+  Nanoseconds next_sleep = kFirstSleep;
   for (int idle = 0;;) {
     bool moved = false;
     // Who hears from this host only sees it without the lock and without asking the kernel; the rest (room
@@ -224,27 +224,11 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
       continue;
     }
     waiting_.host_progress();
-    if (began == 0) began = now();
     bool done = false;
     sleep_unless([&] { return (done = look(completion, moved)) || moved; }, next_sleep);
     if (done) return;
     next_sleep = std::min(next_sleep * 2, longest);
-    if (Nanoseconds waited = now() - began; warned > 0 && waited > warned) {
-      warn_of_stall(communicator, waited);
-      warned *= 2;
-    }
   }
-}
-
-void Engine::warn_of_stall(const Communicator& communicator, Nanoseconds waited) {
-  std::lock_guard lock(mutex_);
-  const Operation* operation = communicator.oldest();
-  if (!operation) return;
-  std::string whom;
-  for (Rank rank : communicator.waiting_for()) whom += (whom.empty() ? "" : ", ") + std::to_string(rank);
-  log_warning(fmt::format("waiting for {} s in {} (call {} of a communicator of {}) for rank {}",
-                          waited / 1'000'000'000, describe(operation->call()),
-                          operation->seq() & ~kBetweenTwo, communicator.size(), whom));
 }
 
 bool Engine::progress() {
@@ -269,7 +253,9 @@ bool Engine::poll() {
 
 bool Engine::progress_locked() {
   bool moved = fabrics_.local->progress(*this);
+  if (wire_is_closed_) return moved;
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
+  if (!questions_.empty()) answer_questions();
   do {
     moved |= advance_active();
     if (!backgrounds_.empty()) moved |= advance_backgrounds();
@@ -300,6 +286,7 @@ void Engine::deliver(const Header& header, const View& view) {
   auto found = communicators_.find(header.comm);
   if (found == communicators_.end()) {
     // What comes after the last call of a communicator that is gone; nobody answers for one that is not made.
+    if (header.comm == kStatus) return take_status(header, view);
     if (header.tag == Credit::kAnswer) return View(view).release();
     early_.push_back({header, view});
     early_bytes_ += sizeof(Early) + view.bytes();
@@ -319,6 +306,7 @@ std::byte* Engine::place_for(const Header& header) {
 }
 
 bool Engine::may_come_from(Rank sender, const Header& header) const {
+  if (header.comm == kStatus) return header.from == sender;
   auto found = communicators_.find(header.comm);
   if (found == communicators_.end() || header.from < 0) return true;  // that is found out later
   const std::vector<Rank>& ranks = found->second->members().ranks;
@@ -332,6 +320,7 @@ void Engine::leave_place(const Header& header) {
 }
 
 void Engine::peer_failed(Rank peer, const std::string& why) {
+  fabrics_.local->activity().gave_up.store(peer + 1, std::memory_order_relaxed);
   fail_locked(fmt::format("rank {} of the job is gone ({})", peer, why));
 }
 

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,6 +20,7 @@
 
 #include "core/collective/background.hpp"
 #include "core/collective/communicator.hpp"
+#include "core/trace/stall.hpp"
 
 namespace ddl {
 
@@ -32,8 +35,21 @@ struct Waiting {
   int wire_yields = 1000;
   int yields_without_wake_fd = 5000;            // likewise, over a wire that wakes nobody
   Nanoseconds longest_sleep = 1'000'000;        // so that the original library is still moved
-  Nanoseconds stall_warning = 60'000'000'000;   // a wait that is longer is reported; 0: never
   std::function<void()> host_progress = [] {};  // moves the original library; called by waiting threads only
+};
+
+/// A call that has been under way for long, and that somebody waits for.
+struct LongCall {
+  CommId comm = 0;
+  CallName name;             // that of the program's function
+  std::uint64_t number = 0;  // see Call
+  std::string text;          // see describe()
+  Seq seq = 0;               // number of the engine's call on the communicator
+  Nanoseconds began = 0;
+  bool goes_on = false;                  // while the program computes, see start()
+  bool needs_all = false;                // nobody gets through it before all have come
+  Rank source = -1;                      // where all of it comes from; in the job, as those that follow
+  std::vector<Rank> members, waits_for;  // the latter: whose messages are missing
 };
 
 /// What came of a start.
@@ -87,10 +103,27 @@ class Engine : private MessageHandler {
   /// Runs `body`, which may start operations, and sends what these have to say. Never waits.
   void take_turn(Background& background, const std::function<void(EngineTurn&)>& body);
 
+  // What the ranks are doing, for when a call takes long: engine_status.cpp.
+  std::vector<LongCall> calls_longer_than(Nanoseconds time);
+  /// Of a communicator that has had a call here, as ranks in the job; else empty.
+  std::vector<Rank> members_of(CommId comm) const;
+  /// What tells most about a rank of this host to who waits in that call; nothing: it is on another host.
+  std::optional<Peer> look_at(Rank rank, CommId comm, std::uint64_t number) const;
+  /// The same, asked of a rank of another host, about itself or another one of its host. The answer, if there
+  /// is one, comes with take_answers().
+  void ask(Rank rank, Rank about, CommId comm, std::uint64_t number);
+  std::vector<Peer> take_answers();
+  /// Makes progress now and then where nobody else may: others may ask.
+  void look_after();
+  /// Before the wire is closed: nothing is sent or received any more.
+  void close_wire();
+
   /// Why nothing works any more; "" as long as all is well. Once set it stays.
   std::string failure() const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void fail(const std::string& why);
+  /// A rank of this host has ended. Nothing happens unless a call waits for it still.
+  void fail_without(Rank rank, Nanoseconds waited);
 
  private:
   void deliver(const Header& header, const View& view) override;
@@ -109,7 +142,6 @@ class Engine : private MessageHandler {
   bool look(const Completion& completion, bool& moved);
   template <class Look>
   bool sleep_unless(Look has_news, Nanoseconds at_most);
-  void warn_of_stall(const Communicator& communicator, Nanoseconds waited);
   void fail_locked(const std::string& why);
 
   // engine_background.cpp
@@ -129,9 +161,25 @@ class Engine : private MessageHandler {
   void stand_in();
   bool program_has_moved();
   bool progress_or_fail();
+  bool progress_or_fail_locked();
 
   // Messages to one peer travel together from that many bytes on, where several calls are under way.
   static constexpr Bytes kTogether = 16 << 10;
+
+  // engine_status.cpp
+  static constexpr CommId kStatus = ~CommId{0};  // of messages that belong to no communicator
+  struct Question {
+    Rank from, about;
+    CommId comm;
+    std::uint64_t number;
+  };
+  struct StatusSent {
+    std::array<std::byte, View::kInline> payload;
+    std::uint32_t unfinished = 0;
+  };
+  void send_status(Rank to, std::uint64_t tag, std::span<const std::byte> payload);
+  void take_status(const Header& header, const View& view);
+  void answer_questions();
 
   Fabrics fabrics_;
   Waiting waiting_;
@@ -150,6 +198,11 @@ class Engine : private MessageHandler {
   std::atomic<bool> failed_{false};
   std::atomic<std::uint32_t> calls_{0};  // blocking ones
   std::atomic<std::size_t> notices_{0};  // that next_done() has not named
+  std::vector<Question> questions_;
+  std::vector<Peer> answers_;
+  std::list<StatusSent> status_sent_;
+  std::uint32_t rounds_at_look_ = 0;
+  bool wire_is_closed_ = false;
 
   // The helper sleeps until it is called, then looks now and then whether the program moves its calls itself.
   std::atomic<std::uint32_t> rounds_{0};  // of progress by the program

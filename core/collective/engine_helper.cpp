@@ -52,7 +52,11 @@ void Engine::call_helper() {
 }
 
 bool Engine::progress_or_fail() {
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
+  return progress_or_fail_locked();
+}
+
+bool Engine::progress_or_fail_locked() {
   try {
     return !failed() && progress_locked();
   } catch (const std::exception& error) {

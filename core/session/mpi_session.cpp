@@ -10,6 +10,7 @@ namespace ddl {
 std::unique_ptr<Session> announce(HostLibrary library) {
   SessionOptions options;
   options.keeps_report = true;
+  options.joining = "MPI_Init";
   try {
     options.env = load_env();
   } catch (const UsageError& error) {

@@ -30,17 +30,26 @@ std::vector<int> allowed_cpus() {
 Session::Session(JobStart start, SessionOptions options)
     : options_(std::move(options)),
       exchange_(std::move(start.exchange)),
-      endpoint_(exchange_->rank(), start.hosts, options_.env),
-      tuning_(exchange_->rank(), options_.env, options_.has_original),
-      handshake_(*exchange_, *this) {
+      rank_(exchange_->rank()),
+      size_(exchange_->size()),
+      endpoint_(rank_, start.hosts, options_.env),
+      tuning_(rank_, options_.env, options_.has_original),
+      handshake_(*exchange_, *this),
+      watch_(static_cast<Nanoseconds>(options_.env.stall_warn_s * 1e9), options_.joining, rank_,
+             handshake_.job_map()) {
   handshake_.start();
 }
 
-Session::~Session() {
+Session::~Session() { close(); }
+
+void Session::close() {
+  if (!exchange_) return;
   keeper_.reset();
   tuning_.save();
   // Before the engine: what the wire still sends belongs to its operations.
+  if (engine_) engine_->close_wire();
   if (endpoint_.wire()) endpoint_.wire()->close();
+  exchange_.reset();
 }
 
 const Conclusion& Session::join() {
@@ -49,6 +58,7 @@ const Conclusion& Session::join() {
     endpoint_.stop_listening();
     engine_.reset();
   }
+  watch_.begin(engine_.get(), engine_ ? &activity() : nullptr);
   joined_at_ = now();
   if (rank() == 0 && options_.keeps_report && !env().report.empty()) keep_report();
   return conclusion;
@@ -106,14 +116,13 @@ void Session::connect(const JobMap& job_map, const std::vector<EndpointInfo>& en
   endpoint_.connect(job_map, endpoints);
   tuning_.set_up(job_map, endpoints);
   WireTransport* wire = job_map.hosts() > 1 ? endpoint_.wire() : nullptr;
-  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire}, waiting(job_map, endpoints));
+  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire, size_}, waiting(job_map, endpoints));
   options_.also_needs();
 }
 
 Waiting Session::waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const {
   Waiting waiting;
   waiting.host_progress = options_.progress;
-  waiting.stall_warning = static_cast<Nanoseconds>(env().stall_warn_s * 1e9);
   std::vector<EndpointInfo> here;
   for (Rank peer : job_map.ranks_with(rank())) here.push_back(endpoints[static_cast<std::size_t>(peer)]);
   if (is_crowded(here)) waiting.spins = 0;

@@ -27,6 +27,7 @@
 #include "core/session/outstanding.hpp"
 #include "core/session/report_keeper.hpp"
 #include "core/session/session_endpoint.hpp"
+#include "core/session/stall_watch.hpp"
 #include "core/session/tuning.hpp"
 #include "core/trace/counters.hpp"
 
@@ -38,6 +39,7 @@ struct SessionOptions {
   bool has_original = true;        // there is a library that calls can be left to
   bool progress_hook = true;       // whoever waits outside the engine calls Session::poll
   bool keeps_report = false;       // writes the report now and then, for a job that may not come to its end
+  const char* joining = "";        // what the program has called to join, said where that takes long
   bool speaks_for_process = true;  // the lines of this process name its rank in this job
   /// Moves the library that the program runs on while a rank waits in the engine.
   std::function<void()> progress = [] {};
@@ -64,8 +66,8 @@ class Session final : private JoinSteps {
   /// Says what came of it: once per job, by the rank that knows.
   void say_conclusion() const;
 
-  Rank rank() const { return exchange_->rank(); }
-  Rank size() const { return exchange_->size(); }
+  Rank rank() const { return rank_; }
+  Rank size() const { return size_; }
   const JobMap& job_map() const { return handshake_.job_map(); }
   Engine& engine() { return *engine_; }
   Counters& counters() { return counters_; }
@@ -89,6 +91,11 @@ class Session final : private JoinSteps {
   void fail(const std::string& why);
   const std::string& failure();
 
+  /// Once joined: where the front notes what the threads of this process do.
+  Activity& activity() { return endpoint_.local()->activity(); }
+  /// No more calls are made; what is left is to watch over the end of the job. Peers on other hosts are left.
+  void close();
+
   /// The same on all ranks of a job that uses the engine.
   bool wants_report() const;
   /// This rank's part of the report.
@@ -107,7 +114,8 @@ class Session final : private JoinSteps {
   Waiting waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const;
 
   const SessionOptions options_;
-  const std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Exchange> exchange_;
+  const Rank rank_, size_;
   SessionEndpoint endpoint_;
   SessionTuning tuning_;
   Handshake handshake_;
@@ -124,6 +132,7 @@ class Session final : private JoinSteps {
   std::atomic<std::uint32_t> created_{0};
   Nanoseconds joined_at_ = 0;
   std::unique_ptr<ReportKeeper> keeper_;  // of rank 0, while a report is wanted and not yet written
+  StallWatch watch_;                      // last: it looks at all the others
 };
 
 }  // namespace ddl

@@ -122,6 +122,7 @@ struct TcpTransport::Impl : LostStreams {
     Rank peer;
     std::string why;
     Nanoseconds due;  // to be told
+    Nanoseconds since;
   };
   std::vector<Failure> failures;
   EventSet events;
@@ -604,7 +605,7 @@ bool TcpTransport::progress(MessageHandler& handler) {
 void TcpTransport::Impl::fail(Rank peer, const Reason& why) {
   if (why.is_silence && failures.empty())
     log_warning(fmt::format("rank {} does not answer ({})", peer, why.text));
-  failures.push_back({peer, why.text, now() + (why.is_silence ? kGraceOfSilence : kGrace)});
+  failures.push_back({peer, why.text, now() + (why.is_silence ? kGraceOfSilence : kGrace), now()});
 }
 
 // The others hear of the first one, so that they do not take this rank's end for the cause.
@@ -614,12 +615,14 @@ void TcpTransport::Impl::tell_failures() {
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
     for (Rank to : rails[lane].used)
       if (to != first.peer) out(lane, to)->say_gone(first.peer);
-  for (const Failure& failure : std::exchange(failures, {})) handler->peer_failed(failure.peer, failure.why);
+  for (const Failure& failure : std::exchange(failures, {}))
+    handler->peer_failed(failure.peer, fmt::format("{}, {:.1f} s ago", failure.why,
+                                                   static_cast<double>(now() - failure.since) * 1e-9));
 }
 
 void TcpTransport::Impl::gone(Rank says, Rank who) {
   if (who == me || who < 0 || who >= ranks) return;
-  failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now()});
+  failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now(), now()});
 }
 
 Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane].sent; }

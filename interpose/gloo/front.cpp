@@ -181,6 +181,7 @@ bool run(EngineContext& context, const GlooCall& call, const Reduction& reductio
                            {},
                            {},
                            0,
+                           0,
                            0};
   std::uint8_t mine = 0, all = 0;
   switch (call.function) {

@@ -15,7 +15,6 @@ namespace ddl::mpi {
 namespace {
 
 // Attributes deleted so far: what a thread remembers of a communicator holds until the next.
-std::atomic<unsigned> deletions{0};
 
 constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
@@ -166,14 +165,31 @@ void adopt_world() {
   adopt(MPI_COMM_SELF, self, s.api->identity(0, kSelf, static_cast<std::uint64_t>(self[0])));
 }
 
-// A loop asks for the same one again and again.
-CommState* state_of(MPI_Comm comm) {
-  struct Asked {
-    MPI_Comm comm;
-    unsigned deletions;
-    CommState* state;
-  };
-  thread_local Asked last{MPI_COMM_NULL, 0, nullptr};
+namespace {
+
+// A loop asks for the same communicator again and again.
+struct Asked {
+  MPI_Comm comm = MPI_COMM_NULL;
+  unsigned deletions = 0;
+  CommState* state = nullptr;
+  unsigned thread = 0;
+};
+
+// Looking up what a thread has of its own costs some nanoseconds: not where MPI allows one thread at a time.
+Asked& asked_last() {
+  static Asked by_any_thread;
+  if (!state().several_threads) return by_any_thread;
+  static std::atomic<unsigned> threads{0};
+  thread_local Asked by_this_thread;
+  if (by_this_thread.thread == 0) by_this_thread.thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return by_this_thread;
+}
+
+}  // namespace
+
+CommState* state_of(MPI_Comm comm, unsigned& thread) {
+  Asked& last = asked_last();
+  thread = last.thread;
   unsigned deleted = deletions.load(std::memory_order_acquire);
   if (comm == last.comm && deleted == last.deletions) return last.state;
   void* value = nullptr;
@@ -181,8 +197,13 @@ CommState* state_of(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS ||
       !found)
     return nullptr;
-  last = {comm, deleted, static_cast<CommState*>(value)};
+  last = {comm, deleted, static_cast<CommState*>(value), thread};
   return last.state;
+}
+
+CommState* state_of(MPI_Comm comm) {
+  unsigned thread = 0;
+  return state_of(comm, thread);
 }
 
 void release(CommState* comm) {

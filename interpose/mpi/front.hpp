@@ -28,6 +28,7 @@ struct CommState {
   const char* reason = "";     // then: why
   Rank size = 0, me = 0;
   std::uint64_t identity = 0;
+  std::atomic<std::uint64_t> calls{0};  // that all its ranks have made alike, see call_note.hpp
   std::atomic<int> users{1};
   // Communicators made of it, by all its ranks together; and, by a group of them, of each group and tag.
   std::atomic<std::uint64_t> created{0};
@@ -37,11 +38,15 @@ struct CommState {
   bool is_of_request = false;  // see make_comm_of_request()
 };
 
+/// Of the call that this thread makes there, see call_note.hpp.
+inline std::uint64_t number_on(const CommState& comm) { return comm.calls.load(std::memory_order_relaxed); }
+
 struct State {
   const ddl_engine_api* api = nullptr;
   ddl_job* job = nullptr;
-  int rank = 0;         // in MPI_COMM_WORLD
-  bool active = false;  // every rank of the job agreed to use the engine
+  int rank = 0;                 // in MPI_COMM_WORLD
+  bool active = false;          // every rank of the job agreed to use the engine
+  bool several_threads = true;  // may be in MPI at the same time
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
   int (*opal_progress)() = nullptr;
@@ -60,10 +65,14 @@ int init_thread(int* argc, char*** argv, int required, int* provided);
 int finalize();
 
 // comms.cpp
+/// How many communicators have been deleted: what is known of a handle holds until the next one is.
+inline std::atomic<unsigned> deletions{0};
 /// Creates the keyval and adopts MPI_COMM_WORLD and MPI_COMM_SELF.
 void adopt_world();
 /// The state of a communicator, or null when its creation was not seen.
 CommState* state_of(MPI_Comm comm);
+/// Also which of the threads asks, from 1; 0 where MPI allows one at a time.
+CommState* state_of(MPI_Comm comm, unsigned& thread);
 void release(CommState* comm);
 /// All ranks of the communicator make one for a persistent request: MPI lets each rank start these in an
 /// order of its own.

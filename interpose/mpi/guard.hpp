@@ -11,6 +11,8 @@
 #include <string>
 #include <type_traits>
 
+#include "interpose/mpi/call_note.hpp"
+
 namespace ddl::mpi {
 
 /// In a catch block: says what was thrown and asks the error handler. Returns MPI_ERR_OTHER.
@@ -38,11 +40,23 @@ MPI_Comm comm_among(Arguments... arguments) {
   return comm;
 }
 
+template <HookName name>
+inline constexpr CallName kNoteName{std::string_view(name.text)};
+// Of MPI_Comm_create_group the other ranks of the communicator know nothing; what has none ends soon, but
+// where the job begins and ends.
+constexpr NoteNumber note_number(std::string_view name, bool is_on_comm) {
+  if (is_on_comm) return name == "MPI_Comm_create_group" ? NoteNumber::none : NoteNumber::next;
+  return name.starts_with("MPI_Init") || name == "MPI_Finalize" ? NoteNumber::of_the_job
+                                                                : NoteNumber::not_noted;
+}
+
 template <HookName name, auto hook>
 struct Guarded;
 template <HookName name, class... Arguments, int (*hook)(Arguments...)>
 struct Guarded<name, hook> {
   static int call(Arguments... arguments) noexcept {
+    constexpr bool is_on_comm = (std::is_same_v<Arguments, MPI_Comm> || ...);
+    const CallNote<kNoteName<name>, note_number(name.text, is_on_comm)> note(comm_among(arguments...));
     try {
       return hook(arguments...);
     } catch (...) {

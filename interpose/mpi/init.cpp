@@ -12,7 +12,9 @@
 
 #include "core/base/env.hpp"
 #include "core/base/log.hpp"
+#include "core/bootstrap/host_identity.hpp"
 #include "interpose/load_engine.hpp"
+#include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/front.hpp"
 #include "interpose/mpi/run_call.hpp"
 
@@ -63,7 +65,14 @@ void connect() {
   PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
   SignalKeeper keeper;
   s.active = s.api->join(s.job) != 0;
-  if (s.active) adopt_world();
+  if (!s.active) return;
+  int level = MPI_THREAD_MULTIPLE;
+  PMPI_Query_thread(&level);
+  s.several_threads = level == MPI_THREAD_MULTIPLE;
+  adopt_world();
+  // This library has a log of its own.
+  set_log_speaker("rank " + std::to_string(s.rank) + " on " + host_identity().host);
+  noted_in = static_cast<Activity*>(s.api->activity(s.job));
 }
 
 void write_report() {
@@ -138,7 +147,8 @@ int init_thread(int* argc, char*** argv, int required, int* provided) {
 
 int finalize() {
   State& s = state();
-  if (s.job) {
+  ddl_job* const job = s.job;
+  if (job) {
     if (s.active) {
       PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
       close_requests();
@@ -148,10 +158,13 @@ int finalize() {
     if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
     s.active = false;
     if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);
-    s.api->close(s.job);
+    s.api->leave(job);
     s.job = nullptr;
   }
-  return with_one_environment([] { return DDL_NEXT(MPI_Finalize)(); });
+  const int result = with_one_environment([] { return DDL_NEXT(MPI_Finalize)(); });
+  end_notes();
+  if (job) s.api->close(job);
+  return result;
 }
 
 }  // namespace ddl::mpi

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/log.hpp"
 #include "interpose/mpi/front.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/run_call.hpp"
 
 namespace ddl::mpi {
 
@@ -63,7 +63,7 @@ int complete_engine_calls() {
   s.api->poll(s.job);
   while (auto* call = static_cast<Pending*>(s.api->next_done(s.job, &right))) {
     if (!right) {
-      log_error(std::string(s.api->failure(s.job)));
+      say_failure();
       call->error = MPI_ERR_OTHER;
     } else {
       call->error = call->buffers.finish();

@@ -128,7 +128,8 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
                 {},
                 {},
                 0,
-                0};
+                0,
+                number_on(*known)};
   return route;
 }
 
@@ -148,8 +149,9 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
   if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
     return leave_it(kErroneous);
   if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return leave_it(kErroneous);
-  route.call = {to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0,
-                nullptr,         nullptr, nullptr, {},          {},        0,       0};
+  route.call = {
+      to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0,
+      nullptr,         nullptr, nullptr, {},          {},        0,       0,         number_on(*route.comm)};
   return route;
 }
 
@@ -159,8 +161,9 @@ Route route_barrier(MPI_Comm comm) {
   route.comm = state_of(comm);
   route.reason = reason_of(route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
-  route.call = {DDL_ALL_REDUCE, nullptr, nullptr, 1,  DDL_UINT8, DDL_BOR, 0, kBarrier,
-                nullptr,        nullptr, nullptr, {}, {},        0,       0};
+  route.call = {
+      DDL_ALL_REDUCE, nullptr, nullptr, 1,  DDL_UINT8, DDL_BOR, 0, kBarrier,
+      nullptr,        nullptr, nullptr, {}, {},        0,       0, route.comm ? number_on(*route.comm) : 0};
   return route;
 }
 

@@ -4,7 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
+#include "core/base/log.hpp"
+#include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/guard.hpp"
 
 namespace ddl::mpi {
@@ -65,8 +69,22 @@ void tell_counts() {
 }
 
 int report_failure(MPI_Comm comm) {
+  say_failure();
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+// Where a rank is gone its launcher ends all the others within a second or so, of which this one need not be
+// the first: what MPI's error handler says stands before our line, which takes another way to the user.
+void say_failure() {
+  constexpr std::chrono::seconds kForTheLauncher{2};
+  static std::atomic<bool> is_said{false};
+  if (is_said.exchange(true)) return;
   State& s = state();
-  return report_error(s.api->failure(s.job), comm);
+  log_error(s.api->failure(s.job));
+  const Activity* activity = noted_in.load(std::memory_order_acquire);
+  if (activity && activity->gave_up.load(std::memory_order_relaxed))
+    std::this_thread::sleep_for(kForTheLauncher);
 }
 
 int report_unreadable(Collective collective, Form form, MPI_Comm comm) {

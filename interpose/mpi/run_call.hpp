@@ -24,7 +24,9 @@ inline bool is_empty(const Route& route) {
 /// Tells the report what was counted here.
 void tell_counts();
 
-/// The engine has failed: says why and asks the error handler of the communicator.
+/// The engine has failed: says why, once.
+void say_failure();
+/// The same, and asks the error handler of the communicator.
 int report_failure(MPI_Comm comm);
 /// Likewise, of buffers that cannot be read or written.
 int report_unreadable(Collective collective, Form form, MPI_Comm comm);

@@ -8,8 +8,9 @@
 namespace ddl::mpi {
 namespace {
 
-ddl_collective_call bytes_call(ddl_kind kind) {
-  return {kind, nullptr, nullptr, 0, DDL_UINT8, DDL_BOR, 0, 0, nullptr, nullptr, nullptr, {}, {}, 0, 0};
+ddl_collective_call bytes_call(ddl_kind kind, const CommState& comm) {
+  return {kind,    nullptr, nullptr, 0,  DDL_UINT8, DDL_BOR, 0, 0,
+          nullptr, nullptr, nullptr, {}, {},        0,       0, number_on(comm)};
 }
 
 // The blocks of one side are those; the other side has one, this rank's.
@@ -87,7 +88,7 @@ Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
     return leave_it(kErroneous);
   if (!in_place && bytes_of(in.count, in.type) != list[static_cast<std::size_t>(route.comm->me)].count)
     return leave_it(kErroneous);
-  route.call = bytes_call(DDL_ALL_GATHER);
+  route.call = bytes_call(DDL_ALL_GATHER, *route.comm);
   use_blocks(route, route.comm->blocks.find(list));
   route.bytes = route.blocks->longest;
   return route.bytes > 0 && !out.buffer && is_dense(out.type) ? leave_it(kErroneous) : route;
@@ -173,7 +174,7 @@ Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm 
       route.in_blocks->counts[me] != route.blocks->counts[me])
     return leave_it(kErroneous);
   route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
-  route.call = bytes_call(DDL_ALL_TO_ALL);
+  route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
   route.call.count = route.bytes;
   route.call.pairwise = 1;
   route.call.lengths = static_cast<std::uint64_t>(root) + 1;

@@ -124,7 +124,6 @@ inline HostileJob::HostileJob(std::vector<HostIndex> hosts, Transport* wire)
 inline Communicator& HostileJob::create(Rank rank, PlanLimits limits) {
   PerRank& one = ranks_[static_cast<std::size_t>(rank)];
   Waiting waiting;
-  waiting.stall_warning = 0;
   Transport* wire = rank == 0 && wire_ ? wire_ : one.wire.get();
   one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), wire}, waiting);
   std::vector<Rank> all(hosts_.size());

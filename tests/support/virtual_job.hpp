@@ -48,6 +48,7 @@ class VirtualJob {
   Bytes staging_taken(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].local->staging_taken();
   }
+  Activity& activity(Rank rank) { return ranks_[static_cast<std::size_t>(rank)].local->activity(); }
   /// How often it has moved the original library.
   int host_progressed(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].host_progressed; }
   int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }

@@ -1,0 +1,271 @@
+#include "core/session/stall_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+#include "core/base/signals.hpp"
+#include "core/bootstrap/host_identity.hpp"
+#include "core/bootstrap/siblings.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Nanoseconds kLookEvery = 250'000'000;
+constexpr Nanoseconds kForAnswers = 1'000'000'000, kForNeighbours = 500'000'000;
+// Another rank is to speak: how long it has for that; twice as long where this one does not know why it
+// waits.
+constexpr Nanoseconds kForAnother = 2'000'000'000;
+// Who has slept longer than that was suspended: the others waited for it, and it need not say so.
+constexpr Nanoseconds kSuspended = 2'000'000'000;
+constexpr Nanoseconds kBetweenRounds = 2'000'000;  // of progress, while answers are awaited
+// Of a communicator with more ranks only those whose messages are missing are asked, and those of this host.
+constexpr std::size_t kMostAsked = 64;
+
+void add(std::vector<Rank>& ranks, Rank rank) {
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
+std::string text_of(const LongCall& call, std::uint64_t number) {
+  const std::string name = call.name.text();
+  const std::string ranks = fmt::format("{} ranks", call.members.size());
+  if (name.empty()) return fmt::format("{} (call {} of a communicator of {})", call.text, call.seq, ranks);
+  return number > 0 ? fmt::format("{} #{} ({}; {})", name, number, call.text, ranks)
+                    : fmt::format("{} ({}; call {} of {})", name, call.text, call.seq, ranks);
+}
+
+}  // namespace
+
+StallWatch::StallWatch(Nanoseconds first, std::string joining, Rank me, const JobMap& job_map)
+    : first_(first),
+      lead_(std::min(kForAnswers + kForNeighbours + kLookEvery, first / 4)),
+      joining_(std::move(joining)),
+      me_(me),
+      job_map_(job_map),
+      joining_since_(now()),
+      joining_next_(first) {
+  SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    // No thread to be had: nobody says it.
+  }
+}
+
+StallWatch::~StallWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void StallWatch::begin(Engine* engine, Activity* activity) {
+  std::lock_guard lock(look_mutex_);
+  engine_ = engine;
+  activity_ = activity;
+  is_joining_ = false;
+}
+
+void StallWatch::watch() {
+  is_engine_thread() = true;
+  for (Nanoseconds slept_at = now(); sleep(kLookEvery); slept_at = now()) {
+    std::lock_guard lock(look_mutex_);
+    if (now() - slept_at > kSuspended) resumed_at_ = now();
+    try {
+      look();
+    } catch (const std::exception&) {
+      // No memory for a line.
+    }
+  }
+}
+
+// False when it is to end.
+bool StallWatch::sleep(Nanoseconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::nanoseconds(time), [this] { return ends_; });
+}
+
+void StallWatch::look() {
+  if (is_joining_) return look_at_joining();
+  if (!engine_) return;
+  stamp(*activity_, now());
+  engine_->look_after();
+  const std::vector<LongCall> calls = engine_->calls_longer_than(kLookEvery);
+  look_for_the_gone(calls);
+  if (first_ == 0) return;
+  for (auto& [key, said] : said_) said.is_fresh = false;
+  const std::vector<CallStatus> mine = statuses_of(*activity_, now());
+  look_at_calls(calls, mine);
+  look_at_originals(mine);
+  std::erase_if(said_, [](const auto& entry) { return !entry.second.is_fresh; });
+}
+
+void StallWatch::look_at_joining() {
+  const Nanoseconds waited = now() - joining_since_;
+  if (first_ == 0 || joining_.empty() || waited < joining_next_) return;
+  joining_next_ *= 2;
+  // Of those that run on this host the lowest rank speaks.
+  std::vector<Peer> peers;
+  Rank speaker = me_;
+  for (const Sibling& sibling : siblings()) {
+    if (sibling.state == ProcessState::runs) speaker = std::min(speaker, sibling.rank);
+    if (sibling.state != ProcessState::runs)
+      peers.push_back({sibling.rank, presence_of(sibling.state), {}, 0, true});
+  }
+  if (speaker != me_ || (peers.empty() && me_ != 0)) return;
+  set_log_speaker(fmt::format("rank {} on {}", me_, host_identity().host));
+  const std::string what = joining_ + (peers.empty() ? ", to which perhaps not all ranks have come" : "");
+  log_warning(line_of({me_, 0, 0, {}, what, waited}, peers));
+}
+
+// Between hosts a connection tells. A rank that has ended sends nothing any more.
+void StallWatch::look_for_the_gone(const std::vector<LongCall>& calls) {
+  for (const LongCall& call : calls)
+    for (Rank rank : call.waits_for)
+      if (const auto peer = engine_->look_at(rank, 0, 0); peer && peer->presence == Peer::Presence::gone)
+        return engine_->fail_without(rank, now() - call.began);
+}
+
+void StallWatch::look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine) {
+  for (const LongCall& call : calls) {
+    if (now() - call.began < first_ - lead_) continue;
+    Stall stall{me_, call.comm, call.number, call.name, "", now() - call.began, call.needs_all, call.goes_on};
+    for (const CallStatus& status : mine)
+      if (call.number == 0 && !call.goes_on && status.state == CallStatus::State::inside &&
+          status.comm == call.comm) {
+        stall.number = status.number;
+        stall.name = status.name;
+      }
+    stall.what = text_of(call, stall.number);
+    std::vector<Rank> awaited = call.waits_for;
+    if (call.source >= 0) awaited.push_back(call.source);
+    consider({call.comm, std::uint64_t{call.seq} << 1}, std::move(stall), call.members, awaited);
+  }
+}
+
+// Calls that this rank waits in, and the engine does not know.
+void StallWatch::look_at_originals(const std::vector<CallStatus>& mine) {
+  for (const CallStatus& status : mine) {
+    if (status.state != CallStatus::State::inside || status.age < first_ - lead_) continue;
+    const bool is_known = std::any_of(said_.begin(), said_.end(), [&](const auto& entry) {
+      return entry.second.is_fresh && entry.first.first == status.comm;
+    });
+    if (is_known) continue;
+    std::string what = status.name.text();
+    if (status.comm != 0) what += fmt::format(" #{} of the original library", status.number);
+    std::vector<Rank> members = engine_->members_of(status.comm);
+    if (status.comm == 0 && status.number > 0)  // of the whole job, such as MPI_Finalize
+      for (Rank rank = 0; rank < static_cast<Rank>(job_map_.host_of_rank.size()); ++rank)
+        members.push_back(rank);
+    Stall stall{me_, status.comm, status.number, status.name, what, status.age, true};
+    consider({status.comm, status.number << 1 | 1}, std::move(stall), members, {});
+  }
+}
+
+void StallWatch::consider(const Key& key, Stall stall, const std::vector<Rank>& members,
+                          const std::vector<Rank>& awaited) {
+  Said& said = said_[key];
+  said.is_fresh = true;
+  if (said.next == 0) said.next = first_;
+  if (stall.waited < said.next - lead_ || now() - resumed_at_ < kSuspended) return;
+  const Nanoseconds began = now() - stall.waited;
+  const std::vector<Peer> peers = gather(stall, members, awaited);
+  while (now() - began < said.next && sleep(kBetweenRounds)) engine_->look_after();
+  stall.waited = now() - began;
+  if (engine_->failed() || !is_still_in(stall)) return;  // the former is said by others
+  Stall due = stall;
+  due.waited = said.next;
+  const Speaker speaker = speaker_of(due, peers);
+  const bool knows_why = is_explained(stall, peers);
+  if (speaker == Speaker::another || (speaker == Speaker::me && !knows_why)) {
+    if (said.left_since == 0) said.left_since = now();
+    if (now() - said.left_since < (knows_why ? kForAnother : 2 * kForAnother)) return;
+  }
+  if (speaker != Speaker::has_spoken) {
+    activity_->said.store(SaidOfStall::word(stall.comm, stall.number, said.next), std::memory_order_relaxed);
+    log_warning(line_of(stall, peers));
+  }
+  said.left_since = 0;
+  while (said.next <= stall.waited) said.next *= 2;
+}
+
+// Gathering takes a while.
+bool StallWatch::is_still_in(const Stall& stall) const {
+  if (stall.number == 0 || stall.goes_on) return true;
+  const std::vector<CallStatus> mine = statuses_of(*activity_, now());
+  return std::any_of(mine.begin(), mine.end(), [&](const CallStatus& status) {
+    return status.is_in(stall.name, stall.comm, stall.number);
+  });
+}
+
+std::vector<Peer> StallWatch::gather(const Stall& stall, const std::vector<Rank>& members,
+                                     const std::vector<Rank>& awaited) {
+  std::vector<Rank> ranks;
+  for (Rank rank : awaited) add(ranks, rank);
+  auto host_of = [this](Rank rank) { return job_map_.host_of_rank[static_cast<std::size_t>(rank)]; };
+  for (Rank rank : members)
+    if (members.size() <= kMostAsked || host_of(rank) == host_of(me_)) add(ranks, rank);
+  std::erase(ranks, me_);
+  std::vector<Peer> peers;
+  std::vector<Rank> elsewhere;
+  for (Rank rank : ranks) {
+    if (std::optional<Peer> peer = engine_->look_at(rank, stall.comm, stall.number))
+      peers.push_back(*peer);
+    else if (elsewhere.size() < kMostAsked)
+      elsewhere.push_back(rank);
+  }
+  ask(elsewhere, stall, peers, false);
+  std::erase_if(elsewhere, [&](Rank rank) {
+    return std::any_of(peers.begin(), peers.end(), [&](const Peer& peer) { return peer.rank == rank; });
+  });
+  ask(elsewhere, stall, peers, true);
+  for (Rank rank : elsewhere)
+    if (std::none_of(peers.begin(), peers.end(), [&](const Peer& peer) { return peer.rank == rank; }))
+      peers.push_back({rank, Peer::Presence::silent});
+  for (Peer& peer : peers)
+    peer.is_awaited = std::find(awaited.begin(), awaited.end(), peer.rank) != awaited.end();
+  std::sort(peers.begin(), peers.end(),
+            [](const Peer& one, const Peer& other) { return one.rank < other.rank; });
+  return peers;
+}
+
+// Themselves, or two others of their hosts, and waits for the answers.
+void StallWatch::ask(const std::vector<Rank>& ranks, const Stall& stall, std::vector<Peer>& peers,
+                     bool of_neighbours) {
+  if (ranks.empty()) return;
+  engine_->take_answers();  // to questions of before
+  for (Rank rank : ranks)
+    for (Rank asked : of_neighbours ? neighbours_of(rank) : std::vector<Rank>{rank})
+      engine_->ask(asked, rank, stall.comm, stall.number);
+  const Nanoseconds end = now() + (of_neighbours ? kForNeighbours : kForAnswers);
+  std::size_t missing = ranks.size();
+  do {
+    engine_->look_after();
+    for (Peer& answer : engine_->take_answers()) {
+      auto is_it = [&](const Peer& peer) { return peer.rank == answer.rank; };
+      const bool was_asked = std::find(ranks.begin(), ranks.end(), answer.rank) != ranks.end();
+      if (!was_asked || std::any_of(peers.begin(), peers.end(), is_it)) continue;
+      // Who does not answer, and is not known to be stopped or gone, is said not to.
+      if (of_neighbours && answer.presence == Peer::Presence::answers)
+        answer.presence = Peer::Presence::silent;
+      peers.push_back(answer);
+      --missing;
+    }
+  } while (missing > 0 && now() < end && !engine_->failed() && sleep(kBetweenRounds));
+}
+
+std::vector<Rank> StallWatch::neighbours_of(Rank rank) const {
+  std::vector<Rank> neighbours;
+  for (Rank one : job_map_.ranks_with(rank))
+    if (one != rank && neighbours.size() < 2) neighbours.push_back(one);
+  return neighbours;
+}
+
+}  // namespace ddl

@@ -1,0 +1,79 @@
+// StallWatch: says when a call takes long, of whom it waits for and what these are doing; and lets others
+// know what this rank is doing. A thread that looks a few times a second, while the ranks of the job compute,
+// wait in the engine or in the original library.
+//
+// After DDL_STALL_WARN seconds, then twice, four times, ... as many, one of the ranks in the call says one
+// line (trace/stall). Those of this host are looked at, those of others asked; who does not answer within a
+// second is said not to, or what a rank of its host knows of it.
+//
+// Life: constructed when the job is being joined → begin() → end_of_wire(), the wire is about to be closed →
+// destroyed. Thread safety: all members.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/bootstrap/job_map.hpp"
+#include "core/collective/engine.hpp"
+
+namespace ddl {
+
+class StallWatch {
+ public:
+  /// `first`: until the first line; 0: never. `joining`: what the program calls to join, "" where whoever
+  /// joins says himself that it takes long. `job_map` is read from begin() on.
+  StallWatch(Nanoseconds first, std::string joining, Rank me, const JobMap& job_map);
+  ~StallWatch();
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+  /// This rank has joined, with an engine, or without one (null): there is nothing to watch then.
+  void begin(Engine* engine, Activity* activity);
+
+ private:
+  struct Said {                  // of a call that takes long
+    Nanoseconds next = 0;        // to be said when it has taken so long
+    Nanoseconds left_since = 0;  // another rank is to say it
+    bool is_fresh = true;        // seen in the last look
+  };
+  using Key = std::pair<CommId, std::uint64_t>;
+
+  void watch();
+  void look();
+  void look_at_joining();
+  void look_for_the_gone(const std::vector<LongCall>& calls);
+  void look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine);
+  void look_at_originals(const std::vector<CallStatus>& mine);
+  void consider(const Key& key, Stall stall, const std::vector<Rank>& members,
+                const std::vector<Rank>& awaited);
+  bool is_still_in(const Stall& stall) const;
+  std::vector<Peer> gather(const Stall& stall, const std::vector<Rank>& members,
+                           const std::vector<Rank>& awaited);
+  void ask(const std::vector<Rank>& ranks, const Stall& stall, std::vector<Peer>& peers, bool of_neighbours);
+  std::vector<Rank> neighbours_of(Rank rank) const;
+  bool sleep(Nanoseconds time);
+
+  const Nanoseconds first_, lead_;  // so long before a line is due the others are asked
+  const std::string joining_;
+  const Rank me_;
+  const JobMap& job_map_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::mutex look_mutex_;  // held during a look; what follows belongs to it
+  Engine* engine_ = nullptr;
+  Activity* activity_ = nullptr;
+  bool is_joining_ = true;
+  Nanoseconds joining_since_ = 0, joining_next_ = 0;
+  Nanoseconds resumed_at_ = 0;
+  std::map<Key, Said> said_;
+  std::thread thread_;
+};
+
+}  // namespace ddl

@@ -1,0 +1,27 @@
+#include "interpose/mpi/call_note.hpp"
+
+namespace ddl::mpi {
+
+CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber number, MPI_Comm comm) {
+  unsigned thread = 0;
+  CommState* known = state_of(comm, thread);
+  CallRecord* record = &activity.records[thread % Activity::kThreads];
+  LastNote last;
+  if (number == NoteNumber::of_the_job || !known) {
+    record->begin(name, 0, number == NoteNumber::of_the_job ? 1 : 0);
+  } else if (number == NoteNumber::none) {
+    record->begin(name, known->identity, 0);
+  } else {
+    record->begin(name, known->identity, next_number(known->calls));
+    last = {&name, comm, deletions.load(std::memory_order_relaxed), &known->calls, record};
+  }
+  if (!state().several_threads) last_note = last;
+  return record;
+}
+
+void end_notes() {
+  last_note = {};
+  noted_in = nullptr;
+}
+
+}  // namespace ddl::mpi

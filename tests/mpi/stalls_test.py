@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""Ranks that do not come are named after DDL_STALL_WARN seconds, with what they do; those that come are not.
+
+  stalls_test.py MPIRUN SHIM PROGRAM
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+import uuid
+
+HANGS = 300  # seconds, on a machine that may stand still for a while
+LAST = r"outside the collectives; the last, MPI_Allreduce #1 on another communicator, ended \d+ s ago"
+
+
+def stopped_ranks(mark):
+    """The processes of the job of that mark that are stopped."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/stat") as stat:
+                is_ours = b"STALLS_TEST=" + mark.encode() in environ.read()
+                if is_ours and stat.read().rsplit(")", 1)[1].split()[0] == "T":
+                    yield int(pid)
+        except OSError:
+            pass  # it has just ended
+
+
+class StallsTest(unittest.TestCase):
+    def job(self, case, ranks=3, hosts=None, late=1, seconds=5):
+        """Runs it; who is stopped goes on when a line has said so. The exit code and the lines of the engine."""
+        mark = uuid.uuid4().hex
+        options = ["-x", f"LD_PRELOAD={SHIM}", "-x", "DDL_STALL_WARN=1", "-x", f"STALLS_TEST={mark}"]
+        if hosts:
+            options += ["-x", f"DDL_FAKE_HOSTS={hosts}"]
+        command = [MPIRUN, "--oversubscribe", "-np", str(ranks), *options, PROGRAM, case, str(seconds), str(late)]
+        lines = []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "STALLS_TEST": mark}) as running:
+            try:
+                for line in running.stdout:
+                    lines.append(line.rstrip())
+                    if "waiting for" in line:
+                        for pid in stopped_ranks(mark):
+                            os.kill(pid, signal.SIGCONT)
+                code = running.wait(HANGS)
+            finally:
+                if running.poll() is None:
+                    running.kill()
+        said = [line for line in lines if line.startswith("ddl:") and "in MPI_Init, to which perhaps" not in line]
+        self.assertFalse([line for line in lines if "wrong" in line], lines)
+        return code, said
+
+    def says(self, case, *patterns, code=0, **how):
+        """Every line is one of these, and each of them is said."""
+        for hosts in how.pop("layouts", (None, "1,1,1", "2,1")):
+            with self.subTest(case=case, hosts=hosts):
+                ended, said = self.job(case, hosts=hosts, **how)
+                (self.assertEqual if code == 0 else self.assertNotEqual)(ended, 0, said)
+                whole = [r"ddl: warning: \[rank \d on [^]]*\] waiting for [\d.]+ s in " + one for one in patterns]
+                for pattern in whole:
+                    self.assertTrue([line for line in said if re.fullmatch(pattern, line)], (pattern, said))
+                for line in said:
+                    self.assertTrue([one for one in whole if re.fullmatch(one, line)], (line, said))
+
+    def test_a_rank_that_computes(self):
+        self.says("late", rf"MPI_Allreduce #7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is {LAST}")
+
+    def test_a_rank_that_computes_while_others_wait_for_requests(self):
+        self.says("late_wait", rf"MPI_Iallreduce #7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is {LAST}")
+
+    def test_a_rank_that_does_not_come_to_the_end(self):
+        self.says("late_finalize", rf"MPI_Finalize: rank 1 is outside the collectives; the last, MPI_Allreduce #1, ended \d+ s ago")
+
+    def test_a_rank_in_finalize(self):
+        self.says("finalize", r"MPI_Allreduce #7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is in MPI_Finalize",
+                  r"MPI_Finalize: ranks 0, 2 are in MPI_Allreduce #7", code=1)
+
+    def test_another_order_of_communicators(self):
+        self.says("order", r"MPI_Allreduce #7 \(.*\): rank 1 is in MPI_Allreduce #2 on another communicator",
+                  r"MPI_Allreduce #2 \(.*\): ranks 0, 2 are in MPI_Allreduce #7 on another communicator", code=1)
+
+    def test_a_rank_in_another_collective_of_the_original_library(self):
+        self.says("original", r"MPI_Bcast #7 \(.*\): rank 1 is in MPI_Allreduce #7 on the same communicator",
+                  r"MPI_Allreduce #7 of the original library: ranks 0, 2 are in MPI_Bcast #7 on the same communicator", code=1)
+
+    def test_all_in_the_original_library(self):
+        self.says("originals", r"MPI_Allreduce #7 of the original library: rank 1 is in MPI_Allreduce #2 on another communicator",
+                  r"MPI_Allreduce #2 of the original library: ranks 0, 2 are in MPI_Allreduce #7 on another communicator", code=1)
+
+    def test_a_rank_in_a_receive(self):
+        self.says("receive", rf"MPI_Allreduce #7 \(.*\): rank 1 is {LAST}", code=1)
+
+    def test_a_rank_that_is_stopped_goes_on(self):
+        stopped = r"MPI_Allreduce #7 \(all-reduce of 1 int32, sum; 4 ranks\): rank 3 is stopped \(by a signal or a debugger\)"
+        self.says("stop", stopped, ranks=4, late=3, layouts=(None, "2,2"))
+        self.says("stop", r"MPI_Allreduce #7 \(.*\): rank 1 does not answer", layouts=("1,1,1",))
+
+    def test_a_rank_that_is_stopped_at_the_start_or_at_the_end(self):
+        self.says("stop_init", r"MPI_Init: rank 1 is stopped \(by a signal or a debugger\)")
+        self.says("stop_init", r"MPI_Init: rank 0 is stopped \(by a signal or a debugger\)", late=0)
+        self.says("stop_finalize", r"MPI_Finalize: rank 0 is stopped \(by a signal or a debugger\)", late=0, layouts=(None, "2,1"))
+
+
+if __name__ == "__main__":
+    MPIRUN, SHIM, PROGRAM = sys.argv[1:4]
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[4:]])
