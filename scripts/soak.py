@@ -1,0 +1,332 @@
+"""What scripts/soak.sh runs: one long job under faults, or many short ones whose ranks are killed."""
+import argparse
+import os
+import random
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+SILENCE = 10.0  # seconds without a line that are too many; as long as DDL_STALL_WARN,
+SLACK = 5.0     # and what it takes to ask the others and to be scheduled
+MARK = "SOAK_JOB"   # a variable that tells the processes of a job
+LEFT_ALONE = 3.0  # seconds that processes of a job have to go away after its end
+FAULTS = (("link set r1 down", "link set r1 up"),
+          ("tc qdisc replace dev r1 root tbf rate 1mbit burst 32kb latency 20ms",
+           "tc qdisc replace dev r1 root tbf rate 1gbit burst 128kb latency 20ms"),
+          ("ip neigh replace 10.77.1.{other} lladdr 02:00:00:00:00:99 dev r1 nud permanent",
+           "ip neigh del 10.77.1.{other} dev r1"))
+
+
+class Output:
+    """The lines of a process, with the longest time between two."""
+
+    def __init__(self, process):
+        self.process, self.lines, self.longest, self.ended = process, [], 0.0, False
+        self.last = time.monotonic()
+        self.rest = b""
+        self.began, self.times = self.last, []
+        os.set_blocking(process.stdout.fileno(), False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(process.stdout, selectors.EVENT_READ)
+
+    def begin(self):
+        """Silence counts from now on."""
+        self.last, self.longest = time.monotonic(), 0.0
+
+    def look(self, seconds):
+        """The lines of the next so many seconds, at most; fewer seconds if some come."""
+        new = []
+        if self.selector.select(max(seconds, 0)):
+            try:
+                got = os.read(self.process.stdout.fileno(), 65536)
+            except BlockingIOError:
+                got = None
+            if got == b"":
+                self.ended = True
+            *whole, self.rest = (self.rest + (got or b"")).split(b"\n")
+            new = [line.decode(errors="replace") for line in whole]
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self.last)
+        if new or self.ended:
+            self.last = now
+        self.lines += new
+        self.times += [now - self.began] * len(new)
+        return new
+
+
+def processes_of(mark):
+    """Process id and rank (-1: a starter) of all that carry that mark, dead ones aside."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = file.read()
+            if f"{MARK}={mark}".encode() not in environment.split(b"\0"):
+                continue
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                    continue
+        except OSError:
+            continue  # it has just ended
+        rank = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", environment)
+        found[int(pid)] = int(rank.group(1)) if rank else -1
+    return found
+
+
+def start(command, mark, variables):
+    environment = {**os.environ, **variables, MARK: mark}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                            env=environment)
+
+
+def end_all(mark):
+    for _ in range(50):
+        left = processes_of(mark)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not left:
+            return
+        time.sleep(0.1)
+
+
+# ---- one long job ----
+
+class Faults:
+    """Harms the second rail of one host at a time, and mends it again."""
+
+    def __init__(self, dice):
+        self.dice, self.mend, self.count = dice, None, 0
+        self.due = time.monotonic() + 10
+
+    def look(self):
+        if time.monotonic() < self.due:
+            return
+        if self.mend:
+            self.run(self.mend)
+            self.mend = None
+            self.due = time.monotonic() + self.dice.uniform(5, 15)
+            return
+        host = self.dice.randrange(1, 4)
+        other = self.dice.choice([one for one in range(4) if one != host])
+        harm, mend = self.dice.choice(FAULTS)
+        as_command = lambda text: (host, (text if text[:2] in ("tc", "ip") else "ip " + text).format(other=other + 1))
+        self.run(as_command(harm))
+        self.mend = as_command(mend)
+        self.count += 1
+        self.due = time.monotonic() + self.dice.uniform(5, 20)
+
+    @staticmethod
+    def run(order):
+        host, command = order
+        print(f"soak: h{host}: {command}", flush=True)
+        subprocess.run(["vcluster-agent", f"h{host}", command], check=False)
+
+
+def soak(options):
+    """Inside the virtual hosts, or on one machine."""
+    dice = random.Random(options.seed)
+    faults = Faults(dice) if options.inside else None
+    launcher = [f"{options.build}/bin/ddlrun"]
+    if options.inside:
+        launcher += ["-s", "-np", "8", "-H", "h0:2,h1:2,h2:2,h3:2"]
+    else:
+        launcher += ["-np", "4", "--oversubscribe", "-x", "DDL_FAKE_HOSTS=2,1,1"]
+    launcher += ["--mca", "mpi_yield_when_idle", "1"]
+    mark = uuid.uuid4().hex
+    process = start([*launcher, f"{options.build}/tests/bin/soak", str(options.minutes * 60), str(options.seed)], mark,
+                    {"OMPI_MCA_btl_tcp_if_include": "r0"} if options.inside else {})
+    output = Output(process)
+    try:
+        while not output.ended:
+            for line in output.look(0.5):
+                print(line, flush=True)
+            if faults:
+                faults.look()
+            if time.monotonic() - output.last > SILENCE + SLACK:
+                print(f"soak: FAILED: no line for {SILENCE + SLACK:.0f} s", flush=True)
+                return 1
+        code = process.wait()
+    finally:
+        end_all(mark)
+    print(f"soak: exit code {code}, {faults.count if faults else 0} faults, {output.longest:.1f} s without a line at most", flush=True)
+    return code
+
+
+# ---- many short jobs ----
+
+LAYOUTS = ("", "2,2", "1,1,1,1", "1,2,1")
+KILL_ONE, KILL_HOST, STOP_ONE = "kills a rank", "kills a host's ranks", "stops a rank"
+
+
+class Kill:
+    """One job of four ranks, and what is done to it."""
+
+    def __init__(self, options, number):
+        dice = random.Random(options.seed * 100003 + number)
+        self.layout = dice.choice(LAYOUTS)
+        self.harm = dice.choices((KILL_ONE, KILL_HOST, STOP_ONE), (5, 2, 3))[0]
+        self.starter = dice.choice(("mpirun", "ddlrun"))
+        self.victim = dice.randrange(4)
+        # From the first sight of a rank: while it starts, works, and (after two seconds) ends.
+        self.moment = dice.choice((dice.uniform(0, 0.5), dice.uniform(0.3, 2), dice.uniform(1.8, 2.8)))
+        self.number, self.options = number, options
+        self.complaints = []
+
+    def command(self):
+        build = self.options.build
+        variables = ["-x", f"DDL_FAKE_HOSTS={self.layout}"] if self.layout else []
+        program = [f"{build}/tests/bin/soak", "2", str(self.number), "calm"]
+        how = ["-np", "4", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        if self.starter == "ddlrun":
+            return [f"{build}/bin/ddlrun", *how, *variables, *program]
+        mpirun = shutil.which("mpirun.openmpi") or "mpirun"
+        return [mpirun, *how, "-x", f"LD_PRELOAD={build}/lib/libddl_shim.so", *variables, *program]
+
+    def victims(self):
+        if self.harm != KILL_HOST or not self.layout:
+            return {self.victim}
+        first = 0
+        for ranks in map(int, self.layout.split(",")):
+            if first <= self.victim < first + ranks:
+                return set(range(first, first + ranks))
+            first += ranks
+        return {self.victim}
+
+    def run(self):
+        mark = uuid.uuid4().hex
+        shm_before = set(os.listdir("/dev/shm"))
+        self.process = start(self.command(), mark, {})
+        output = Output(self.process)
+        try:
+            self.do_harm(output, mark)
+            self.wait(output, lambda: output.ended)
+            code = self.process.wait(60) if output.ended else None
+        finally:
+            left = self.left_over(mark)
+            end_all(mark)
+        self.judge(output, code, left, set(os.listdir("/dev/shm")) - shm_before)
+        self.show(output, code)
+        return not self.complaints
+
+    def wait(self, output, holds):
+        """Until it holds, the job has ended or been silent for too long."""
+        while not holds() and not output.ended and time.monotonic() - output.last < SILENCE + SLACK:
+            output.look(0.05)
+
+    def do_harm(self, output, mark):
+        ranks = {}
+        # Until there is a rank it is the starter's time.
+        while not ranks and not output.ended and time.monotonic() - output.began < 120:
+            output.look(0.05)
+            ranks = {pid: rank for pid, rank in processes_of(mark).items() if rank >= 0}
+        output.begin()
+        end = time.monotonic() + self.moment
+        while time.monotonic() < end and not output.ended:
+            output.look(end - time.monotonic())
+        found = processes_of(mark)
+        victims = [pid for pid, rank in found.items() if rank in self.victims()]
+        self.met = len(victims)
+        send(victims, signal.SIGSTOP if self.harm == STOP_ONE else signal.SIGKILL)
+        if self.harm != STOP_ONE or not victims:
+            return
+        named = re.compile(rf"waiting for .*rank(s|) (\d+, )*{self.victim}\b")
+        others = lambda: any(rank >= 0 and rank not in self.victims() for rank in processes_of(mark).values())
+        self.wait(output, lambda: any(named.search(line) for line in output.lines) or not others())
+        self.is_named = any(named.search(line) for line in output.lines)
+        # Nobody names one that all others have left behind, in the last moments of the job.
+        self.is_missed = others()
+        send(victims, signal.SIGCONT)
+        if not self.is_missed:
+            output.begin()
+
+    @staticmethod
+    def left_over(mark):
+        end = time.monotonic() + LEFT_ALONE
+        while time.monotonic() < end:
+            left = processes_of(mark)
+            if not left:
+                return {}
+            time.sleep(0.05)
+        return left
+
+    def judge(self, output, code, left, shm):
+        said = "\n".join(output.lines)
+        if "wrong:" in said:
+            self.complaints.append("a result was wrong")
+        if output.longest > SILENCE + SLACK:
+            self.complaints.append(f"{output.longest:.1f} s without a line")
+        if code is None:
+            self.complaints.append("it did not end")
+        if left:
+            self.complaints.append(f"processes are left: {left}")
+        if shm:
+            self.complaints.append(f"files in /dev/shm are left: {sorted(shm)}")
+        if self.harm == STOP_ONE:
+            if code != 0:
+                self.complaints.append(f"it did not go on: exit code {code}")
+            if self.met and self.is_missed and not self.is_named:
+                self.complaints.append("no line names who is stopped")
+        elif self.met and code == 0 and "no result wrong" not in said:
+            self.complaints.append("exit code 0 without an end")
+
+    def show(self, output, code):
+        what = f"soak: job {self.number}: {self.starter}, hosts {self.layout or '4'}, {self.harm} ({self.victim}) after " \
+               f"{self.moment:.2f} s: exit code {code}, {output.longest:.1f} s without a line at most"
+        print(what + ("; FAILED: " + "; ".join(self.complaints) if self.complaints else ""), flush=True)
+        if self.complaints or self.options.verbose:
+            for when, line in list(zip(output.times, output.lines))[-30:]:
+                print(f"    {when:5.1f} {line}", flush=True)
+
+
+def send(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def kills(options):
+    numbers = range(options.first, options.first + options.kills)
+    failed = [number for number in numbers if not Kill(options, number).run()]
+    print(f"soak: {options.kills} jobs, {len(failed)} failed{': ' + str(failed) if failed else ''}", flush=True)
+    return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak.sh")
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first job")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
+    parser.add_argument("--one-machine", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    if options.inside:
+        return soak(options)
+    print(f"soak: seed {options.seed}", flush=True)
+    if options.kills:
+        return kills(options)
+    vcluster = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests/cluster/vcluster")
+    if not options.one_machine and subprocess.run([vcluster, "--check"], check=False, stdout=subprocess.DEVNULL,
+                                                  stderr=subprocess.DEVNULL).returncode == 0:
+        return subprocess.run([vcluster, "--hosts", "4", "--rails", "2", "--rate", "1gbit", "--", sys.executable, "-B",
+                               os.path.abspath(__file__), "--build", options.build, "--minutes", str(options.minutes),
+                               "--seed", str(options.seed), "--inside"], check=False).returncode
+    print("soak: no virtual hosts here: no faults between hosts", flush=True)
+    return soak(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
