@@ -75,12 +75,4 @@ void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size, C
   }
 }
 
-Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId rail) {
-  Elements elements = 0;
-  for (const Step& step : plan.steps)
-    if (step.verb == Verb::send && step.fabric == Fabric::wire && step.lane == rail)
-      elements += table[step.slice].count * step.peers;
-  return elements;
-}
-
 }  // namespace ddl

@@ -121,7 +121,4 @@ class SliceTable {
   std::vector<Range> ranges_;
 };
 
-/// Elements that this rank hands to other hosts over one rail for a segment cut like that.
-Elements wire_elements(const Plan& plan, const SliceTable& table, LaneId rail);
-
 }  // namespace ddl

@@ -8,6 +8,7 @@
 #include "methods.hpp"
 #include "peers.hpp"
 #include "replay.hpp"
+#include "tests/support/wire_elements.hpp"
 #include "variants.hpp"
 
 namespace ddl::simulation {
@@ -29,7 +30,7 @@ double planned_bytes(const Cluster& cluster, const std::vector<Plan>& plans, Byt
       const Plan& plan = plans[static_cast<std::size_t>(rank)];
       SliceTable table;
       table.compute(plan, std::min(segment, count - first), 4);
-      elements += wire_elements(plan, table, rail);
+      elements += test::wire_elements(plan, table, rail);
     }
   return static_cast<double>(elements * 4);
 }

@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/plan/check.hpp"
 #include "tests/core/plan/plans.hpp"
+#include "tests/support/wire_elements.hpp"
 
 namespace ddl {
 namespace {
@@ -146,7 +147,7 @@ TEST(Planner, TwoLanesCanShareARailInBothDirections) {
   Plan plan = make_plan(grid, 0, choice);
   SliceTable table;
   table.compute(plan, 4096, 4);
-  EXPECT_EQ(wire_elements(plan, table, 0), 2u * 3 * 1024);
+  EXPECT_EQ(test::wire_elements(plan, table, 0), 2u * 3 * 1024);
   std::vector<Elements> to(4);
   for (const Step& step : plan.steps)
     if (step.verb == Verb::send)
@@ -172,7 +173,7 @@ TEST(Planner, StepsOfTheLogAlgorithmsGrowWithTheLogarithm) {
   EXPECT_EQ(doubling.steps.size(), 2u * 6);
   SliceTable table;
   table.compute(halving, 64 * 64, 4);
-  EXPECT_EQ(wire_elements(halving, table, 0), 2u * 63 * 64);
+  EXPECT_EQ(test::wire_elements(halving, table, 0), 2u * 63 * 64);
 }
 
 TEST(Planner, AFunnelSendsOneMessagePerHostInsteadOfOnePerRank) {
@@ -206,7 +207,8 @@ TEST(Planner, WireElementsIsWhatTheCheckerCounts) {
     for (Rank r = 0; r < grid.ranks(); ++r) {
       SliceTable table;
       table.compute(plans[r], 4099, 4);
-      EXPECT_EQ(wire_elements(plans[r], table, 0) + wire_elements(plans[r], table, 1), result.wire_sent[r]);
+      EXPECT_EQ(test::wire_elements(plans[r], table, 0) + test::wire_elements(plans[r], table, 1),
+                result.wire_sent[r]);
     }
   }
 }
