@@ -117,7 +117,7 @@ TEST(EngineStatus, WhatARankHasSentBeforeItEndedIsReceivedFirst) {
   const auto first = test::start(job.engine(0), *communicators[0], sum_of(in, out[0]));
   const auto second = test::start(job.engine(1), *communicators[1], sum_of(in, out[1]));
   job.engine(1).test(*second);
-  ASSERT_FALSE(first->done());
+  // Nobody has moved rank 0 since, unless its helper thread was that quick.
   job.engine(0).fail_without(1, 300'000'000);
   EXPECT_EQ(job.engine(0).failure(), "");
   EXPECT_TRUE(first->done());
