@@ -4,6 +4,7 @@
 // One rule: nothing here waits for another rank. Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <array>
 #include <functional>
 
 #include "core/collective/communicator.hpp"
@@ -31,6 +32,13 @@ class EngineTurn {
   Engine& engine_;
 };
 
+/// The oldest call of the program's that something is under way for.
+struct ProgramCall {
+  const Call* call = nullptr;                        // null: there is none
+  CommId comm = 0;                                   // the program's communicator
+  std::array<const Communicator*, 2> communicators;  // on which it is done
+};
+
 class Background {
  public:
   virtual ~Background() = default;
@@ -38,6 +46,8 @@ class Background {
   virtual bool advance(EngineTurn& turn) = 0;
   /// Whether there is nothing that advance() will ever have to do.
   virtual bool idle() const = 0;
+  /// What of the program it is here for, for when that takes long.
+  virtual ProgramCall oldest() const = 0;
   /// Moves what was counted since the last time to `into`.
   virtual void collect(Counters& into) = 0;
 };

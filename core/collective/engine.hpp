@@ -117,6 +117,8 @@ class Engine : private MessageHandler {
   void look_after();
   /// Before the wire is closed: nothing is sent or received any more.
   void close_wire();
+  /// Whether ranks of other hosts can be asked.
+  bool has_wire() const;
 
   /// Why nothing works any more; "" as long as all is well. Once set it stays.
   std::string failure() const;

@@ -54,23 +54,40 @@ Peer unpacked(const StatusAnswer& answer) {
   return peer;
 }
 
+void add_missed(std::vector<Rank>& ranks, const Communicator& communicator) {
+  for (Rank rank : communicator.waiting_for())
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
 // With a root all the others depend on it, or it on all of them.
-LongCall long_call_of(const Communicator& communicator, const Operation& operation, bool goes_on) {
-  const Call& call = operation.call();
-  const Members& members = communicator.members();
+LongCall long_call_of(const Call& call, CommId comm, const Members& members) {
   const bool has_source = call.kind == Kind::broadcast || call.kind == Kind::scatter;
   LongCall made;
-  made.comm = communicator.id();
+  made.comm = comm;
   made.name = CallName(call.collective);
   made.number = call.number;
   made.text = describe(call);
-  made.seq = operation.seq() & ~kBetweenTwo;
   made.began = call.began;
-  made.goes_on = goes_on;
   made.needs_all = has_root(call.kind) ? !has_source && call.root == members.me : !is_between_two(call.kind);
   made.members = members.ranks;
-  made.waits_for = communicator.waiting_for();
   if (has_source && call.root != members.me) made.source = members.ranks[static_cast<std::size_t>(call.root)];
+  return made;
+}
+
+LongCall long_call_of(const Communicator& communicator, const Operation& operation, bool goes_on) {
+  LongCall made = long_call_of(operation.call(), communicator.id(), communicator.members());
+  made.seq = operation.seq() & ~kBetweenTwo;
+  made.goes_on = goes_on;
+  made.waits_for = communicator.waiting_for();
+  return made;
+}
+
+// The engine's calls that it stands for come and go.
+LongCall long_call_of(const ProgramCall& waiting) {
+  LongCall made = long_call_of(*waiting.call, waiting.comm, waiting.communicators[0]->members());
+  made.seq = static_cast<Seq>(made.number ? made.number : static_cast<std::uint64_t>(made.began / 1'000'000));
+  made.goes_on = true;
+  for (const Communicator* communicator : waiting.communicators) add_missed(made.waits_for, *communicator);
   return made;
 }
 
@@ -85,9 +102,17 @@ std::vector<LongCall> Engine::calls_longer_than(Nanoseconds time) {
   const bool program_waits = rounds - std::exchange(rounds_at_look_, rounds) > kRoundsOfWaiting;
   std::vector<LongCall> calls;
   if (failed()) return calls;
+  std::vector<const Communicator*> known;
+  for (const Attached& one : backgrounds_) {
+    const ProgramCall call = one.background->oldest();
+    known.insert(known.end(), call.communicators.begin(), call.communicators.end());
+    if (call.call && call.call->began <= began_before && program_waits) calls.push_back(long_call_of(call));
+  }
   for (const Communicator* communicator : active_) {
     const Operation* operation = communicator->oldest();
-    if (!operation || operation->call().began > began_before) continue;
+    if (!operation || operation->call().began > began_before ||
+        std::find(known.begin(), known.end(), communicator) != known.end())
+      continue;
     const bool goes_on = operation->completion()->goes_on_;
     if (goes_on && !program_waits) continue;
     calls.push_back(long_call_of(*communicator, *operation, goes_on));
@@ -150,6 +175,11 @@ void Engine::fail_without(Rank rank, Nanoseconds waited) {
 void Engine::close_wire() {
   std::lock_guard lock(mutex_);
   wire_is_closed_ = true;
+}
+
+bool Engine::has_wire() const {
+  std::lock_guard lock(mutex_);
+  return fabrics_.wire && !wire_is_closed_;
 }
 
 // Small, and rare: the few that are under way are kept until the wire has read them.

@@ -28,6 +28,7 @@ LazyAllReduce::LazyAllReduce(Engine& engine, std::shared_ptr<PlanStore> plans, I
                              FusionRule rule, WireRule wire, PlanFor plan_for, FusionMemory& memory)
     : engine_(engine),
       plans_(std::move(plans)),
+      program_(identities.program),
       rule_(rule),
       wire_(wire),
       plan_for_(std::move(plan_for)),
@@ -222,6 +223,13 @@ void LazyAllReduce::count(const Batch& batch) {
   }
   const char* collective = batch.parts[0].call.collective;
   if (*collective) counted_.count_fused(collective, of, batch.parts.size(), batch.call.bytes());
+}
+
+ProgramCall LazyAllReduce::oldest() const {
+  const Call* call = !batches_.empty()     ? &batches_.front()->parts.front().call
+                     : !undecided_.empty() ? &undecided_.front().call
+                                           : nullptr;
+  return {call, program_, {&agreements_, &fused_}};
 }
 
 void LazyAllReduce::collect(Counters& into) { into.take(counted_); }

@@ -33,6 +33,7 @@ class LazyAllReduce final : private Background {
  public:
   struct Identities {
     CommId agreements, batches;
+    CommId program;  // of the communicator whose calls they are
   };
   /// The plan for an all-reduce of so many bytes that travels like that: alike on all ranks at any time.
   /// Error, alike too, where there is none. By any thread.
@@ -70,6 +71,7 @@ class LazyAllReduce final : private Background {
 
   bool advance(EngineTurn& turn) override;
   bool idle() const override { return undecided_.empty() && batches_.empty() && !is_agreeing_; }
+  ProgramCall oldest() const override;
   void collect(Counters& into) override;
 
   void agree(EngineTurn& turn);
@@ -88,6 +90,7 @@ class LazyAllReduce final : private Background {
 
   Engine& engine_;
   const std::shared_ptr<PlanStore> plans_;
+  const CommId program_;
   const FusionRule rule_;
   const WireRule wire_;
   const PlanFor plan_for_;

@@ -18,6 +18,7 @@ SparseGradients::SparseGradients(Engine& engine, std::shared_ptr<PlanStore> plan
                                  const SparseSettings& settings, WireRule wire)
     : engine_(engine),
       plans_(std::move(plans)),
+      program_(identities.program),
       settings_(settings),
       wire_(wire),
       norms_on_(engine.create(identities.norms, plans_)),
@@ -198,6 +199,10 @@ void SparseGradients::put(SparseCall& one, EngineTurn& turn) {
 void SparseGradients::count(const Call& call, Bytes sent, Nanoseconds time) {
   counted_.collect(call.collective, size_class(call.bytes()), "sparse", {1, call.bytes(), time});
   counted_.count_sparse(call.collective, call.bytes(), sent + chunks_of(call.count) * sizeof(float), kept());
+}
+
+ProgramCall SparseGradients::oldest() const {
+  return {calls_.empty() ? nullptr : &calls_.front()->call, program_, {&norms_on_, &chunks_on_}};
 }
 
 void SparseGradients::collect(Counters& into) { into.take(counted_); }

@@ -40,6 +40,7 @@ class SparseGradients final : private Background {
  public:
   struct Identities {
     CommId norms, chunks;
+    CommId program;  // of the communicator whose calls they are
   };
   /// On these ranks; all of them give the same identities, which no communicator has, and the same settings
   /// of the calls that no program says anything about.
@@ -98,6 +99,7 @@ class SparseGradients final : private Background {
 
   bool advance(EngineTurn& turn) override;
   bool idle() const override { return calls_.empty(); }
+  ProgramCall oldest() const override;
   void collect(Counters& into) override;
   bool step(std::size_t number, EngineTurn& turn);
   bool all_before(std::size_t number, Phase reached) const;
@@ -112,6 +114,7 @@ class SparseGradients final : private Background {
 
   Engine& engine_;
   const std::shared_ptr<PlanStore> plans_;
+  const CommId program_;
   const SparseSettings settings_;
   const WireRule wire_;
   Communicator &norms_on_, &chunks_on_;

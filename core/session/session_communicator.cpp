@@ -61,7 +61,7 @@ void SessionCommunicator::make_lazy() {
   auto plan_for = [this](Bytes bytes, const WireFormat& wire) -> PreparedPlan& {
     return selection_->unmeasured(bytes, wire);
   };
-  const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1)};
+  const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_};
   try {
     lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, settings.wire,
                                             plan_for, session_.fusion_memory());
@@ -70,7 +70,8 @@ void SessionCommunicator::make_lazy() {
 }
 
 void SessionCommunicator::make_sparse(const SparseSettings& settings) {
-  const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1)};
+  const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1),
+                                               id_};
   sparse_ = std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings,
                                               session_.tuning().settings().wire);
 }

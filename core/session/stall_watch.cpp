@@ -221,11 +221,14 @@ std::vector<Peer> StallWatch::gather(const Stall& stall, const std::vector<Rank>
     else if (elsewhere.size() < kMostAsked)
       elsewhere.push_back(rank);
   }
+  // Of those that nobody can be asked about any more nothing is said.
+  if (!engine_->has_wire()) elsewhere.clear();
   ask(elsewhere, stall, peers, false);
   std::erase_if(elsewhere, [&](Rank rank) {
     return std::any_of(peers.begin(), peers.end(), [&](const Peer& peer) { return peer.rank == rank; });
   });
   ask(elsewhere, stall, peers, true);
+  if (!engine_->has_wire()) elsewhere.clear();
   for (Rank rank : elsewhere)
     if (std::none_of(peers.begin(), peers.end(), [&](const Peer& peer) { return peer.rank == rank; }))
       peers.push_back({rank, Peer::Presence::silent});

@@ -28,10 +28,12 @@ def stopped_ranks(mark):
 
 
 class StallsTest(unittest.TestCase):
-    def job(self, case, ranks=3, hosts=None, late=1, seconds=5):
+    def job(self, case, ranks=3, hosts=None, late=1, seconds=5, **variables):
         """Runs it; who is stopped goes on when a line has said so. The exit code and the lines of the engine."""
         mark = uuid.uuid4().hex
         options = ["-x", f"LD_PRELOAD={SHIM}", "-x", "DDL_STALL_WARN=1", "-x", f"STALLS_TEST={mark}"]
+        for name, value in variables.items():
+            options += ["-x", f"{name}={value}"]
         if hosts:
             options += ["-x", f"DDL_FAKE_HOSTS={hosts}"]
         command = [MPIRUN, "--oversubscribe", "-np", str(ranks), *options, PROGRAM, case, str(seconds), str(late)]
@@ -69,6 +71,10 @@ class StallsTest(unittest.TestCase):
 
     def test_a_rank_that_computes_while_others_wait_for_requests(self):
         self.says("late_wait", rf"MPI_Iallreduce #7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is {LAST}")
+
+    def test_a_rank_that_computes_while_others_wait_for_fused_calls(self):
+        late = rf"#7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is {LAST}"
+        self.says("late_wait", f"MPI_Iallreduce {late}", layouts=(None, "2,1"), DDL_LAZY_BYTES="1m")
 
     def test_a_rank_that_does_not_come_to_the_end(self):
         self.says("late_finalize", rf"MPI_Finalize: rank 1 is outside the collectives; the last, MPI_Allreduce #1, ended \d+ s ago")

@@ -30,7 +30,7 @@ class LazyJob {
         return mine->plan_for({}, bytes, format);
       };
       comm.lazy.push_back(std::make_unique<LazyAllReduce>(
-          job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000},
+          job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000, id},
           fusion_rule(threshold, true), wire, plan_for, memory[static_cast<std::size_t>(rank)]));
     }
     return comm;

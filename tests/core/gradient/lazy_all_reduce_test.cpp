@@ -197,6 +197,26 @@ TEST(LazyAllReduce, RanksThatMakeDifferentCallsAreTold) {
   EXPECT_NE(failure.find("do not make the same call"), std::string::npos) << failure;
 }
 
+TEST(LazyAllReduce, AProgramThatWaitsLongHearsOfItsOwnCallAndCommunicator) {
+  LazyJob job({0, 1, 1});
+  LazyJob::Comm world = job.create(7, kPlenty);
+  std::vector<Calls> calls(3);
+  for (Rank rank : {0, 1})
+    calls[static_cast<std::size_t>(rank)].start(*world.lazy[static_cast<std::size_t>(rank)], rank, 1000);
+  for (int i = 0; i < 100; ++i)
+    for (Rank rank : {0, 1}) job.job.engine(rank).progress();
+  const std::vector<LongCall> waiting = job.job.engine(0).calls_longer_than(0);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].comm, 7u);
+  EXPECT_EQ(waiting[0].name, CallName("sum"));
+  EXPECT_EQ(waiting[0].members, everybody(3));
+  EXPECT_TRUE(waiting[0].needs_all && waiting[0].goes_on);
+  EXPECT_FALSE(waiting[0].waits_for.empty());
+  calls[2].start(*world.lazy[2], 2, 1000);
+  until_done(job, calls, 0);
+  EXPECT_TRUE(job.job.engine(0).calls_longer_than(0).empty());
+}
+
 // A completion that the engine will never end is no longer touched when the communicator is gone.
 TEST(LazyAllReduce, AFailureLeavesNothingBehind) {
   LazyJob job({0, 1});

@@ -64,8 +64,8 @@ struct Job {
     for (Rank rank = 0; rank < job.size(); ++rank) {
       auto me = static_cast<std::size_t>(rank);
       auto plans = std::make_shared<PlanStore>(world[me]->members(), PlanLimits{1, Bytes{1} << 20, 0});
-      sparse.push_back(std::make_unique<SparseGradients>(job.engine(rank), plans,
-                                                         SparseGradients::Identities{2, 3}, settings, wire));
+      sparse.push_back(std::make_unique<SparseGradients>(
+          job.engine(rank), plans, SparseGradients::Identities{2, 3, 1}, settings, wire));
     }
   }
   SparseGradients& of(Rank rank) { return *sparse[static_cast<std::size_t>(rank)]; }
@@ -268,8 +268,8 @@ TEST(SparseGradients, WhatDoesNotFitOnOneRankIsSentWholeByAll) {
   bounded.most_kept = 1;
   job.sparse[1].reset();
   auto plans = std::make_shared<PlanStore>(job.world[1]->members(), PlanLimits{1, Bytes{1} << 20, 0});
-  job.sparse[1] = std::make_unique<SparseGradients>(job.job.engine(1), plans,
-                                                    SparseGradients::Identities{2, 3}, bounded, WireRule{});
+  job.sparse[1] = std::make_unique<SparseGradients>(
+      job.job.engine(1), plans, SparseGradients::Identities{2, 3, 1}, bounded, WireRule{});
   for (std::uint64_t number = 0; number < kDense + 8; ++number) {
     auto all = gradients(2, static_cast<int>(number));
     EXPECT_FALSE(run_numbered(job, number, all));
