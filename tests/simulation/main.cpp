@@ -149,18 +149,16 @@ void add_step_options(CLI::App& app, StepOptions& step) {
                                               {"bfloat16", WireType::bfloat16},
                                               {"float16", WireType::float16},
                                               {"int8", WireType::int8}};
-  app.add_option("--wire-type", step.wire.type, "what float32 travels as between hosts, as DDL_WIRE_TYPE")
+  app.add_option("--wire-type", step.rule.wire.type,
+                 "what float32 travels as between hosts, as DDL_WIRE_TYPE")
       ->transform(CLI::CheckedTransformer(types))
       ->needs(model);
-  app.add_option("--lazy", step.rule.threshold,
-                 "bytes of small gradients that become one all-reduce; 0: none do")
+  app.add_option("--lazy", step.lazy, "as DDL_LAZY_BYTES: bytes of small gradients that travel together")
       ->transform(CLI::AsSizeValue(false))
       ->needs(model);
-  app.add_option("--lazy-call", step.rule.largest_call, "a larger gradient is an all-reduce by itself")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str()
-      ->needs(model);
-  app.add_option("--share", step.rule.share, "of the chunks that is sent; 1: all, without their norms")
+  app.add_flag("--whole", step.whole, "all gradients are one all-reduce at the end")->needs(model);
+  app.add_option("--share", step.rule.sparse.share,
+                 "as DDL_SPARSE: of the chunks of large gradients that is sent; 1: all, without their norms")
       ->check(CLI::Range(0.001, 1.0))
       ->needs(model);
   app.add_option("--chunk", step.rule.chunk, "elements of a chunk")

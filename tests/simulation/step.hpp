@@ -2,12 +2,12 @@
 // left, and the all-reduces that are made of them. Pure.
 //
 // What the gradients become:
-//   lazy     a tensor of up to `largest_call` bytes waits until `threshold` bytes have come together, which
-//   then are one
-//            all-reduce; larger ones are one each, as all are where the threshold is 0
-//   sparse   of an all-reduce a share of its chunks is sent, after an all-reduce of the chunks' norms, a
-//   float32 each,
-//            by which all ranks choose the same ones
+//   lazy     what the engine's own rule takes waits until its threshold has come together, and is then cut
+//   into
+//            batches as the engine does it (core/gradient/fusion.hpp); larger ones are one each, as all are
+//            where the threshold is 0
+//   sparse   of what the engine's own rule takes a share of its chunks is sent, after an all-reduce of the
+//            chunks' norms, by which all ranks choose the same ones (core/gradient/sparse_rule.hpp)
 // All-reduces are made in the order in which they are ready, one at a time: an engine that has several under
 // way hides more. They do not slow the computing.
 #pragma once
@@ -17,6 +17,8 @@
 
 #include "core/base/partition.hpp"
 #include "core/base/types.hpp"
+#include "core/gradient/fusion.hpp"
+#include "core/gradient/sparse_rule.hpp"
 
 namespace ddl::simulation {
 
@@ -26,16 +28,17 @@ struct Gradient {
 };
 
 struct StepRule {
-  Bytes element = 4;                      // a gradient's in memory
-  Bytes threshold = 0;                    // bytes that become one all-reduce
-  Bytes largest_call = Bytes{256} << 10;  // that waits for others
-  double share = 1;                       // of the chunks that is sent
-  Elements chunk = 32768;                 // elements
+  Bytes element = 4;       // a gradient's in memory: 4 or 2
+  FusionRule fusion = {};  // which wait for others
+  WireRule wire{WireType::exact, Bytes{64} << 10};
+  SparseSettings sparse{.warm_up = 0};
+  Elements chunk = kChunk;  // elements
 };
 
 struct StepCall {
   double ready = 0;  // seconds from the start of the step
   Bytes bytes = 0;
+  WireFormat wire = {};
 };
 /// The all-reduces of a step in their order.
 std::vector<StepCall> calls_of(const std::vector<Gradient>& gradients, const StepRule& rule);
@@ -45,8 +48,8 @@ struct StepTime {
   /// Of the all-reduces' time, what the step does not take longer for them.
   double hidden() const { return reducing > 0 ? (computing + reducing - seconds) / reducing : 1; }
 };
-/// `seconds_of` tells how long an all-reduce of so many bytes takes.
+/// `seconds_of` tells how long an all-reduce takes.
 StepTime time_of_step(const std::vector<Gradient>& gradients, const std::vector<StepCall>& calls,
-                      const std::function<double(Bytes)>& seconds_of);
+                      const std::function<double(const StepCall&)>& seconds_of);
 
 }  // namespace ddl::simulation

@@ -26,46 +26,44 @@ std::vector<Gradient> gradients_of(const StepOptions& options) {
   std::vector<Gradient> gradients;
   for (const bench::Tensor& tensor : parsed.model.tensors)
     gradients.push_back({tensor.elements, tensor.seconds});
+  if (options.whole) gradients = {{parsed.model.elements(), parsed.model.seconds()}};
   return gradients;
 }
 
-// How long an all-reduce takes, found out once for each size.
+// How long an all-reduce takes, found out once for each kind.
 class Timer {
  public:
   Timer(const Cluster& cluster, const StepOptions& options, Bytes staging, std::string between)
       : cluster_(cluster), options_(options), staging_(staging), between_(std::move(between)) {}
 
-  double seconds_of(Bytes bytes) {
-    auto [known, is_new] = known_.try_emplace(bytes, NAN);
-    if (is_new) known->second = find(bytes);
-    return known->second;
+  double seconds_of(const StepCall& call) {
+    auto [known, is_new] = known_.try_emplace({call.bytes, call.wire.as}, Known{});
+    if (is_new) known->second = find(call);
+    return known->second.seconds;
   }
-  const std::string& plan_of(Bytes bytes) { return plan_[bytes]; }
+  const std::string& plan_of(const StepCall& call) { return known_[{call.bytes, call.wire.as}].plan; }
 
  private:
-  // Gradients of 16 bits in memory travel as they are.
-  WireFormat format_of(Bytes bytes) const {
-    if (options_.rule.element != size_of(DType::float32)) return {};
-    return options_.wire.format_of(Kind::all_reduce, DType::float32, bytes, cluster_.hosts > 1);
-  }
+  struct Known {
+    double seconds = NAN;
+    std::string plan;
+  };
 
-  double find(Bytes bytes) {
-    const WireFormat wire = format_of(bytes);
+  Known find(const StepCall& call) {
     const Candidate choice =
-        our_choice(cluster_, bytes, staging_, bytes < kLarge ? std::string() : between_, wire);
-    plan_[bytes] = describe(grid_of(cluster_), choice.choice);
-    if (options_.predicted) return our_prediction(cluster_, choice.choice, bytes).seconds;
+        our_choice(cluster_, call.bytes, staging_, call.bytes < kLarge ? std::string() : between_, call.wire);
+    const std::string plan = describe(grid_of(cluster_), choice.choice);
+    if (options_.predicted) return {our_prediction(cluster_, choice.choice, call.bytes).seconds, plan};
     const std::optional<Outcome> outcome =
-        simulate(cluster_, our_plans(cluster_, choice.choice), bytes, wire);
-    return outcome ? outcome->seconds : NAN;
+        simulate(cluster_, our_plans(cluster_, choice.choice), call.bytes, call.wire);
+    return {outcome ? outcome->seconds : NAN, plan};
   }
 
   const Cluster& cluster_;
   const StepOptions& options_;
   const Bytes staging_;
   const std::string between_;
-  std::map<Bytes, double> known_;
-  std::map<Bytes, std::string> plan_;
+  std::map<std::pair<Bytes, WireType>, Known> known_;
 };
 
 }  // namespace
@@ -73,16 +71,18 @@ class Timer {
 void print_step(const Cluster& cluster, const StepOptions& options, Bytes staging,
                 const std::string& between) {
   const std::vector<Gradient> gradients = gradients_of(options);
-  const std::vector<StepCall> calls = calls_of(gradients, options.rule);
+  StepRule rule = options.rule;
+  rule.fusion = fusion_rule(options.lazy, cluster.hosts > 1);
+  const std::vector<StepCall> calls = calls_of(gradients, rule);
   Timer timer(cluster, options, staging, between);
   fmt::print("\na step of {} on {} hosts x {} GPUs, {}\n{:>10} {:>12} {:>12}   {}\n", options.model,
              cluster.hosts, cluster.gpus, options.predicted ? "predicted" : "simulated", "ready", "bytes",
              "all-reduce", "our plan");
-  auto seconds_of = [&](Bytes bytes) { return timer.seconds_of(bytes); };
+  auto seconds_of = [&](const StepCall& call) { return timer.seconds_of(call); };
   for (const StepCall& call : calls) {
-    const double seconds = seconds_of(call.bytes);
+    const double seconds = seconds_of(call);
     fmt::print("{:>7.2f} ms {:>12} {:>9.3f} ms   {}\n", call.ready * 1e3, call.bytes, seconds * 1e3,
-               timer.plan_of(call.bytes));
+               timer.plan_of(call));
     std::fflush(stdout);
   }
   const StepTime time = time_of_step(gradients, calls, seconds_of);

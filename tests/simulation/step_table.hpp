@@ -13,8 +13,9 @@ namespace ddl::simulation {
 struct StepOptions {
   std::string model;  // a list as ddl-bench --replay takes it
   double compute_ms = -1;
-  StepRule rule;
-  WireRule wire{WireType::exact, Bytes{64} << 10};
+  StepRule rule;           // its fusion follows from `lazy`
+  Bytes lazy = 0;          // DDL_LAZY_BYTES
+  bool whole = false;      // all gradients are one, at the end
   bool predicted = false;  // by the cost model, instead of replayed
 };
 

@@ -30,29 +30,50 @@ TEST(Step, EachTensorIsAnAllReduceWhenItIsReady) {
 }
 
 TEST(Step, SmallTensorsWaitUntilThereAreEnough) {
-  const auto calls = calls_of(kGradients, {.threshold = 12, .largest_call = 100});
+  const auto calls = calls_of(kGradients, {.fusion = {12, 100, 12}});
   EXPECT_EQ(bytes_of(calls), (std::vector<Bytes>{1200, 12, 4000, 4}));
   EXPECT_EQ(ready_of(calls), (std::vector<double>{4, 5, 7, 7}));
 }
 
-TEST(Step, WithoutALargestCallAllGoTogether) {
-  const auto calls = calls_of(kGradients, {.element = 2, .threshold = 1 << 20, .largest_call = 1 << 20});
+TEST(Step, WhatWaitsIsCutIntoBatchesAsTheEngineDoesIt) {
+  const auto calls = calls_of(kGradients, {.fusion = {2000, 2000, 1208}});
+  EXPECT_EQ(bytes_of(calls), (std::vector<Bytes>{4000, 1204, 12}));
+  EXPECT_EQ(ready_of(calls), (std::vector<double>{7, 7, 7}));
+}
+
+TEST(Step, WithoutALimitAllGoTogether) {
+  const auto calls = calls_of(kGradients, {.element = 2, .fusion = {1 << 20, 1 << 20, 1 << 20}});
   EXPECT_EQ(bytes_of(calls), (std::vector<Bytes>{2 * 1304}));
   EXPECT_EQ(ready_of(calls), (std::vector<double>{7}));
 }
 
 TEST(Step, AShareOfTheChunksIsSentBehindTheirNorms) {
-  // 1000 elements are 10 chunks, of which 3 are sent; of what has one chunk all is.
-  const auto calls = calls_of({{1000, 1}, {30, 1}}, {.share = 0.25, .chunk = 100});
-  EXPECT_EQ(bytes_of(calls), (std::vector<Bytes>{40, 1200, 4, 120}));
-  EXPECT_EQ(ready_of(calls), (std::vector<double>{1, 1, 2, 2}));
+  // 1000 elements are 10 chunks, of which 3 are sent; what is small is whole.
+  const StepRule rule{.wire = {WireType::bfloat16, 2000},
+                      .sparse = {.share = 0.25, .from = 1000, .warm_up = 0},
+                      .chunk = 100};
+  const auto calls = calls_of({{1000, 1}, {30, 1}}, rule);
+  EXPECT_EQ(bytes_of(calls), (std::vector<Bytes>{40, 1200, 120}));
+  EXPECT_EQ(ready_of(calls), (std::vector<double>{1, 1, 2}));
+  EXPECT_TRUE(calls[0].wire.is_exact());
+  EXPECT_EQ(calls[1].wire.as, WireType::bfloat16) << "by the size of its gradient";
+  EXPECT_TRUE(calls[2].wire.is_exact());
+}
+
+TEST(Step, HalvesInMemoryAreNeitherSparseNorNarrower) {
+  const StepRule rule{
+      .element = 2, .wire = {WireType::float16, 0}, .sparse = {.share = 0.25, .from = 0, .warm_up = 0}};
+  const auto calls = calls_of({{100'000, 1}}, rule);
+  EXPECT_EQ(bytes_of(calls), std::vector<Bytes>{200'000});
+  EXPECT_TRUE(calls[0].wire.is_exact());
 }
 
 TEST(Step, WhatIsReducedBeforeComputingEndsIsHidden) {
   // The first is hidden, of the second one of two seconds; the third waits for it.
   const std::vector<Gradient> gradients{{10, 1}, {20, 2}, {10, 1}};
-  const StepTime time = time_of_step(gradients, calls_of(gradients, {}),
-                                     [](Bytes bytes) { return static_cast<double>(bytes) / 40; });
+  const StepTime time = time_of_step(gradients, calls_of(gradients, {}), [](const StepCall& call) {
+    return static_cast<double>(call.bytes) / 40;
+  });
   EXPECT_DOUBLE_EQ(time.computing, 4);
   EXPECT_DOUBLE_EQ(time.reducing, 4);
   EXPECT_DOUBLE_EQ(time.seconds, 6);
