@@ -10,11 +10,12 @@
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
-#include "core/gradient/fusion.hpp"
 #include "core/plan/planner.hpp"
 #include "core/plan/wire_rule.hpp"
 #include "core/tune/ddl_options.hpp"
+#include "launcher/explain_gradients.hpp"
 #include "launcher/explain_original.hpp"
+#include "launcher/explain_words.hpp"
 #include "launcher/job_spec.hpp"
 #include "launcher/mpirun_options.hpp"
 
@@ -23,17 +24,6 @@ namespace {
 
 constexpr Bytes kSizes[] = {Bytes{4} << 10, Bytes{64} << 10, Bytes{1} << 20, Bytes{16} << 20,
                             Bytes{256} << 20};
-
-std::string size_text(Bytes bytes) {
-  if (bytes >= 1 << 20) return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20));
-  if (bytes >= 1 << 10) return fmt::format("{:.4g} KiB", static_cast<double>(bytes) / (1 << 10));
-  return fmt::format("{} B", bytes);
-}
-
-std::string time_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} us", seconds * 1e6);
-}
 
 // Ranks over all programs; nothing when one of them does not say.
 std::uint64_t ranks_asked(const Options& options) {
@@ -137,13 +127,6 @@ std::vector<Candidate> choices(Mode mode, const Grid& grid, Bytes bytes, const P
   return {{choice, predict(grid, choice, size_class(bytes), limits.machine)}};
 }
 
-// "1.3 times as long", and no factor of 1.00.
-std::string times_text(double other, double ours) {
-  const double factor = other / ours;
-  if (factor > 0.995 && factor < 1.005) return "as long";
-  return factor < 1 ? fmt::format("{:.2f} of the time", factor) : fmt::format("{:.2f} times as long", factor);
-}
-
 std::string explain_size(Mode mode, const Grid& grid, const std::vector<HostIndex>& hosts, Bytes bytes,
                          const PlanLimits& limits, const WireFormat& wire) {
   std::vector<Candidate> all = choices(mode, grid, bytes, limits, wire);
@@ -192,17 +175,6 @@ std::string assumptions(const Grid& grid, const PlanLimits& limits, const std::v
   return text;
 }
 
-std::string fusion_text(const Env& env, const Grid& grid) {
-  if (env.lazy_bytes == 0) return {};
-  if (env.deterministic) return "fused     nothing: DDL_DETERMINISTIC=1 overrules DDL_LAZY_BYTES\n";
-  const FusionRule rule = fusion_rule(env.lazy_bytes, grid.spans_hosts());
-  const Bytes largest_call = std::min(rule.largest_call, rule.threshold - 1);
-  return fmt::format(
-      "fused     nonblocking all-reduces of up to {}, when {} have come together or one is waited for, {} at "
-      "most as one\n",
-      size_text(largest_call), size_text(rule.threshold), size_text(rule.largest_batch));
-}
-
 std::string_view trimmed(std::string_view word) {
   while (word.starts_with(' ')) word.remove_prefix(1);
   while (word.ends_with(' ')) word.remove_suffix(1);
@@ -226,6 +198,8 @@ std::string words_text(const std::string& used) {
       {" bfloat16 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE)"},
       {" float16 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE)"},
       {" int8 ", "what elements of float32 are between hosts (DDL_WIRE_TYPE), with a scale per cache line"},
+      {" fused,", "nonblocking calls that travel as one (DDL_LAZY_BYTES), with what they agree on and copy"},
+      {" norms ", "an all-reduce that tells all ranks which chunks are the largest (DDL_SPARSE)"},
       {"messages", "that one rank sends, in all segments; so with bytes sent"},
       {"time alone", "of the stage by itself; stages of different segments overlap"},
       {"Open MPI's own", "an estimate by the same model; ddlrun --compare measures it"}};
@@ -299,12 +273,13 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   if (asked.mode == Mode::scatter)
     return text + "mode m: the original library's own reduce-scatter and all-gather\n";
   text += assumptions(grid, limits, rails);
-  text += fusion_text(env, grid);
+  text += gradients_text(env, grid);
   text += fmt::format("\n{}\n", head_text());
   for (Bytes bytes : kSizes) {
     const WireFormat wire = WireRule{env.wire_type, env.wire_type_from}.format_of(
         Kind::all_reduce, DType::float32, bytes, grid.spans_hosts());
-    text += explain_size(asked.mode, grid, hosts, bytes, limits, wire) + "\n";
+    text += explain_size(asked.mode, grid, hosts, bytes, limits, wire) +
+            gradient_lines(env, grid, bytes, limits, wire) + "\n";
   }
   return text + words_text(text);
 }

@@ -12,11 +12,6 @@
 namespace ddl {
 namespace {
 
-// Enough that the wire is busy while one begins and another ends; more of them would only end later (4 hosts
-// x 2, 1 Gbit/s, 2000 x 4 KiB in batches of 1 MiB: the first result after 52 ms, with eight of them after
-// 94).
-constexpr std::size_t kMostUnderWay = 4;
-
 std::string text_of(const FusionClass& of) {
   std::string text = fmt::format("{}, {}", name_of(of.type), name_of(of.op));
   return of.wire.is_exact() ? text : fmt::format("{}, {} between hosts", text, name_of(of.wire.as));
@@ -151,7 +146,7 @@ void LazyAllReduce::add_batch(std::vector<Waiting> parts) {
 
 // The oldest is never refused memory: what it waits for are calls that all ranks have started.
 bool LazyAllReduce::start_next(EngineTurn& turn) {
-  if (under_way_ == batches_.size() || under_way_ == kMostUnderWay) return false;
+  if (under_way_ == batches_.size() || under_way_ == kBatchesUnderWay) return false;
   Batch& batch = *batches_[under_way_];
   if (batch.parts.size() > 1) {
     const Bytes bytes = batch.call.bytes();

@@ -116,10 +116,28 @@ TEST(Explain, WhatIsFusedIsSaid) {
           "for, 1 MiB at most as one\n"),
       std::string::npos)
       << text;
+  EXPECT_NE(text.find("            fused, 400 at once in 2 batches of up to 1 MiB: "), std::string::npos)
+      << text;
   const std::string overruled =
       Case({"--explain", "-np", "4", "-x", "DDL_LAZY_BYTES=2m", "-x", "DDL_DETERMINISTIC=1"}).text();
   EXPECT_NE(overruled.find("fused     nothing"), std::string::npos) << overruled;
+  EXPECT_EQ(overruled.find("fused, "), std::string::npos) << overruled;
   EXPECT_EQ(Case({"--explain", "-np", "4"}).text().find("fused"), std::string::npos);
+}
+
+TEST(Explain, WhatIsSparseIsSaid) {
+  const std::string text =
+      Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_SPARSE=0.1", "-x", "DDL_LAZY_BYTES=1m"}).text();
+  EXPECT_NE(text.find("sparse    sums of float32 and float64 from 64 KiB on: 0.1 of their chunks"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("410 of 4096 chunks"), std::string::npos) << text;
+  const std::size_t small = text.find("\n   4 KiB  "), large = text.find("\n  64 KiB  ");
+  EXPECT_LT(text.find("fused, 400"), large) << "of 64 KiB chunks are sent";
+  EXPECT_GT(text.find("sparse in the end"), large) << text.substr(small);
+  const std::string here = Case({"--explain", "-np", "4", "-x", "DDL_SPARSE=0.1"}).text();
+  EXPECT_NE(here.find("sparse    nothing: there is one host\n"), std::string::npos) << here;
+  EXPECT_EQ(here.find("in the end"), std::string::npos) << here;
 }
 
 TEST(Explain, DimensionsThatDoNotFitAreRefused) {
