@@ -7,11 +7,11 @@
 namespace ddl {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kOneSecond = 1'000'000'000;
 
 double seconds(TimeUnderWay& time, const std::string& collective, double until = 1000) {
   Counters counters;
-  time.collect(counters, static_cast<Nanoseconds>(until * kSecond));
+  time.collect(counters, static_cast<Nanoseconds>(until * kOneSecond));
   const nlohmann::json all = counters.to_json()["collectives"];
   for (const auto& one : all)
     if (one["name"] == collective) return one["engine"]["seconds"];
@@ -22,14 +22,14 @@ double seconds(TimeUnderWay& time, const std::string& collective, double until =
 
 TEST(TimeUnderWay, CallsThatOverlapShareTheirTime) {
   TimeUnderWay time;
-  time.begin("a", 1 * kSecond);
-  time.begin("a", 2 * kSecond);
-  time.end("a", 4 * kSecond);
-  time.begin("a", 5 * kSecond);
-  time.end("a", 6 * kSecond);
-  time.end("a", 8 * kSecond);
-  time.begin("a", 10 * kSecond);
-  time.end("a", 11 * kSecond);
+  time.begin("a", 1 * kOneSecond);
+  time.begin("a", 2 * kOneSecond);
+  time.end("a", 4 * kOneSecond);
+  time.begin("a", 5 * kOneSecond);
+  time.end("a", 6 * kOneSecond);
+  time.end("a", 8 * kOneSecond);
+  time.begin("a", 10 * kOneSecond);
+  time.end("a", 11 * kOneSecond);
   EXPECT_DOUBLE_EQ(seconds(time, "a"), 8);
   EXPECT_DOUBLE_EQ(seconds(time, "a"), 0) << "it was moved";
 }
@@ -37,12 +37,12 @@ TEST(TimeUnderWay, CallsThatOverlapShareTheirTime) {
 TEST(TimeUnderWay, OtherCollectivesHaveTheirOwn) {
   TimeUnderWay time;
   const char *a = "a", *b = "b";
-  time.begin(a, 1 * kSecond);
-  time.begin(b, 2 * kSecond);
-  time.end(a, 3 * kSecond);
-  time.end(b, 6 * kSecond);
+  time.begin(a, 1 * kOneSecond);
+  time.begin(b, 2 * kOneSecond);
+  time.end(a, 3 * kOneSecond);
+  time.end(b, 6 * kOneSecond);
   Counters counters;
-  time.collect(counters, 6 * kSecond);
+  time.collect(counters, 6 * kOneSecond);
   const nlohmann::json all = counters.to_json()["collectives"];
   EXPECT_DOUBLE_EQ(all[0]["engine"]["seconds"], 2);
   EXPECT_DOUBLE_EQ(all[1]["engine"]["seconds"], 4);
@@ -51,18 +51,18 @@ TEST(TimeUnderWay, OtherCollectivesHaveTheirOwn) {
 // A call counts from when the program made it, which may be before the engine was told of the end of another.
 TEST(TimeUnderWay, NothingIsCountedTwice) {
   TimeUnderWay time;
-  time.begin("a", 1 * kSecond);
-  time.end("a", 3 * kSecond);
-  time.begin("a", 2 * kSecond);
-  time.end("a", 4 * kSecond);
+  time.begin("a", 1 * kOneSecond);
+  time.end("a", 3 * kOneSecond);
+  time.begin("a", 2 * kOneSecond);
+  time.end("a", 4 * kOneSecond);
   EXPECT_DOUBLE_EQ(seconds(time, "a"), 3);
 }
 
 TEST(TimeUnderWay, WhatIsUnderWayCountsSoFar) {
   TimeUnderWay time;
-  time.begin("a", 1 * kSecond);
+  time.begin("a", 1 * kOneSecond);
   EXPECT_DOUBLE_EQ(seconds(time, "a", 3), 2);
-  time.end("a", 7 * kSecond);
+  time.end("a", 7 * kOneSecond);
   EXPECT_DOUBLE_EQ(seconds(time, "a", 9), 4);
 }
 
