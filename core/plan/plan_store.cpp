@@ -73,10 +73,11 @@ PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire
   std::lock_guard lock(mutex_);
   bytes = size_class(bytes);
   PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes, {wire.of, wire.as}}];
-  if (!plan)
-    plan = task.kind == Kind::all_reduce ? &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes)
-                                         : &make(task, bytes);
-  return *plan;
+  if (plan) return *plan;
+  if (task.kind == Kind::all_reduce)
+    return *(plan = &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes));
+  check(task);
+  return *(plan = &prepare_locked(choose_task(HostMap(members_.hosts), task, bytes, limits_), bytes));
 }
 
 const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes, const WireFormat& wire) {
@@ -90,15 +91,32 @@ const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes, const Wi
   return found;
 }
 
-PreparedPlan& PlanStore::make(Task task, Bytes bytes) {
+std::vector<TaskCandidate> PlanStore::candidates_for(Task task, Bytes bytes) const {
+  return task_candidates(HostMap(members_.hosts), task, size_class(bytes), limits_);
+}
+
+PreparedPlan& PlanStore::prepare(const TaskChoice& choice, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  check(choice.task);
+  return prepare_locked(choice, size_class(bytes));
+}
+
+PreparedPlan& PlanStore::prepare_locked(const TaskChoice& choice, Bytes bytes) {
+  for (auto& known : plans_)
+    if (known->task == choice.task && known->size_class == bytes && known->task_choice == choice)
+      return *known;
+  PreparedPlan& prepared =
+      add(choice.task, bytes, make_plan(members_.grid, HostMap(members_.hosts), members_.me, choice));
+  prepared.task_choice = choice;
+  return prepared;
+}
+
+void PlanStore::check(Task task) const {
   if (task.root < 0 || task.root >= members_.size())
     throw Error(fmt::format("rank {} is not in a communicator of {}", task.root, members_.size()));
   if (is_between_two(task.kind) && task.root == members_.me)
     throw Error(fmt::format("rank {} cannot {} to or from itself", task.root, name_of(task.kind)),
                 "that is a copy and no message");
-  HostMap map(members_.hosts);
-  TaskChoice choice = choose_task(map, task, bytes, limits_);
-  return add(task, bytes, make_plan(members_.grid, map, members_.me, choice));
 }
 
 PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {

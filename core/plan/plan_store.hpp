@@ -16,6 +16,7 @@
 #include "core/plan/choice.hpp"
 #include "core/plan/kind.hpp"
 #include "core/plan/plan.hpp"
+#include "core/plan/task_choice.hpp"
 #include "core/trace/counters.hpp"
 
 namespace ddl {
@@ -41,7 +42,8 @@ struct PreparedPlan {
   std::uint64_t serial = 0;  // no other plan of the process has, or had, that number
   Bytes size_class = 0;
   Task task;
-  PlanChoice choice;  // of an all-reduce: that the plan was made from
+  PlanChoice choice;       // of an all-reduce: that the plan was made from
+  TaskChoice task_choice;  // of another kind: likewise
   Plan plan;
   std::vector<Rank> to;  // the plan's peers, as ranks in the job
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
@@ -77,19 +79,24 @@ class PlanStore {
 
   /// The plan of an all-reduce made from that choice, for the size class of `bytes`.
   PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
+  /// The same of another kind. Error where its root is no member.
+  PreparedPlan& prepare(const TaskChoice& choice, Bytes bytes);
   /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses;
   /// `wire` counts in an all-reduce.
   /// Error where there is none, alike on all members.
   PreparedPlan& plan_for(Task task, Bytes bytes, const WireFormat& wire = {});
   /// candidates() for the size class of `bytes`, before anything was measured.
   const std::vector<Candidate>& candidates_for(Bytes bytes, const WireFormat& wire = {});
+  /// task_candidates() likewise.
+  std::vector<TaskCandidate> candidates_for(Task task, Bytes bytes) const;
   /// Moves the counts since the last time to `into`.
   void collect(Counters& into);
 
  private:
   const std::vector<Candidate>& candidates_locked(Bytes bytes, const WireFormat& wire);
-  PreparedPlan& make(Task task, Bytes bytes);
   PreparedPlan& prepare_locked(const PlanChoice& choice, Bytes bytes);
+  PreparedPlan& prepare_locked(const TaskChoice& choice, Bytes bytes);
+  void check(Task task) const;
   PreparedPlan& add(Task task, Bytes bytes, Plan plan);
 
   const Members members_;

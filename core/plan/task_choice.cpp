@@ -151,17 +151,35 @@ TaskChoice chain_of(const HostMap& map, TaskChoice choice, Bytes bytes, const Pl
   return choice;
 }
 
+// Of few hosts many trees are one.
+bool is_same_tree(int hosts, int k, int other) {
+  const HostTree one(hosts, 0, k), two(hosts, 0, other);
+  for (int host = 0; host < hosts; ++host)
+    if (one.children(host) != two.children(host)) return false;
+  return true;
+}
+
+std::vector<TaskCandidate> by_prediction(const HostMap& map, const std::vector<TaskChoice>& all, Bytes bytes,
+                                         const Machine& machine) {
+  std::vector<TaskCandidate> found;
+  for (const TaskChoice& choice : all)
+    found.push_back({choice, all.size() > 1 ? predict_rooted(map, choice, bytes, machine) : 0});
+  std::stable_sort(found.begin(), found.end(),
+                   [](const TaskCandidate& a, const TaskCandidate& b) { return a.seconds < b.seconds; });
+  return found;
+}
+
 // The ways worth a thought, without what memory says.
-std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   TaskChoice choice;
   choice.task = task;
   if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
   choice.segment = free_segment(map, task, bytes, limits);
-  if (!has_tree(task)) return {choice};
+  if (!has_tree(task)) return {{choice}};
   std::vector<TaskChoice> all;
   if (bytes >= kLeastDivided) {
     all.push_back(chain_of(map, choice, bytes, limits));
-    if (map.hosts() == 1 && task.kind == Kind::reduce) return all;
+    if (map.hosts() == 1 && task.kind == Kind::reduce) return {{all[0]}};
     if (map.hosts() == 1) all.clear();  // all read what the root has written once
     if (map.hosts() > 2 && task.kind == Kind::broadcast) {
       all.push_back(choice);
@@ -169,20 +187,22 @@ std::vector<TaskChoice> ways(const HostMap& map, Task task, Bytes bytes, const P
     }
   }
   for (int radix : {2, 3, 4, 8}) {
-    if (radix > 2 && radix >= 2 * map.hosts()) break;
+    if (radix > 2 && is_same_tree(map.hosts(), radix, choice.radix)) break;
     choice.radix = radix;
     all.push_back(choice);
     if (choice.segment >= bytes || limits.segment || bytes > kSegmentOfAll) continue;
     all.push_back(choice);  // in one go
     all.back().segment = round_up(bytes, kCacheLine);
   }
-  std::stable_sort(all.begin(), all.end(), [&](const TaskChoice& a, const TaskChoice& b) {
-    return predict_rooted(map, a, bytes, limits.machine) < predict_rooted(map, b, bytes, limits.machine);
-  });
-  return all;
+  return by_prediction(map, all, bytes, limits.machine);
 }
 
 }  // namespace
+
+const char* division_name(Division division) {
+  constexpr const char* names[] = {"whole", "pieces", "chain"};
+  return names[static_cast<int>(division)];
+}
 
 Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
   Staged staged = staged_by(map, choice);
@@ -192,26 +212,29 @@ Bytes staging_need(const HostMap& map, const TaskChoice& choice) {
   return (staged.segments * choice.segment + heads) * static_cast<Bytes>(choice.window);
 }
 
-std::vector<TaskChoice> task_candidates(const HostMap& map, Task task, Bytes bytes,
-                                        const PlanLimits& limits) {
-  std::vector<TaskChoice> fitting;
-  const std::vector<TaskChoice> all = ways(map, task, bytes, limits);
-  for (TaskChoice choice : all)
-    if (fit(map, choice, limits.staging)) fitting.push_back(std::move(choice));
+std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes bytes,
+                                           const PlanLimits& limits) {
+  std::vector<TaskCandidate> fitting;
+  const std::vector<TaskCandidate> all = ways(map, task, bytes, limits);
+  for (TaskCandidate one : all) {
+    auto is_same = [&](const TaskCandidate& other) { return other.choice == one.choice; };
+    if (fit(map, one.choice, limits.staging) && std::none_of(fitting.begin(), fitting.end(), is_same))
+      fitting.push_back(std::move(one));
+  }
   if (!fitting.empty()) return fitting;
-  TaskChoice frugal = all[0];
+  TaskChoice frugal = all[0].choice;
   frugal.crossing = Crossing::directly;
   frugal.division = Division::whole;
   frugal.share = {1};
   if (frugal.rail.empty()) frugal.rail = {0};
-  if (fit(map, frugal, limits.staging)) return {frugal};
+  if (fit(map, frugal, limits.staging)) return {{frugal}};
   throw Error(fmt::format("{} bytes of staging are too little for a {} among {} ranks", limits.staging,
                           name_of(task.kind), map.ranks()),
               "its ranks on one host exchange through shared memory", "raise DDL_STAGING_BYTES");
 }
 
 TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
-  return task_candidates(map, task, bytes, limits)[0];
+  return task_candidates(map, task, bytes, limits)[0].choice;
 }
 
 }  // namespace ddl

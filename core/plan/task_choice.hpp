@@ -44,9 +44,18 @@ struct TaskChoice {
 /// For blocks of that many bytes. Error where the staging is too little for any way.
 TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
 
-/// A handful of choices for such blocks, the one predicted to be the fastest first: what is worth a trial.
-/// The first is choose_task(). Error likewise.
-std::vector<TaskChoice> task_candidates(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
+struct TaskCandidate {
+  TaskChoice choice;
+  double seconds = 0;  // predicted; 0 where there is nothing to choose from
+};
+
+/// A handful of choices for such blocks, the one predicted to be the fastest first; no two make the same
+/// plan. The first is choose_task(); but for the root they are the same for all roots. Error likewise.
+std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes bytes,
+                                           const PlanLimits& limits);
+
+inline constexpr int kDivisions = 3;
+const char* division_name(Division division);
 
 /// Staging that the plan of any rank takes at most.
 Bytes staging_need(const HostMap& map, const TaskChoice& choice);

@@ -16,32 +16,11 @@ namespace ddl {
 namespace {
 
 constexpr const char* kMeasuring = "measured against the engine";
-constexpr const char* kFaster = "faster than the engine, by measurement";
-constexpr const char* kModeM = "mode m";
 constexpr const char* kNoRoom = "DDL_STAGING_BYTES is too little";
 
 // Rails are measured while they carry at least this much, so that neither the time of a message nor what a
 // shaped link lets pass at once counts.
 constexpr Bytes kMeasuresRails = 2 << 20;
-// Candidates that the cost model holds to be this much slower than the best are not worth a call. What large
-// buffers take is decided by the bytes that move, which the model knows better than a few calls on a busy
-// machine. What the least ones take between hosts is decided by what messages cost the processors, which it
-// does not know: there the best of each route between hosts is tried.
-constexpr Bytes kLeastCalls = 1 << 10, kShort = 64 << 10;
-constexpr double kHopelessLeast = 3;
-double hopeless(Bytes bytes, bool takes_turns) {
-  if (bytes <= kShort && takes_turns) return 1.5;
-  return bytes > 1 << 20 ? 1.02 : 1.2;
-}
-constexpr std::size_t kMostCandidates = 4;
-
-// Calls that count per candidate: short ones are noisy and cheap.
-int rounds_for(Bytes bytes) { return bytes <= kShort ? 9 : bytes <= 1 << 20 ? 5 : 3; }
-
-// Where calls of two routes take turns of microseconds with the kernel's scheduler, they differ by a tenth
-// from run to run.
-double noise_of(Bytes bytes) { return bytes <= kShort ? 0.15 : 0.05; }
-
 // What the rail times of an operation of that size are about.
 Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
   const Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
@@ -101,56 +80,15 @@ PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
   const auto root = static_cast<std::size_t>(task.root);
   if (of_class.of_root.size() <= root) of_class.of_root.resize(root + 1);
   PreparedPlan*& plan = of_class.of_root[root];
-  if (!plan) plan = &plans_.plan_for(task, of_class.key.size_class);
+  if (plan) return *plan;
+  plan = of_class.settled_way ? &plan_of_way(of_class, *of_class.settled_way, task)
+                              : &plans_.plan_for(task, of_class.key.size_class);
   return *plan;
 }
 
-void Selection::prepare(Class& of_class) {
-  const Bytes bytes = of_class.key.size_class;
-  const WireFormat& wire = of_class.key.wire;
-  const Grid& grid = plans_.members().grid;
-  const Mode mode = settings_.options.mode;
-  if (of_class.key.kind != Kind::all_reduce) {  // one rule chooses our way
-    if (mode == Mode::pick && settings_.has_original && !settings_.deterministic &&
-        plans_.members().size() > 1)
-      of_class.tuner = std::make_unique<Tuner>(TunerPlan{1, rounds_for(bytes), true, noise_of(bytes), true});
-    return;
-  }
-  if (mode == Mode::scatter && settings_.has_original) {
-    of_class.settled = {nullptr, kModeM, Route::Original::in_two_steps};
-    return;
-  }
-  if (mode == Mode::ring || mode == Mode::nccl) {
-    of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_, wire), bytes);
-    return;
-  }
-  bool measures = !settings_.deterministic && plans_.members().size() > 1;
-  if (measures && recall(of_class)) return;
-  std::vector<Candidate> found =
-      measured_rates_.empty() ? plans_.candidates_for(bytes, wire) : candidates(grid, bytes, limits_, wire);
-  of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
-  if (!measures) return;
-  if (mode == Mode::pick || mode == Mode::scatter) return measure(of_class, found);
-  if (!measured_rates_.empty())
-    memory_.learn({name_of_plans(wire), bytes, false, found[0].choice, measured_rates_});
-}
-
-// Sets up the tuner with the candidates that are worth a call.
-void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
-  const Bytes bytes = of_class.key.size_class;
-  const bool is_least = bytes <= kLeastCalls && plans_.members().grid.spans_hosts();
-  const double most = (is_least ? kHopelessLeast : hopeless(bytes, limits_.machine.shared_cores > 0)) *
-                      found[0].predicted.seconds;
-  std::set<Algorithm> tried;
-  for (const Candidate& candidate : found) {
-    if (of_class.ways.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
-    const Algorithm between = candidate.choice.algorithm.back();
-    const bool is_worth = !is_least || (!cuts(between) && tried.insert(between).second);
-    if (is_worth || of_class.ways.empty()) of_class.ways.push_back(candidate.choice);
-  }
-  of_class.tuner =
-      std::make_unique<Tuner>(TunerPlan{static_cast<int>(of_class.ways.size()), rounds_for(bytes),
-                                        settings_.has_original, noise_of(bytes), true});
+PreparedPlan& Selection::plan_of_way(const Class& of_class, TaskChoice way, Task task) {
+  way.task.root = task.root;
+  return plans_.prepare(way, of_class.key.size_class);
 }
 
 PreparedPlan& Selection::unmeasured(Bytes bytes, const WireFormat& wire) const {
@@ -168,45 +106,6 @@ bool Selection::shows_rails(const PreparedPlan& prepared) const {
          timed_bytes(prepared, prepared.size_class) >= kMeasuresRails;
 }
 
-bool Selection::recall(Class& of_class) {
-  const Bytes bytes = of_class.key.size_class;
-  std::optional<TuningEntry> known = memory_.find(name_of_plans(of_class.key.wire), bytes);
-  // What was measured over rails that are not what they were says nothing.
-  if (!known || known->rail_rates != measured_rates_) return false;
-  if (known->original) {
-    if (settings_.options.mode != Mode::pick || !settings_.has_original) return false;
-    of_class.settled = {nullptr, kFaster};
-    return true;
-  }
-  try {
-    known->choice.wire = of_class.key.wire;
-    if (!is_usable(known->choice)) return false;
-    of_class.settled.plan = &plans_.prepare(known->choice, bytes);
-  } catch (const std::exception&) {
-    return false;  // written by another version of the planner, or by hand: measure anew
-  }
-  return true;
-}
-
-// What travels narrower takes other times.
-std::string Selection::name_of_plans(const WireFormat& wire) const {
-  if (wire.is_exact()) return plans_.name();
-  return fmt::format("{}, {} as {}", plans_.name(), name_of(wire.of), name_of(wire.as));
-}
-
-// A cache file may have been written by anybody. May throw.
-bool Selection::is_usable(const PlanChoice& choice) const {
-  constexpr int kMostWindow = 64;
-  constexpr Bytes kMostSegment = 64 << 20;
-  const Grid& grid = plans_.members().grid;
-  check_choice(grid, choice);
-  auto is_there = [&](LaneId rail) { return rail < limits_.rails; };
-  return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
-         choice.segment <= kMostSegment && choice.share.size() <= limits_.rails &&
-         std::all_of(choice.rail.begin(), choice.rail.end(), is_there) &&
-         staging_need(grid, choice) <= limits_.staging;
-}
-
 Route Selection::blocking(const CallShape& call) {
   Class& of_class = class_of(call);
   Route route = settled(of_class, call.task);
@@ -220,7 +119,8 @@ Route Selection::blocking(const CallShape& call) {
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
     case Trial::What::candidate:
-      if (!of_class.ways.empty()) route.plan = &plans_.prepare(of_class.ways[index], of_class.key.size_class);
+      route.plan = of_class.ways.empty() ? &plan_of_way(of_class, of_class.task_ways[index], call.task)
+                                         : &plans_.prepare(of_class.ways[index], of_class.key.size_class);
       break;
     case Trial::What::original:
       route.plan = nullptr;
@@ -292,25 +192,6 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
     for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
   classes_.clear();
   last_ = nullptr;
-}
-
-void Selection::settle(Class& of_class) {
-  const Tuner& tuner = *of_class.tuner;
-  if (of_class.key.kind != Kind::all_reduce) {
-    of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{};
-    return;
-  }
-  auto best = static_cast<std::size_t>(tuner.best());
-  of_class.settled = tuner.original_wins()
-                         ? Route{nullptr, kFaster}
-                         : Route{&plans_.prepare(of_class.ways[best], of_class.key.size_class)};
-  const std::string name = name_of_plans(of_class.key.wire);
-  if (!settings_.has_original) {  // what jobs with an original have found out stays
-    std::optional<TuningEntry> known = memory_.find(name, of_class.key.size_class);
-    if (known && known->original) return;
-  }
-  memory_.learn({name, of_class.key.size_class, tuner.original_wins(), of_class.ways[best], measured_rates_,
-                 static_cast<double>(tuner.best_time()) * 1e-3});
 }
 
 // Nobody leaves before all have come.

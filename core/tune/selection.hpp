@@ -89,19 +89,30 @@ class Selection {
   struct Class {
     Key key;
     std::unique_ptr<Tuner> tuner;  // null once settled
-    std::vector<PlanChoice> ways;  // that the tuner tries; planned when their turn comes
-    Route settled;                 // without its plan where that depends on the root
+    // What the tuner tries, planned when its turn comes: of an all-reduce, and of another kind, for root 0.
+    std::vector<PlanChoice> ways;
+    std::vector<TaskChoice> task_ways;
+    Route settled;                          // of another kind: without its plan, which depends on the root
+    std::optional<TaskChoice> settled_way;  // of another kind; else what the plans' own rule says
     std::vector<PreparedPlan*> of_root;
   };
 
   Class& class_of(const CallShape& call);
   Route settled(Class& of_class, Task task);
   PreparedPlan& plan_of(Class& of_class, Task task);
+  PreparedPlan& plan_of_way(const Class& of_class, TaskChoice way, Task task);
+  // selection_classes.cpp
   void prepare(Class& of_class);
+  void prepare_all_reduce(Class& of_class);
+  void prepare_task(Class& of_class);
+  double hopeless_for(Bytes bytes) const;
   void measure(Class& of_class, const std::vector<Candidate>& found);
-  bool recall(Class& of_class);
+  void begin_tuning(Class& of_class, std::size_t ways);
+  std::optional<TuningEntry> recall(const Class& of_class) const;
+  bool recall_all_reduce(Class& of_class);
+  bool recall_task(Class& of_class, const std::vector<TaskCandidate>& found);
   bool is_usable(const PlanChoice& choice) const;
-  std::string name_of_plans(const WireFormat& wire) const;
+  std::string name_of_plans(const Key& key) const;
   void ask(Tuner& tuner);
   void agree(Class& of_class);
   void settle(Class& of_class);

@@ -13,6 +13,19 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr int kDeepest = 8;
 
+// What versions that know all-reduces alone demand of an entry is there as well.
+void put(json& out, const TaskChoice& choice) {
+  out["kind"] = name_of(choice.task.kind);
+  out["division"] = division_name(choice.division);
+  out["directly"] = choice.crossing == Crossing::directly;
+  out["radix"] = choice.radix;
+  out["share"] = choice.share;
+  out["rail"] = choice.rail;
+  out["order"] = json::array();
+  out["segment"] = choice.segment;
+  out["window"] = choice.window;
+}
+
 json to_json(const TuningEntry& entry) {
   json out = {{"grid", entry.grid},
               {"bytes_up_to", entry.size_class},
@@ -23,6 +36,10 @@ json to_json(const TuningEntry& entry) {
     return out;
   }
   out["algorithm"] = json::array();
+  if (entry.task) {
+    put(out, *entry.task);
+    return out;
+  }
   for (Algorithm algorithm : entry.choice.algorithm) out["algorithm"].push_back(algorithm_name(algorithm));
   out["share"] = entry.choice.share;
   out["rail"] = entry.choice.rail;
@@ -32,10 +49,26 @@ json to_json(const TuningEntry& entry) {
   return out;
 }
 
-Algorithm algorithm_of(const std::string& name) {
-  for (int a = 0; a < kAlgorithms; ++a)
-    if (name == algorithm_name(static_cast<Algorithm>(a))) return static_cast<Algorithm>(a);
-  throw json::other_error::create(501, "no algorithm " + name, nullptr);
+template <class Value, class NameOf>
+Value value_named(const std::string& name, int values, NameOf name_of_value) {
+  for (int v = 0; v < values; ++v)
+    if (name == name_of_value(static_cast<Value>(v))) return static_cast<Value>(v);
+  throw json::other_error::create(501, "nothing is called " + name, nullptr);
+}
+
+// Throws json::exception.
+TaskChoice task_from(const json& in) {
+  TaskChoice choice;
+  choice.task.kind =
+      value_named<Kind>(in.at("kind").get<std::string>(), kKinds, [](Kind kind) { return name_of(kind); });
+  choice.division = value_named<Division>(in.at("division").get<std::string>(), kDivisions, division_name);
+  choice.crossing = in.at("directly").get<bool>() ? Crossing::directly : Crossing::by_agents;
+  in.at("radix").get_to(choice.radix);
+  in.at("share").get_to(choice.share);
+  in.at("rail").get_to(choice.rail);
+  in.at("segment").get_to(choice.segment);
+  in.at("window").get_to(choice.window);
+  return choice;
 }
 
 // A file may hold anything: rates that no network has would make plans of nonsense.
@@ -52,8 +85,13 @@ TuningEntry entry_from(const json& in) {
     throw json::other_error::create(501, "a rail's rate is out of range", nullptr);
   entry.original = in.value("original", false);
   if (entry.original) return entry;
+  if (in.contains("kind")) {
+    entry.task = task_from(in);
+    return entry;
+  }
   for (const json& name : in.at("algorithm"))
-    entry.choice.algorithm.push_back(algorithm_of(name.get<std::string>()));
+    entry.choice.algorithm.push_back(
+        value_named<Algorithm>(name.get<std::string>(), kAlgorithms, algorithm_name));
   in.at("share").get_to(entry.choice.share);
   in.at("rail").get_to(entry.choice.rail);
   in.at("order").get_to(entry.choice.order);

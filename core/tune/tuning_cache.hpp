@@ -3,8 +3,10 @@
 // the end.
 //
 // File: {"ddl_tuning": 1, "machines": {NAME: [{"grid", "bytes_up_to", "original" | "algorithm", "share",
-// "segment", "window", "us", "rails"}]}}. NAME says all that a measurement depends on; other machines'
-// entries are kept, as far as they can be read and the file has room. Thread safety: all members.
+// "segment", "window", "us", "rails"}]}}. Of a collective other than all-reduce the grid's name ends with the
+// kind, "algorithm" is empty and there are "kind", "division", "directly", "radix". NAME says all that a
+// measurement depends on; other machines' entries are kept, as far as they can be read and the file has room.
+// Thread safety: all members.
 #pragma once
 
 #include <mutex>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "core/plan/choice.hpp"
+#include "core/plan/task_choice.hpp"
 #include "core/tune/cache_file.hpp"
 
 namespace ddl {
@@ -23,9 +26,10 @@ struct TuningEntry {
   std::string grid;
   Bytes size_class = 0;
   bool original = false;
-  PlanChoice choice;               // unless original
+  PlanChoice choice;               // of an all-reduce, unless original
   std::vector<double> rail_rates;  // bytes per second, where there are several
   double microseconds = 0;
+  std::optional<TaskChoice> task = {};  // of another kind, unless original; for root 0
 };
 
 /// Processors of a host, as far as a measurement depends on them.

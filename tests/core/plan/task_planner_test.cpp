@@ -193,12 +193,12 @@ TEST(TaskChoice, CandidatesAreDistinctWaysThatFitTheStagingBestFirst) {
   for (Bytes bytes : {64, 4096, 1 << 20, 64 << 20})
     for (Kind kind : kAll) {
       PlanLimits limits{1, Bytes{1} << 20, 0, {}};
-      std::vector<TaskChoice> all = task_candidates(map, {kind, 1}, bytes, limits);
-      EXPECT_EQ(all[0], choose_task(map, {kind, 1}, bytes, limits));
+      std::vector<TaskCandidate> all = task_candidates(map, {kind, 1}, bytes, limits);
+      EXPECT_EQ(all[0].choice, choose_task(map, {kind, 1}, bytes, limits));
       EXPECT_EQ(all.size() > 1, kind == Kind::broadcast || kind == Kind::reduce);
       for (std::size_t i = 0; i < all.size(); ++i) {
-        EXPECT_LE(staging_need(map, all[i]), limits.staging);
-        for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i] == all[j]);
+        EXPECT_LE(staging_need(map, all[i].choice), limits.staging);
+        for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i].choice == all[j].choice);
       }
     }
   PlanLimits limits{1, Bytes{1} << 20, 0, {}};

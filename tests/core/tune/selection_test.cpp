@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "core/base/clock.hpp"
@@ -22,6 +23,7 @@ struct Calls {
   Communicator& communicator;
   TrialBudget budget;
   Selection selection;
+  std::set<const PreparedPlan*> used = {};
 
   /// `began`: the job did; for a long time unless said, so that trials are not too dear.
   Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuningCache& memory,
@@ -39,6 +41,7 @@ struct Calls {
     if (route.began_anew) call.began = now();
     Observed observed;
     if (route.plan) engine.run(communicator, call, route.plan, &observed);
+    used.insert(route.plan);
     selection.finished(shape_of(call), route, now() - call.began, route.plan ? &observed : nullptr);
     return route.plan != nullptr;
   }
@@ -154,6 +157,73 @@ TEST(Selection, OtherCollectivesAreMeasuredAgainstTheOriginalWhateverTheirRoot) 
   EXPECT_GT(originals[0], 100);
   EXPECT_EQ(originals[1], originals[0]);
   EXPECT_EQ(originals[2], originals[0]);
+}
+
+// Every rank makes so many equal broadcasts from rank 1; returns by how many plans.
+std::vector<std::size_t> broadcast(VirtualJob& job, const TuneSettings& settings,
+                                   std::vector<std::unique_ptr<TuningCache>>& memories, int calls) {
+  auto world = job.create(1, {0, 1, 2, 3, 4});
+  std::vector<std::size_t> plans(world.size());
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    std::vector<std::int32_t> values(60);
+    for (int i = 0; i < calls; ++i) {
+      std::fill(values.begin(), values.end(), rank == 1 ? i : -1);
+      Call call{
+          values.data(), values.data(), values.size(), DType::int32, Op::sum, "x", now(), Kind::broadcast, 1};
+      ASSERT_TRUE(maker.run(call));
+      ASSERT_EQ(values, std::vector<std::int32_t>(values.size(), i));
+    }
+    plans[me] = maker.used.size();
+    const PreparedPlan* one = maker.selection.nonblocking({{Kind::broadcast, 1}, 240}).plan;
+    const PreparedPlan* other = maker.selection.nonblocking({{Kind::broadcast, 4}, 240}).plan;
+    EXPECT_EQ(one->task.root, 1);
+    EXPECT_EQ(other->task.root, 4);
+    EXPECT_EQ(one->task_choice.radix, other->task_choice.radix) << "what is fast from one is fast from all";
+  });
+  return plans;
+}
+
+TEST(Selection, OtherCollectivesTryTheirWaysAndRememberTheBest) {
+  TuneSettings settings;
+  settings.has_original = false;
+  VirtualJob job({0, 1, 2, 3, 3});
+  auto memories = memories_of(job);
+  const std::vector<std::size_t> tried = broadcast(job, settings, memories, 200);
+  EXPECT_GT(tried[0], 1u);
+  EXPECT_EQ(tried, std::vector<std::size_t>(5, tried[0]));
+  const std::string text = memories[0]->write("");
+  EXPECT_NE(text.find(", broadcast\""), std::string::npos) << text;
+  for (const auto& memory : memories) EXPECT_EQ(memory->write(""), text);
+
+  VirtualJob again({0, 1, 2, 3, 3});
+  memories = memories_of(again);
+  for (auto& memory : memories) EXPECT_EQ(memory->read(text), "");
+  EXPECT_EQ(broadcast(again, settings, memories, 60), std::vector<std::size_t>(5, 1));
+  EXPECT_FALSE(memories[0]->has_news());
+
+  // A way that is none of those that would be tried.
+  const std::size_t at = text.find("\"radix\": ");
+  ASSERT_NE(at, std::string::npos);
+  const std::string wrong = text.substr(0, at) + "\"radix\": 7" + text.substr(text.find(',', at));
+  VirtualJob anew({0, 1, 2, 3, 3});
+  memories = memories_of(anew);
+  for (auto& memory : memories) EXPECT_EQ(memory->read(wrong), "");
+  EXPECT_GT(broadcast(anew, settings, memories, 200)[0], 1u);
+}
+
+TEST(Selection, WhatABarrierHasShownIsNoAllReduces) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  TuningCache memory("test"), next("test");
+  memory.learn({world[0]->plans().name() + ", variant 1", 64, true, {}, {}, 1});
+  ASSERT_EQ(next.read(memory.write("")), "");
+  const TuneSettings settings;
+  TrialBudget budget(0);
+  Selection selection(world[0]->plans(), settings, next, budget, [](std::span<std::int64_t>, Op) {});
+  EXPECT_NE(selection.nonblocking({{}, 1, 0, 1}).original, nullptr);
+  EXPECT_EQ(selection.nonblocking({{}, 1, 0, 0}).original, nullptr);
 }
 
 TEST(Selection, ACollectiveThatNoPlanHasStagingForIsTheOriginals) {

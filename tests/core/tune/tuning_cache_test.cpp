@@ -54,6 +54,24 @@ TEST(TuningCache, WhatWasLearnedSinceIsForTheNextJob) {
   EXPECT_EQ(third.find("2 local x 4 hosts", 64)->microseconds, 3);
 }
 
+TEST(TuningCache, OtherCollectivesAreRememberedAsTheyWere) {
+  TuningCache first("machine"), second("machine");
+  TuningEntry entry = lesson(4096);
+  entry.choice = {};
+  entry.grid += ", broadcast";
+  entry.task =
+      TaskChoice{{Kind::broadcast, 0}, Crossing::directly, Division::chain, 3, {2, 1}, {1, 0}, 8192, 2};
+  first.learn(entry);
+  first.learn(lesson(4096));
+  const std::string text = first.write("");
+  ASSERT_EQ(second.read(text), "");
+  EXPECT_EQ(second.find(entry.grid, 4096)->task, entry.task);
+  EXPECT_FALSE(second.find("2 local x 4 hosts", 4096)->task);
+  std::string strange = text;
+  strange.replace(strange.find("\"chain\""), 7, "\"knot\"");
+  EXPECT_NE(second.read(strange), "");
+}
+
 TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
   TuningCache first("one"), second("two"), third("one");
   first.learn(lesson(64));
