@@ -8,19 +8,19 @@ namespace {
 using State = CallStatus::State;
 using Presence = Peer::Presence;
 
-constexpr Nanoseconds kOneSecond = 1'000'000'000;
+constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr CommId kWorld = 7, kOther = 9;
 const CallName kAllReduce("MPI_Allreduce"), kBroadcast("MPI_Bcast"), kFinalize("MPI_Finalize");
 
 // Rank 2 waits in the twelfth call on a communicator.
-Stall stalled() { return {2, kWorld, 12, kAllReduce, "MPI_Allreduce #12", 10 * kOneSecond, true, false}; }
+Stall stalled() { return {2, kWorld, 12, kAllReduce, "MPI_Allreduce #12", 10 * kSecond, true, false}; }
 
 Peer in_it(Rank rank) {
-  return {rank, Presence::answers, {State::inside, kAllReduce, kWorld, 12, 10 * kOneSecond}, 0, false};
+  return {rank, Presence::answers, {State::inside, kAllReduce, kWorld, 12, 10 * kSecond}, 0, false};
 }
 
 Peer does(Rank rank, State state, const CallName& name, CommId comm, std::uint64_t number) {
-  return {rank, Presence::answers, {state, name, comm, number, 3 * kOneSecond}, 0, false};
+  return {rank, Presence::answers, {state, name, comm, number, 3 * kSecond}, 0, false};
 }
 
 std::string said(const std::vector<Peer>& peers) { return line_of(stalled(), peers); }
@@ -117,7 +117,7 @@ TEST(StallSpeaker, IsTheLowestRankInTheCall) {
 
 TEST(StallSpeaker, IsNotOneThatHasJustComeOrIsStopped) {
   Peer late = in_it(0);
-  late.call.age = kOneSecond;
+  late.call.age = kSecond;
   EXPECT_EQ(speaker_of(stalled(), {late}), Speaker::me);
   Peer stopped = in_it(0);
   stopped.presence = Presence::stopped;
@@ -126,10 +126,10 @@ TEST(StallSpeaker, IsNotOneThatHasJustComeOrIsStopped) {
 
 TEST(StallSpeaker, KnowsWhatHasBeenSaidOfThisCallAfterSoLong) {
   Peer other = in_it(5);
-  other.said = SaidOfStall::word(kWorld, 12, 10 * kOneSecond);
+  other.said = SaidOfStall::word(kWorld, 12, 10 * kSecond);
   EXPECT_EQ(speaker_of(stalled(), {other}), Speaker::has_spoken);
   Stall longer = stalled();
-  longer.waited = 20 * kOneSecond;
+  longer.waited = 20 * kSecond;
   EXPECT_EQ(speaker_of(longer, {other}), Speaker::me);
   Stall next = stalled();
   next.number = 13;
