@@ -27,14 +27,17 @@ bool CallPattern::was_heard(std::uint64_t number, std::uint64_t shape) const {
 }
 
 void CallPattern::look_for_period(const Heard& call) {
-  std::size_t calls = 0;  // of a step of that period
+  std::size_t calls = 0;    // of a step of that period
+  std::size_t shorter = 0;  // the most that matched of a shorter one
   for (auto before = heard_.rbegin(); before != heard_.rend() && period_ == 0; ++before) {
     if (before->number >= call.number) continue;
     ++calls;
     const std::uint64_t period = call.number - before->number;
     std::size_t& matched = matched_[period];
     matched = before->shape == call.shape ? matched + 1 : 0;
-    if (matched + calls >= std::max(kPeriods * calls, least_calls_)) period_ = period;
+    // Several steps of a shorter period, which began later because there was a gap before, are none.
+    if (matched + calls >= std::max(kPeriods * calls, least_calls_) && shorter < calls) period_ = period;
+    shorter = std::max(shorter, matched);
   }
 }
 

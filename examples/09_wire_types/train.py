@@ -36,7 +36,8 @@ def train(network, seed, steps, data):
     """Test accuracy, and whether all ranks ended with the same weights."""
     images, labels, test_images, test_labels = data
     torch.manual_seed(seed)
-    model = DistributedDataParallel(make_model(network))
+    group = dist.new_group()  # what is kept of one model's gradients must not be added to the next one's
+    model = DistributedDataParallel(make_model(network), process_group=group)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     order = torch.Generator().manual_seed(seed)
     for _ in range(steps):

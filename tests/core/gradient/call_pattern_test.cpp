@@ -41,6 +41,18 @@ TEST(CallPattern, OneCallPerStepIsAPatternAfterAWhile) {
   EXPECT_EQ(program.pattern.period(), 1u);
 }
 
+// As where a program does something else after its first step.
+TEST(CallPattern, AGapInTheBeginningMakesNoLongerPeriod) {
+  for (std::uint64_t gap = 2; gap < 12; ++gap) {
+    Program program;
+    program.call(5);
+    program.calls += gap - 1;
+    while (program.pattern.period() == 0) program.call(5);
+    EXPECT_EQ(program.pattern.period(), 1u) << gap;
+    EXPECT_LE(program.calls, gap + CallPattern::kLeastCalls);
+  }
+}
+
 TEST(CallPattern, EachCallOfAStepHasItsOwnPlace) {
   Program program;
   const Shapes step = {5, 6, 5, 7, 5};
