@@ -261,6 +261,9 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   DdlOptions asked = ddl_options_of_ranks(options, allocation, world, hosts);
   Grid grid = grid_of(asked, hosts);
   Env env = variables_of_ranks(options, world);
+  for (const auto& [name, value] : asked.variables) set_variable(env, name, value);
+  const WireRule wire_here =
+      wire_rule(gradient_settings(env), static_cast<Rank>(hosts.size()), grid.spans_hosts());
   std::vector<Nic> rails = rails_like_here(env, nics);
   PlanLimits limits = limits_of(env, rails);
   std::string extents;
@@ -276,8 +279,7 @@ std::string explain(const Options& options, const Allocation& allocation, const 
   text += gradients_text(env, grid);
   text += fmt::format("\n{}\n", head_text());
   for (Bytes bytes : kSizes) {
-    const WireFormat wire = WireRule{env.wire_type, env.wire_type_from}.format_of(
-        Kind::all_reduce, DType::float32, bytes, grid.spans_hosts());
+    const WireFormat wire = wire_here.format_of(Kind::all_reduce, DType::float32, bytes);
     text += explain_size(asked.mode, grid, hosts, bytes, limits, wire) +
             gradient_lines(env, grid, bytes, limits, wire) + "\n";
   }

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kCallsAtOnce = 400;
 
-SparseSettings sparse_settings(const Env& env) {
-  return {env.sparse, env.sparse_from, env.sparse_warm_up, env.sparse_memory};
-}
-
 // Nothing where bits would depend on when calls come.
 FusionRule rule_of(const Env& env, const Grid& grid) {
   return fusion_rule(env.deterministic ? 0 : env.lazy_bytes, grid.spans_hosts());
@@ -34,7 +30,7 @@ std::string fused_text(const Env& env, const Grid& grid) {
 }
 
 std::string sparse_text(const Env& env, const Grid& grid) {
-  const SparseSettings settings = sparse_settings(env);
+  const SparseSettings settings = gradient_settings(env).sparse;
   if (!settings.is_on()) return {};
   if (!grid.spans_hosts()) return "sparse    nothing: there is one host\n";
   return fmt::format(
@@ -56,7 +52,7 @@ std::string fused_line(const Env& env, const Grid& grid, Bytes bytes, const Plan
 
 std::string sparse_line(const Env& env, const Grid& grid, Bytes bytes, const PlanLimits& limits,
                         const WireFormat& wire) {
-  const SparseSettings settings = sparse_settings(env);
+  const SparseSettings settings = gradient_settings(env).sparse;
   if (!settings.is_on() || !grid.spans_hosts() || bytes < settings.from) return {};
   const SparseCost cost = predict_sparse(grid, settings, bytes, limits, wire);
   return fmt::format("            sparse in the end: norms {}, {} of {} chunks {}, memory {}: {}, whole {}\n",

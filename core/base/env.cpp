@@ -81,6 +81,30 @@ struct Parse<std::vector<int>> {
   }
 };
 
+// BYTES, RANKS:BYTES and RANKS:never, separated by commas; what is not named is as by default.
+template <>
+struct Parse<BytesByRanks> {
+  static BytesByRanks from(std::string_view text) {
+    BytesByRanks read{64 << 10};
+    for (const std::string& word : split(text, ',')) {
+      const std::size_t colon = word.find(':');
+      if (colon == std::string::npos) {
+        read.others = parse_bytes(word);
+        continue;
+      }
+      const std::string bytes = word.substr(colon + 1);
+      const std::vector<int> numbers = Parse<std::vector<int>>::from(word.substr(0, colon));
+      if (numbers.size() != 1) throw UsageError("a number of ranks is missing");
+      const Rank ranks = numbers[0];
+      if (std::any_of(read.exceptions.begin(), read.exceptions.end(),
+                      [&](const auto& one) { return one.ranks == ranks; }))
+        throw UsageError("a number of ranks is named twice");
+      read.exceptions.push_back({ranks, bytes == "never" ? BytesByRanks::kNever : parse_bytes(bytes)});
+    }
+    return read;
+  }
+};
+
 template <class T>
 T parse_value(std::string_view name, std::string_view text, std::string_view allowed) {
   try {
@@ -126,6 +150,15 @@ void check_range(std::string_view name, Bytes value, Bytes least, Bytes most) {
   if (value < least || value > most) throw out_of_range(name, std::to_string(value));
 }
 
+void check_ranges(const Env& env) {
+  check_range("DDL_VERBOSE", env.verbose, 0, 3);
+  if (!(env.sparse > 0 && env.sparse <= 1)) throw out_of_range("DDL_SPARSE", fmt::format("{:g}", env.sparse));
+  check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
+  if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
+  if (env.gpu_staging_bytes != 0)
+    check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30);
+}
+
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const EnvRow& row : env_table()) names.emplace_back(row.name);
@@ -164,6 +197,21 @@ const std::vector<EnvRow>& env_table() {
   return table;
 }
 
+bool set_variable(Env& env, std::string_view name, std::string_view value) {
+#define DDL_VAR(row, type, member, fallback, allowed, text) \
+  if (name == #row) return env.member = parse_value<type>(name, value, allowed), check_ranges(env), true;
+#include "core/base/env_vars.def"
+#undef DDL_VAR
+  return false;
+}
+
+GradientSettings gradient_settings(const Env& env) {
+  return {env.wire_type,
+          env.wire_type_from,
+          env.lazy_bytes,
+          {env.sparse, env.sparse_from, env.sparse_warm_up, env.sparse_memory}};
+}
+
 Env parse_env(const std::vector<std::string>& entries) {
   Env env;
   for (const std::string& entry : entries) {
@@ -171,21 +219,11 @@ Env parse_env(const std::vector<std::string>& entries) {
     std::size_t equals = entry.find('=');
     if (equals == std::string::npos) continue;
     std::string name = entry.substr(0, equals), value = entry.substr(equals + 1);
-#define DDL_VAR(row, type, member, fallback, allowed, text) \
-  if (name == #row) env.member = parse_value<type>(name, value, allowed);
-#include "core/base/env_vars.def"
-#undef DDL_VAR
-    if (!is_known_name(name))
+    if (!set_variable(env, name, value) && !is_known_name(name))
       env.warnings.push_back(
           fmt::format("unknown variable {} is ignored; did you mean {}? (ddlrun --help-env)", name,
                       nearest(name, known_names())));
   }
-  check_range("DDL_VERBOSE", env.verbose, 0, 3);
-  if (!(env.sparse > 0 && env.sparse <= 1)) throw out_of_range("DDL_SPARSE", fmt::format("{:g}", env.sparse));
-  check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
-  if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
-  if (env.gpu_staging_bytes != 0)
-    check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30);
   return env;
 }
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/types.hpp"
+#include "core/base/gradient_settings.hpp"
 
 namespace ddl {
 
@@ -34,6 +34,11 @@ const std::vector<EnvRow>& env_table();
 /// Parses `NAME=VALUE` entries; those that do not start with DDL_ are skipped. An unknown DDL_* name is a
 /// warning in the result, a garbage value throws UsageError naming the allowed ones.
 Env parse_env(const std::vector<std::string>& entries);
+
+/// Sets one of them, as parse_env does; false where there is none of that name.
+bool set_variable(Env& env, std::string_view name, std::string_view value);
+/// What the variables ask for.
+GradientSettings gradient_settings(const Env& env);
 
 /// The environment of this process, parsed.
 Env load_env();

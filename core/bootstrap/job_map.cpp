@@ -12,6 +12,7 @@
 
 #include "core/base/packing.hpp"
 #include "core/bootstrap/lanes.hpp"
+#include "core/bootstrap/strictest_settings.hpp"
 
 namespace ddl {
 
@@ -33,6 +34,27 @@ void each_field(IsA<IdleRail> auto& rail, auto& visit) {
   visit("subnet", rail.subnet);
   visit("reason", rail.reason);
   visit("asked", rail.asked);
+}
+
+void each_field(IsA<BytesByRanks::Exception> auto& exception, auto& visit) {
+  visit("ranks", exception.ranks);
+  visit("bytes", exception.bytes);
+}
+
+void each_field(IsA<GradientSettings> auto& settings, auto& visit) {
+  auto wire_type = static_cast<std::uint8_t>(settings.wire_type);
+  visit("wire_type", wire_type);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(settings)>>) {
+    if (wire_type >= kWireTypes) throw Error("field wire_type holds a number that is none of types");
+    settings.wire_type = static_cast<WireType>(wire_type);
+  }
+  visit("wire_type_from", settings.wire_type_from.others);
+  visit("wire_type_from by ranks", settings.wire_type_from.exceptions);
+  visit("lazy", settings.lazy);
+  visit("sparse share", settings.sparse.share);
+  visit("sparse from", settings.sparse.from);
+  visit("sparse warm_up", settings.sparse.warm_up);
+  visit("sparse most_kept", settings.sparse.most_kept);
 }
 
 void each_field(IsA<EndpointInfo> auto& endpoint, auto& visit) {
@@ -59,13 +81,7 @@ void each_field(IsA<EndpointInfo> auto& endpoint, auto& visit) {
   visit("tuning", endpoint.tuning);
   visit("cpu_model", endpoint.cpu_model);
   visit("deterministic", endpoint.deterministic);
-  visit("wire_type", endpoint.wire_type);
-  visit("wire_type_from", endpoint.wire_type_from);
-  visit("lazy", endpoint.lazy);
-  visit("sparse share", endpoint.sparse.share);
-  visit("sparse from", endpoint.sparse.from);
-  visit("sparse warm_up", endpoint.sparse.warm_up);
-  visit("sparse most_kept", endpoint.sparse.most_kept);
+  visit("gradients", endpoint.gradients);
 }
 
 namespace {
@@ -74,14 +90,6 @@ constexpr int kMostRanksOfHost = 1 << 20;
 // What DDL_SEGMENT_BYTES may ask for; a message must stay far below 2^32 bytes.
 constexpr Bytes kLeastSegment = 64 << 10, kLargestSegment = 64 << 20;
 
-// "ranks 3, 4 and 7 more"
-std::string list_of(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  if (ranks.size() > 8) text += fmt::format(" and {} more", ranks.size() - 8);
-  return text;
-}
-
 std::string trouble_in(const std::vector<std::optional<EndpointInfo>>& endpoints) {
   std::vector<Rank> absent;
   for (std::size_t r = 0; r < endpoints.size(); ++r)
@@ -89,7 +97,7 @@ std::string trouble_in(const std::vector<std::optional<EndpointInfo>>& endpoints
   if (!absent.empty())
     return fmt::format(
         "{} did not load the engine (libddl_shim.so or libddl.so missing there, or another version)",
-        list_of(absent));
+        ranks_text(absent));
   for (std::size_t r = 0; r < endpoints.size(); ++r)
     if (!endpoints[r]->trouble.empty())
       return fmt::format("rank {} on {}: {}", r, endpoints[r]->host, endpoints[r]->trouble);
@@ -137,58 +145,12 @@ int find_shared_cores(const std::vector<EndpointInfo>& endpoints, const JobMap& 
   return least;
 }
 
-// The strictest of what the ranks are given.
-void find_wire_type(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
-  std::vector<Rank> others;
-  for (std::size_t r = 0; r < endpoints.size(); ++r) {
-    if (endpoints[r].wire_type != endpoints[0].wire_type) others.push_back(static_cast<Rank>(r));
-    job_map.wire_type_from = std::max(job_map.wire_type_from, endpoints[r].wire_type_from);
-  }
-  auto type_of = [&](std::size_t rank) { return static_cast<WireType>(endpoints[rank].wire_type); };
-  if (others.empty()) {
-    job_map.wire_type = type_of(0);
-    return;
-  }
-  job_map.notes.push_back(
-      fmt::format("DDL_WIRE_TYPE is {} on rank 0 and not on {} ({} on rank {}): all-reduces travel exact",
-                  name_of(type_of(0)), list_of(others), name_of(type_of(static_cast<std::size_t>(others[0]))),
-                  others[0]));
-}
-
-// Likewise. What is fused depends on when calls come: it has no place where every run gives the same bits.
-void find_lazy(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
-  auto less = [](const EndpointInfo& one, const EndpointInfo& other) { return one.lazy < other.lazy; };
-  const auto least = std::min_element(endpoints.begin(), endpoints.end(), less);
-  const auto most = std::max_element(endpoints.begin(), endpoints.end(), less);
-  job_map.lazy = least->lazy;
-  if (least->lazy != most->lazy)
-    job_map.notes.push_back(fmt::format("DDL_LAZY_BYTES is {} on rank {} and {} on rank {}: {}", least->lazy,
-                                        least - endpoints.begin(), most->lazy, most - endpoints.begin(),
-                                        least->lazy ? "the least counts" : "no all-reduces are fused"));
-  if (job_map.deterministic && job_map.lazy > 0) {
-    job_map.lazy = 0;
-    job_map.notes.emplace_back(
-        "DDL_LAZY_BYTES has no effect with DDL_DETERMINISTIC=1: no all-reduces are fused");
-  }
-}
-
-void find_sparse(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
-  job_map.sparse = endpoints[0].sparse;
-  SparseSettings& all = job_map.sparse;
-  std::vector<Rank> others;
-  for (std::size_t r = 1; r < endpoints.size(); ++r) {
-    const SparseSettings& one = endpoints[r].sparse;
-    if (one != endpoints[0].sparse) others.push_back(static_cast<Rank>(r));
-    all = {std::max(all.share, one.share), std::max(all.from, one.from), std::max(all.warm_up, one.warm_up),
-           std::min(all.most_kept, one.most_kept)};
-  }
-  if (others.empty()) return;
-  const std::string so =
-      all.is_on() ? fmt::format("{:g} of all-reduces from {} bytes on is sent, after {} times whole",
-                                all.share, all.from, all.warm_up)
-                  : "all-reduces are whole";
-  job_map.notes.push_back(fmt::format(
-      "DDL_SPARSE or a variable beside it is not the same on rank 0 and on {}: {}", list_of(others), so));
+void find_settings(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+  std::vector<GradientSettings> given;
+  for (const EndpointInfo& endpoint : endpoints) given.push_back(endpoint.gradients);
+  AgreedSettings agreed = strictest(given, job_map.deterministic, job_map.hosts());
+  job_map.gradients = std::move(agreed.gradients);
+  for (std::string& note : agreed.notes) job_map.notes.push_back(std::move(note));
 }
 
 }  // namespace
@@ -211,9 +173,8 @@ std::optional<EndpointInfo> unpack(const std::vector<std::byte>& bytes) {
     for (int ranks : endpoint.fake_hosts)
       if (ranks < 1 || ranks > kMostRanksOfHost)
         throw Error("field fake_hosts holds a number that is none of ranks");
-    if (!(endpoint.sparse.share > 0 && endpoint.sparse.share <= 1))
-      throw Error("field sparse share holds a number that is none");
-    if (endpoint.wire_type >= kWireTypes) throw Error("field wire_type holds a number that is none of types");
+    const double share = endpoint.gradients.sparse.share;
+    if (!(share > 0 && share <= 1)) throw Error("field sparse share holds a number that is none");
   } catch (const Error& error) {
     EndpointInfo damaged;
     damaged.host = endpoint.host;
@@ -273,11 +234,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_lanes(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
-  find_lazy(endpoints, job_map);
-  if (job_map.hosts() > 1) {
-    find_wire_type(endpoints, job_map);
-    find_sparse(endpoints, job_map);
-  }
+  find_settings(endpoints, job_map);
   return job_map;
 }
 

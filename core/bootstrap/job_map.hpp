@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/base/sparse_settings.hpp"
+#include "core/base/gradient_settings.hpp"
 #include "core/base/types.hpp"
 #include "core/bootstrap/host_identity.hpp"
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 12;  // of endpoint infos, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 13;  // of endpoint infos, headers and plans together: ranks must agree
 
 struct RailInfo {
   std::string interface, subnet;
@@ -48,10 +48,7 @@ struct EndpointInfo : HostIdentity {
   std::string options, tuning;     // DDL_OPTIONS and the text of the tuning cache; rank 0's count
   std::string cpu_model;           // rank 0's counts, others leave it out
   bool deterministic = false;      // DDL_DETERMINISTIC; rank 0's counts
-  std::uint8_t wire_type = 0;      // DDL_WIRE_TYPE, a WireType; exact counts where the ranks differ
-  Bytes wire_type_from = 0;        // DDL_WIRE_TYPE_FROM; the most of all counts
-  Bytes lazy = 0;                  // DDL_LAZY_BYTES; the least of all counts
-  SparseSettings sparse;           // what keeps most calls whole counts
+  GradientSettings gradients;      // the strictest of all counts
   friend bool operator==(const EndpointInfo&, const EndpointInfo&) = default;
 };
 
@@ -74,10 +71,7 @@ struct JobMap {
   bool report = false;  // all ranks take part in the report
   std::string options, tuning;
   bool deterministic = false;
-  WireType wire_type = WireType::exact;
-  Bytes wire_type_from = 0;
-  Bytes lazy = 0;        // nonblocking all-reduces are fused, so many bytes at a time; 0: they are not
-  SparseSettings sparse;
+  GradientSettings gradients;
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;

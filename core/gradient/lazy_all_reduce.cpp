@@ -41,7 +41,7 @@ LazyAllReduce::~LazyAllReduce() {
 }
 
 FusionClass LazyAllReduce::class_of(const Call& call) const {
-  return {call.type, call.op, wire_.format_of(call.kind, call.type, call.bytes(), spans_hosts())};
+  return {call.type, call.op, wire_.format_of(call.kind, call.type, call.bytes())};
 }
 
 bool LazyAllReduce::takes(const Call& call) const {

@@ -78,8 +78,7 @@ PreparedPlan& SparseGradients::plan_of_norms(const Call& call) const {
 }
 
 PreparedPlan& SparseGradients::plan_of_chunks(const Call& call, Elements sent) const {
-  const WireFormat format =
-      wire_.format_of(Kind::all_reduce, call.type, call.bytes(), plans_->members().grid.spans_hosts());
+  const WireFormat format = wire_.format_of(Kind::all_reduce, call.type, call.bytes());
   return plans_->plan_for({}, sent * kChunk * size_of(call.type), format);
 }
 

@@ -1,7 +1,8 @@
-// WireRule: which all-reduces travel narrower between hosts than they are in memory. Pure, the same on all
-// ranks.
+// WireRule: which all-reduces of a communicator travel narrower between hosts than they are in memory. Pure,
+// the same on all ranks.
 #pragma once
 
+#include "core/base/gradient_settings.hpp"
 #include "core/plan/kind.hpp"
 #include "core/reduce/reduce.hpp"
 
@@ -11,13 +12,19 @@ struct WireRule {
   WireType type = WireType::exact;
   Bytes from = 0;  // what is smaller stays exact
 
-  /// Of a collective of blocks of so many bytes among ranks that all know whether they are on several hosts.
-  WireFormat format_of(Kind kind, DType element, Bytes bytes, bool spans_hosts) const {
+  /// Of a collective of blocks of so many bytes.
+  WireFormat format_of(Kind kind, DType element, Bytes bytes) const {
     bool is_wide = element == DType::float32 || element == DType::float64;
-    if (type == WireType::exact || kind != Kind::all_reduce || !is_wide || bytes < from || !spans_hosts)
-      return {};
+    if (type == WireType::exact || kind != Kind::all_reduce || !is_wide || bytes < from) return {};
     return {element, type};
   }
 };
+
+/// Of a communicator of so many ranks, which all know whether they are on several hosts.
+inline WireRule wire_rule(const GradientSettings& settings, Rank ranks, bool spans_hosts) {
+  const Bytes from = settings.wire_type_from.of(ranks);
+  if (!spans_hosts || from == BytesByRanks::kNever) return {};
+  return {settings.wire_type, from};
+}
 
 }  // namespace ddl

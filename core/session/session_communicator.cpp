@@ -50,12 +50,18 @@ void SessionCommunicator::make_usable() {
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
   make_lazy();
-  const SparseSettings& sparse = session_.job_map().sparse;
+  const SparseSettings& sparse = session_.job_map().gradients.sparse;
   if (sparse.is_on() && plans_->members().grid.spans_hosts()) make_sparse(sparse);
 }
 
+WireRule SessionCommunicator::wire_rule_here() const {
+  const Members& members = plans_->members();
+  return wire_rule(session_.job_map().gradients, members.size(), members.grid.spans_hosts());
+}
+
 void SessionCommunicator::make_lazy() {
-  const FusionRule rule = fusion_rule(session_.job_map().lazy, plans_->members().grid.spans_hosts());
+  const FusionRule rule =
+      fusion_rule(session_.job_map().gradients.lazy, plans_->members().grid.spans_hosts());
   const TuneSettings& settings = session_.tuning().settings();
   if (rule.threshold == 0 || plans_->members().size() == 1 || settings.options.mode == Mode::scatter) return;
   auto plan_for = [this](Bytes bytes, const WireFormat& wire) -> PreparedPlan& {
@@ -63,7 +69,7 @@ void SessionCommunicator::make_lazy() {
   };
   const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_};
   try {
-    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, settings.wire,
+    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, wire_rule_here(),
                                             plan_for, session_.fusion_memory());
   } catch (const Error&) {  // alike on all ranks: there is not even a plan for the agreement
   }
@@ -72,8 +78,8 @@ void SessionCommunicator::make_lazy() {
 void SessionCommunicator::make_sparse(const SparseSettings& settings) {
   const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1),
                                                id_};
-  sparse_ = std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings,
-                                              session_.tuning().settings().wire);
+  sparse_ =
+      std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings, wire_rule_here());
 }
 
 std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Elements count, DType type,

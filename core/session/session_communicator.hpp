@@ -73,6 +73,7 @@ class SessionCommunicator {
  private:
   void make_usable();
   void make_lazy();
+  WireRule wire_rule_here() const;
   void make_sparse(const SparseSettings& settings);
   enum class Way : std::uint8_t { by_plan, lazily, sparsely };
   struct StartRoute {

@@ -31,13 +31,19 @@ std::vector<std::string> rails_in_words(const JobMap& job_map) {
 
 }  // namespace
 
+// Where DDL_OPTIONS are wrong the variables count alone; set_up() says so.
+GradientSettings SessionTuning::asked_settings() const {
+  try {
+    return gradient_settings(with_options(env_));
+  } catch (const UsageError&) {
+    return gradient_settings(env_);
+  }
+}
+
 void SessionTuning::describe(EndpointInfo& endpoint) {
   endpoint.options = env_.options;
   endpoint.deterministic = env_.deterministic;
-  endpoint.wire_type = static_cast<std::uint8_t>(env_.wire_type);
-  endpoint.wire_type_from = env_.wire_type_from;
-  endpoint.lazy = env_.lazy_bytes;
-  endpoint.sparse = {env_.sparse, env_.sparse_from, env_.sparse_warm_up, env_.sparse_memory};
+  endpoint.gradients = asked_settings();
   if (me_ != 0) return;
   endpoint.cpu_model = cpu_model();
   CacheText cache = read_cache_file(env_.tune_cache);
@@ -52,7 +58,7 @@ void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo
     if (me_ == 0) log_warning(text);
   };
   settings_.deterministic = job_map.deterministic;
-  settings_.wire = {job_map.wire_type, job_map.wire_type_from};
+  settings_.gradients = job_map.gradients;
   try {
     settings_.options = parse_ddl_options(job_map.options, static_cast<Rank>(endpoints.size()));
     if (!settings_.options.dims.empty()) Grid::from_dims(job_map.host_of_rank, settings_.options.dims);

@@ -37,6 +37,8 @@ class SessionTuning {
   }
 
  private:
+  GradientSettings asked_settings() const;
+
   const Rank me_;
   const Env& env_;
   TuneSettings settings_;

@@ -374,8 +374,9 @@ bool StreamCommunicator::look_after_device() {
 
 // By the size of the program's own call, of which this may be a piece. Null: the engine chooses.
 PreparedPlan* StreamCommunicator::plan_of(Communicator& among, const Call& call, DType asked) {
-  const WireFormat wire = session_.tuning().settings().wire.format_of(
-      call.kind, asked, call.whole * size_of(asked), among.members().grid.spans_hosts());
+  const Members& members = among.members();
+  const WireRule rule = wire_rule(session_.job_map().gradients, members.size(), members.grid.spans_hosts());
+  const WireFormat wire = rule.format_of(call.kind, asked, call.whole * size_of(asked));
   return wire.is_exact() ? nullptr : &among.plans().plan_for(call.task(), call.bytes(), wire);
 }
 

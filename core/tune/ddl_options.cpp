@@ -24,6 +24,20 @@ std::uint64_t number(const std::string& word, const std::string& text) {
   }
 }
 
+// Words of ours, each a variable without DDL_ and in small letters.
+constexpr std::string_view kVariables[] = {"wire_type",   "wire_type_from", "lazy_bytes",   "sparse",
+                                           "sparse_from", "sparse_warm_up", "sparse_memory"};
+
+std::string variable_of(std::string_view name) {
+  std::string variable = "DDL_";
+  for (char c : name) variable += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return variable;
+}
+
+bool names_variable(const std::string& name) {
+  return std::find(std::begin(kVariables), std::end(kVariables), name) != std::end(kVariables);
+}
+
 }  // namespace
 
 std::optional<ModeWord> parse_mode(const std::string& word) {
@@ -52,10 +66,16 @@ DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
   std::string word, value;
   bool any = false, has_mode = false;
   while (words >> word) {
-    any = true;
     std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
     if (name.size() == word.size()) refuse(fmt::format("'{}' is not an option", word));
     if (!(words >> value)) refuse(fmt::format("{} lacks its value", word));
+    if (names_variable(name)) {
+      Env checked;
+      set_variable(checked, variable_of(name), value);
+      options.variables.emplace_back(variable_of(name), value);
+      continue;
+    }
+    any = true;
     if (name == "mode") {
       std::optional<ModeWord> read = parse_mode(value);
       if (!read)
@@ -77,6 +97,12 @@ DdlOptions parse_ddl_options(const std::string& text, Rank ranks) {
     options.dims = {ranks};
   }
   return options;
+}
+
+Env with_options(Env env) {
+  for (const auto& [name, value] : parse_ddl_options(env.options, 1).variables)
+    set_variable(env, name, value);
+  return env;
 }
 
 Grid grid_of(const DdlOptions& options, std::span<const HostIndex> hosts, std::span<const int> numa_nodes) {

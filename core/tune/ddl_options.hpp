@@ -5,9 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/types.hpp"
+#include "core/base/env.hpp"
 #include "core/plan/grid.hpp"
 
 namespace ddl {
@@ -26,6 +27,8 @@ struct DdlOptions {
   std::uint64_t dump_iter = 0;  // print what was done every so many calls; 0: never
   std::uint64_t dbg_level = 0;
   std::vector<std::string> ignored;  // words of IBM's that change nothing here
+  /// Names and values of variables that are overruled: -wire_type bfloat16 is DDL_WIRE_TYPE.
+  std::vector<std::pair<std::string, std::string>> variables;
 };
 
 /// IBM's LETTER[:AxBxC], "b:4x2"; nothing when it is something else.
@@ -35,8 +38,12 @@ struct ModeWord {
 };
 std::optional<ModeWord> parse_mode(const std::string& word);
 
-/// Throws UsageError. An empty string is the default; one that names no mode is IBM's flat ring.
+/// Throws UsageError. An empty string is the default; one of IBM's words that names no mode is IBM's flat
+/// ring.
 DdlOptions parse_ddl_options(const std::string& text, Rank ranks);
+
+/// The variables with what their DDL_OPTIONS say of them. UsageError as above.
+Env with_options(Env env);
 
 /// How a communicator is laid out: by the user's dimensions when they are for as many ranks, else by its
 /// hosts and, where those of the ranks are known, their NUMA nodes.

@@ -36,7 +36,8 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
       memory_(memory),
       budget_(budget),
       agree_(std::move(agree)),
-      limits_(plans.limits()) {
+      limits_(plans.limits()),
+      wire_(wire_rule(settings.gradients, plans.members().size(), plans.members().grid.spans_hosts())) {
   const Grid& grid = plans.members().grid;
   if (settings.options.dump_iter) dump_ = std::make_unique<Dump>(grid);
   if (!grid.spans_hosts() || limits_.rails < 2 || settings.deterministic) return;
@@ -47,8 +48,7 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 }
 
 Selection::Class& Selection::class_of(const CallShape& call) {
-  const WireFormat wire =
-      settings_.wire.format_of(call.task.kind, call.type, call.bytes, plans_.members().grid.spans_hosts());
+  const WireFormat wire = wire_.format_of(call.task.kind, call.type, call.bytes);
   Key key{call.task.kind, call.variant, size_class(call.bytes), wire};
   if (last_ && last_->key == key) return *last_;
   auto found =

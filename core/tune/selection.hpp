@@ -55,7 +55,7 @@ struct TuneSettings {
   DdlOptions options;
   bool deterministic = false;  // nothing is measured
   bool has_original = true;    // there is a library to leave calls to
-  WireRule wire = {};
+  GradientSettings gradients = {};
 };
 
 class Selection {
@@ -128,6 +128,7 @@ class Selection {
   TrialBudget& budget_;
   const Agree agree_;
   PlanLimits limits_;                   // with what was learned of the machine
+  const WireRule wire_;
   std::optional<RailWatch> watch_;      // where there are rails to compare
   bool is_look_ = false;                // the call under route belongs to a look of the watch
   std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated

@@ -30,7 +30,9 @@ TEST(Env, ValuesAreParsedStrictly) {
   EXPECT_EQ(parse_env({}).wire_type, WireType::exact);
   EXPECT_EQ(parse_env({"DDL_WIRE_TYPE=bfloat16"}).wire_type, WireType::bfloat16);
   for (const char* entry :
-       {"DDL_WIRE_TYPE=int32", "DDL_WIRE_TYPE=half", "DDL_WIRE_TYPE=", "DDL_WIRE_TYPE_FROM=-1"})
+       {"DDL_WIRE_TYPE=int32", "DDL_WIRE_TYPE=half", "DDL_WIRE_TYPE=", "DDL_WIRE_TYPE_FROM=-1",
+        "DDL_WIRE_TYPE_FROM=4:", "DDL_WIRE_TYPE_FROM=:4", "DDL_WIRE_TYPE_FROM=0:4",
+        "DDL_WIRE_TYPE_FROM=4:1k,4:2k", "DDL_WIRE_TYPE_FROM=never", "DDL_WIRE_TYPE_FROM=1k,,2:3"})
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);
   EXPECT_THROW(parse_env({"DDL_TIMEOUT=nan"}), UsageError);
@@ -39,6 +41,15 @@ TEST(Env, ValuesAreParsedStrictly) {
   for (const char* entry : {"DDL_SPARSE=0", "DDL_SPARSE=2", "DDL_SPARSE=-0.1", "DDL_SPARSE=nan",
                             "DDL_SPARSE=10%", "DDL_SPARSE_WARM_UP=-1", "DDL_SPARSE_FROM=x"})
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
+}
+
+TEST(Env, WhereNarrowingBeginsMayDependOnTheNumberOfRanks) {
+  EXPECT_EQ(parse_env({}).wire_type_from, BytesByRanks{64 << 10});
+  EXPECT_EQ(parse_env({"DDL_WIRE_TYPE_FROM=1m"}).wire_type_from, BytesByRanks{1 << 20});
+  const BytesByRanks from = parse_env({"DDL_WIRE_TYPE_FROM=4:never,1k,16:1m"}).wire_type_from;
+  EXPECT_EQ(from.of(8), 1024u);
+  EXPECT_EQ(from.of(4), BytesByRanks::kNever);
+  EXPECT_EQ(from.of(16), Bytes{1} << 20);
 }
 
 TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {

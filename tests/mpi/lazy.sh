@@ -26,6 +26,10 @@ read -r calls batches memory < <(fused)
 "$ddlrun" --report - -np 2 --oversubscribe -x DDL_LAZY_BYTES=1m "$program" >"$folder/out" 2>&1 || fail "on one host"
 grep -q '^fused, all ranks .*calls' "$folder/out" || fail "the table says nothing of it"
 
+"$ddlrun" -np 2 --oversubscribe --report "$folder/report" -m b --ddlarg "-lazy_bytes 1m" "$program" >"$folder/out" 2>&1 || fail "by an option"
+read -r calls batches memory < <(fused)
+((batches > 0)) || fail "-lazy_bytes of DDL_OPTIONS has no effect"
+
 run || fail "off"
 [ "$(fused)" = "0 0 0" ] || fail "something is fused though nobody asked for it"
 run -x DDL_LAZY_BYTES=1m -x DDL_DETERMINISTIC=1 || fail "deterministic"

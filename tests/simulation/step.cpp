@@ -13,7 +13,7 @@ bool is_sparse(Bytes bytes, const StepRule& rule) {
 }
 
 WireFormat format_of(Bytes bytes, const StepRule& rule) {
-  return rule.wire.format_of(Kind::all_reduce, type_of(rule), bytes, true);
+  return rule.wire.format_of(Kind::all_reduce, type_of(rule), bytes);
 }
 
 // The norms stay exact; what the chunks travel as is decided by the gradient they are of.

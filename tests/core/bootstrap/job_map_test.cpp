@@ -47,10 +47,8 @@ EndpointInfo full_card() {
   endpoint.options = "-mode b:2x2";
   endpoint.tuning = std::string("{\0}", 3);
   endpoint.cpu_model = "a processor";
-  endpoint.wire_type = 2;
-  endpoint.wire_type_from = 4096;
-  endpoint.lazy = 1 << 20;
-  endpoint.sparse = {0.5, 1000, 10, 1 << 20};
+  endpoint.gradients = {
+      WireType::float16, {4096, {{4, 1000}, {8, BytesByRanks::kNever}}}, 1 << 20, {0.5, 1000, 10, 1 << 20}};
   return endpoint;
 }
 
@@ -59,79 +57,29 @@ TEST(EndpointInfo, SurvivesPacking) {
   EXPECT_EQ(unpack(pack(EndpointInfo{})), EndpointInfo{});
 }
 
-TEST(JobMap, TakesTheStrictestOfDifferentWireTypesAndSaysSo) {
+TEST(JobMap, TakesTheStrictestSettingsAndSaysSo) {
   std::vector<EndpointInfo> endpoints;
   for (const char* host : {"h1", "h2", "h3"}) {
     endpoints.push_back(endpoint_on(host, {{"r0", "10.0.0.0/24"}}));
-    endpoints.back().wire_type = static_cast<std::uint8_t>(WireType::bfloat16);
-    endpoints.back().wire_type_from = endpoints.size() * 100;
+    endpoints.back().gradients = {WireType::bfloat16, {1000}, 2000, {.share = 0.5}};
   }
-  JobMap alike = map_job(all(endpoints));
-  EXPECT_EQ(alike.wire_type, WireType::bfloat16);
-  EXPECT_EQ(alike.wire_type_from, 300u);
-  EXPECT_TRUE(alike.notes.empty());
-  endpoints[2].wire_type = static_cast<std::uint8_t>(WireType::float16);
-  JobMap different = map_job(all(endpoints));
-  EXPECT_EQ(different.wire_type, WireType::exact);
-  ASSERT_EQ(different.notes.size(), 1u);
-  EXPECT_NE(different.notes[0].find("DDL_WIRE_TYPE is bfloat16 on rank 0 and not on rank 2 (float16"),
-            std::string::npos)
-      << different.notes[0];
-  endpoints[2].wire_type = 99;
-  EXPECT_NE(unpack(pack(endpoints[2]))->trouble.find("wire_type"), std::string::npos);
-}
-
-TEST(JobMap, TakesTheLeastOfDifferentLazyBytesAndSaysSo) {
-  std::vector<EndpointInfo> endpoints;
-  for (const char* host : {"h1", "h1", "h1"}) {
-    endpoints.push_back(endpoint_on(host, {}));
-    endpoints.back().lazy = 1000;
-  }
-  JobMap alike = map_job(all(endpoints));
-  EXPECT_EQ(alike.lazy, 1000u);
-  EXPECT_TRUE(alike.notes.empty());
-  endpoints[1].lazy = 500;
-  JobMap different = map_job(all(endpoints));
-  EXPECT_EQ(different.lazy, 500u);
-  EXPECT_EQ(different.notes,
-            std::vector<std::string>{"DDL_LAZY_BYTES is 500 on rank 1 and 1000 on rank 0: the least counts"});
-  endpoints[2].lazy = 0;
-  JobMap off = map_job(all(endpoints));
-  EXPECT_EQ(off.lazy, 0u);
-  EXPECT_EQ(off.notes, std::vector<std::string>{
-                           "DDL_LAZY_BYTES is 0 on rank 2 and 1000 on rank 0: no all-reduces are fused"});
-}
-
-TEST(JobMap, FusesNothingWhereEveryRunGivesTheSameBits) {
-  std::vector<EndpointInfo> endpoints(2, endpoint_on("h1", {}));
-  endpoints[0].lazy = endpoints[1].lazy = 1000;
-  endpoints[0].deterministic = true;
-  JobMap job_map = map_job(all(endpoints));
-  EXPECT_EQ(job_map.lazy, 0u);
-  ASSERT_EQ(job_map.notes.size(), 1u);
-  EXPECT_NE(job_map.notes[0].find("DDL_DETERMINISTIC"), std::string::npos);
-}
-
-TEST(JobMap, TakesTheStrictestOfDifferentSharesAndSaysSo) {
-  std::vector<EndpointInfo> endpoints;
-  for (const char* host : {"h1", "h2", "h3"}) {
-    endpoints.push_back(endpoint_on(host, {{"r0", "10.0.0.0/24"}}));
-    endpoints.back().sparse = {0.1, 1000, 10, 5000};
-  }
-  EXPECT_EQ(map_job(all(endpoints)).sparse, endpoints[0].sparse);
+  EXPECT_EQ(map_job(all(endpoints)).gradients, endpoints[0].gradients);
   EXPECT_TRUE(map_job(all(endpoints)).notes.empty());
-  endpoints[1].sparse = {0.2, 500, 20, 4000};
+  endpoints[0].deterministic = true;
+  EXPECT_EQ(map_job(all(endpoints)).gradients.lazy, 0u);
+  endpoints[2].gradients.wire_type = WireType::exact;
   const JobMap different = map_job(all(endpoints));
-  EXPECT_EQ(different.sparse, (SparseSettings{0.2, 1000, 20, 4000}));
-  ASSERT_EQ(different.notes.size(), 1u);
-  EXPECT_NE(different.notes[0].find("on rank 0 and on rank 1"), std::string::npos) << different.notes[0];
-  endpoints[2].sparse = {};
-  EXPECT_FALSE(map_job(all(endpoints)).sparse.is_on());
-  EXPECT_NE(map_job(all(endpoints)).notes[0].find("all-reduces are whole"), std::string::npos);
-  for (auto& endpoint : endpoints) endpoint.host = "h1", endpoint.boot_id = "boot-h1";
-  EXPECT_TRUE(map_job(all(endpoints)).notes.empty()) << "one host";
-  endpoints[2].sparse.share = 0;
-  EXPECT_NE(unpack(pack(endpoints[2]))->trouble.find("sparse share"), std::string::npos);
+  EXPECT_EQ(different.gradients.wire_type, WireType::exact);
+  EXPECT_EQ(different.notes.size(), 2u);
+}
+
+TEST(EndpointInfo, SettingsThatCannotBeAreNamed) {
+  EndpointInfo endpoint = full_card();
+  endpoint.gradients.wire_type = static_cast<WireType>(99);
+  EXPECT_NE(unpack(pack(endpoint))->trouble.find("wire_type"), std::string::npos);
+  endpoint = full_card();
+  endpoint.gradients.sparse.share = 0;
+  EXPECT_NE(unpack(pack(endpoint))->trouble.find("sparse share"), std::string::npos);
 }
 
 TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
@@ -143,7 +91,8 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
     ASSERT_TRUE(endpoint) << bytes;
     troubles.insert(endpoint->trouble);
   }
-  EXPECT_EQ(troubles.size(), 29u + 6 + 4) << "fields of an endpoint info, a rail and an idle rail";
+  EXPECT_EQ(troubles.size(), 24u + 8 + 6 + 4)
+      << "fields of an endpoint info, its settings, a rail and an idle rail";
   EXPECT_TRUE(troubles.count("its endpoint info is damaged: field rails.probe_port is cut off"));
   whole.push_back({});
   EXPECT_EQ(unpack(whole)->trouble, "its endpoint info is damaged: 1 bytes follow the last field");

@@ -254,13 +254,21 @@ TEST(Narrowing, CountsWhatTravelsAndWhatThatIsInMemory) {
 TEST(WireRule, NarrowsLargeAllReducesOfFloatsBetweenHosts) {
   constexpr WireRule rule{WireType::float16, 1000};
   const WireFormat narrow{DType::float64, WireType::float16};
-  EXPECT_EQ(rule.format_of(Kind::all_reduce, DType::float64, 1000, true), narrow);
-  EXPECT_TRUE(rule.format_of(Kind::all_reduce, DType::float64, 999, true).is_exact());
-  EXPECT_TRUE(rule.format_of(Kind::all_reduce, DType::float64, 1000, false).is_exact()) << "one host";
-  EXPECT_TRUE(rule.format_of(Kind::reduce_scatter, DType::float64, 1000, true).is_exact());
+  EXPECT_EQ(rule.format_of(Kind::all_reduce, DType::float64, 1000), narrow);
+  EXPECT_TRUE(rule.format_of(Kind::all_reduce, DType::float64, 999).is_exact());
+  EXPECT_TRUE(rule.format_of(Kind::reduce_scatter, DType::float64, 1000).is_exact());
   for (DType type : {DType::int32, DType::uint64, DType::float16, DType::bfloat16})
-    EXPECT_TRUE(rule.format_of(Kind::all_reduce, type, 1000, true).is_exact()) << name_of(type);
-  EXPECT_TRUE(WireRule{}.format_of(Kind::all_reduce, DType::float32, 1000, true).is_exact());
+    EXPECT_TRUE(rule.format_of(Kind::all_reduce, type, 1000).is_exact()) << name_of(type);
+  EXPECT_TRUE(WireRule{}.format_of(Kind::all_reduce, DType::float32, 1000).is_exact());
+}
+
+TEST(WireRule, IsThatOfTheCommunicator) {
+  const GradientSettings settings{WireType::int8, {1000, {{4, 5000}, {16, BytesByRanks::kNever}}}};
+  EXPECT_EQ(wire_rule(settings, 8, true).from, 1000u);
+  EXPECT_EQ(wire_rule(settings, 8, true).type, WireType::int8);
+  EXPECT_EQ(wire_rule(settings, 4, true).from, 5000u);
+  EXPECT_EQ(wire_rule(settings, 16, true).type, WireType::exact) << "never";
+  EXPECT_EQ(wire_rule(settings, 8, false).type, WireType::exact) << "one host";
 }
 
 TEST(Narrowing, RandomHostsAgree) {

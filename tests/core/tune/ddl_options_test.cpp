@@ -26,6 +26,18 @@ TEST(DdlOptions, ModeAndDimensionsAreRead) {
   EXPECT_EQ(options.ignored, std::vector<std::string>{"-dev_sync"});
 }
 
+TEST(DdlOptions, VariablesOfGradientsMayStandThere) {
+  Env env = parse_env({"DDL_WIRE_TYPE=int8", "DDL_LAZY_BYTES=1m",
+                       "DDL_OPTIONS=-mode b -wire_type bfloat16 -wire_type_from 4k,2:never -sparse 0.1"});
+  env = with_options(env);
+  EXPECT_EQ(env.wire_type, WireType::bfloat16) << "the options overrule";
+  EXPECT_EQ(env.wire_type_from.of(4), 4096u);
+  EXPECT_EQ(env.lazy_bytes, Bytes{1} << 20);
+  EXPECT_EQ(env.sparse, 0.1);
+  EXPECT_EQ(parse_ddl_options(env.options, 8).mode, Mode::blue);
+  EXPECT_EQ(parse_ddl_options("-lazy_bytes 1m", 8).mode, Mode::pick) << "no word of IBM's";
+}
+
 TEST(DdlOptions, AModeIsALetterPerhapsWithDimensions) {
   EXPECT_EQ(parse_mode("r")->mode, Mode::ring);
   EXPECT_EQ(parse_mode("c:2")->mode, Mode::blue);
@@ -45,8 +57,9 @@ TEST(DdlOptions, TheUsersDimensionsAreForCommunicatorsOfAsManyRanks) {
 }
 
 TEST(DdlOptions, GarbageIsRefusedInOneLine) {
-  for (const char* text : {"mode p", "-mode", "-mode q", "-mode b:4y2", "-mode b:0x2", "-mode p4",
-                           "-dump_iter x", "-what 1", "-"}) {
+  for (const char* text :
+       {"mode p", "-mode", "-mode q", "-mode b:4y2", "-mode b:0x2", "-mode p4", "-dump_iter x", "-what 1",
+        "-", "-wire_type half", "-wire_type", "-sparse 2", "-verbose 1"}) {
     try {
       parse_ddl_options(text, 8);
       ADD_FAILURE() << text;

@@ -248,7 +248,7 @@ TEST(Selection, WhatTravelsNarrowerHasPlansOfItsOwn) {
   VirtualJob job({0, 1, 1});
   auto world = job.create(1, {0, 1, 2});
   TuneSettings settings;
-  settings.wire = {WireType::bfloat16, 1000};
+  settings.gradients = {WireType::bfloat16, {1000}};
   settings.deterministic = true;
   TuningCache memory("test");
   TrialBudget budget(0);
