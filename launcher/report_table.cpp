@@ -77,6 +77,31 @@ std::string fused(const json& report) {
   return text;
 }
 
+// What DDL_WIRE_TYPE has saved, by class.
+std::string narrower(const json& report) {
+  if (report.value("narrowed", json::array()).empty()) return {};
+  std::string text = fmt::format("{:<28}{:>12}{:>12}{:>12}  {}\n", "narrower, all ranks", "calls",
+                                 "in memory", "sent", "class");
+  for (const json& one : report["narrowed"])
+    text += fmt::format("{:<28}{:>12}{:>12}{:>12}  {}\n", one.value("collective", ""),
+                        one.value("calls", 0ull), decimal_bytes(one.value("bytes_in_memory", 0.0)),
+                        decimal_bytes(one.value("bytes_sent", 0.0)), one.value("class", ""));
+  return text;
+}
+
+// What DDL_SPARSE has left out.
+std::string sparse(const json& report) {
+  if (report.value("sparse", json::array()).empty()) return {};
+  std::string text =
+      fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}\n", "sparse, all ranks", "calls", "bytes", "sent", "kept");
+  for (const json& one : report["sparse"])
+    text +=
+        fmt::format("{:<28}{:>12}{:>12}{:>12}{:>12}\n", one.value("collective", ""), one.value("calls", 0ull),
+                    decimal_bytes(one.value("bytes", 0.0)), decimal_bytes(one.value("bytes_sent", 0.0)),
+                    decimal_bytes(one.value("bytes_kept", 0.0)));
+  return text;
+}
+
 // What DDL_WIRE_TYPE has saved on a rail.
 std::string narrowed(const json& rail) {
   const double sent = rail.value("bytes_predicted", 0.0), in_memory = rail.value("bytes_in_memory", sent);
@@ -105,7 +130,7 @@ std::string report_table(const std::string& report) {
   if (!read.contains("grid")) read["grid"] = json::object();
   try {
     return "--- report\n" + head(read) + "\n" + collectives(read) + "\n" + plans(read) + fused(read) +
-           rails(read) + memory(read, "staging_bytes", "staging memory") +
+           narrower(read) + sparse(read) + rails(read) + memory(read, "staging_bytes", "staging memory") +
            (read.value("fusion_bytes", 0.0) > 0 ? memory(read, "fusion_bytes", "memory for fused calls")
                                                 : "");
   } catch (const json::exception& error) {

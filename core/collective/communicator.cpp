@@ -248,12 +248,12 @@ bool Communicator::has_credit(const PreparedPlan& prepared) {
   return credit_.is_left(prepared.plan);
 }
 
-Tally& Communicator::tally_of(const Call& call, PreparedPlan& prepared) {
+PreparedPlan::Use& Communicator::use_of(const Call& call, PreparedPlan& prepared) {
   const char* collective = call.collective;  // "": one of our own, which nobody wants to count
   auto& uses = prepared.uses;
-  auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.first == collective; });
-  if (use == uses.end()) use = uses.insert(uses.end(), {collective, Tally{}});
-  return use->second;
+  auto use =
+      std::find_if(uses.begin(), uses.end(), [&](const auto& one) { return one.collective == collective; });
+  return use == uses.end() ? uses.emplace_back(PreparedPlan::Use{collective}) : *use;
 }
 
 // What goes on while the program computes overlaps with others of its kind.
@@ -261,7 +261,10 @@ void Communicator::count(const Operation& operation) {
   const Call& call = operation.call();
   const char*& timed_as = operation.completion()->timed_as_;
   const Nanoseconds end = now();
-  tally_of(call, operation.prepared()).add(call.bytes(), timed_as ? 0 : end - call.began);
+  PreparedPlan::Use& use = use_of(call, operation.prepared());
+  use.tally.add(call.bytes(), timed_as ? 0 : end - call.began);
+  if (!operation.prepared().choice.wire.is_exact())
+    for (const WireBytes& rail : operation.wire_bytes()) use.narrowed.add({0, 0, rail.sent, rail.in_memory});
   if (timed_as) shared_.time.end(std::exchange(timed_as, nullptr), end);
 }
 
@@ -269,7 +272,7 @@ void Communicator::count(const Operation& operation) {
 // all.
 void Communicator::count_brief(const Call& call, PreparedPlan& prepared) {
   constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
-  Tally& tally = tally_of(call, prepared);
+  Tally& tally = use_of(call, prepared).tally;
   const bool is_timed = tally.calls < kAllTimed || tally.calls % kTimedEvery == 0;
   const Nanoseconds stands_for = tally.calls < kAllTimed ? 1 : kTimedEvery;
   tally.add(call.bytes(), is_timed ? stands_for * (now() - call.began) : 0);

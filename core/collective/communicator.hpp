@@ -140,7 +140,7 @@ class Communicator : public Sender {
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
-  Tally& tally_of(const Call& call, PreparedPlan& prepared);
+  PreparedPlan::Use& use_of(const Call& call, PreparedPlan& prepared);
   void count(const Operation& operation);
   void count_brief(const Call& call, PreparedPlan& prepared);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;

@@ -142,8 +142,14 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
 void PlanStore::collect(Counters& into) {
   std::lock_guard lock(mutex_);
   for (auto& prepared : plans_) {
-    for (const auto& [collective, tally] : prepared->uses)
-      if (*collective) into.collect(collective, prepared->size_class, prepared->plan.name, tally);
+    const WireFormat& wire = prepared->choice.wire;
+    for (const PreparedPlan::Use& use : prepared->uses) {
+      if (!*use.collective) continue;
+      into.collect(use.collective, prepared->size_class, prepared->plan.name, use.tally);
+      if (!wire.is_exact())
+        into.count_narrowed(use.collective, fmt::format("{} as {}", name_of(wire.of), name_of(wire.as)),
+                            {use.tally.calls, use.tally.bytes, use.narrowed.sent, use.narrowed.in_memory});
+    }
     prepared->uses.clear();
   }
 }

@@ -53,7 +53,12 @@ struct PreparedPlan {
   bool is_brief = false;
   bool hears_wire = false;  // it receives from other hosts
   LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
-  std::vector<std::pair<const char*, Tally>> uses;  // by collective
+  struct Use {
+    const char* collective;
+    Tally tally = {};
+    Narrowed narrowed = {};  // where elements travel narrower
+  };
+  std::vector<Use> uses;  // by collective
 };
 
 /// What an operation tells about itself when it is done.

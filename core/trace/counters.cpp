@@ -68,6 +68,11 @@ void Counters::count_fused(const char* collective, const std::string& of, std::u
   fused.bytes += bytes;
 }
 
+void Counters::count_narrowed(const char* collective, const std::string& of, const Narrowed& more) {
+  std::lock_guard lock(mutex_);
+  at(collectives_, collective).narrowed[of].add(more);
+}
+
 void Counters::Sparse::add(const Sparse& other) {
   calls += other.calls, bytes += other.bytes, sent += other.sent;
   kept = std::max(kept, other.kept);
@@ -89,6 +94,7 @@ void Counters::take(Counters& other) {
       Fused& fused = ours.fused[of];
       fused.calls += more.calls, fused.batches += more.batches, fused.bytes += more.bytes;
     }
+    for (auto& [of, more] : theirs.narrowed) ours.narrowed[of].add(more);
     ours.sparse.add(theirs.sparse);
   }
   other.collectives_.clear();
@@ -103,6 +109,7 @@ json Counters::to_json() const {
   std::lock_guard lock(mutex_);
   auto seconds = [](const Tally& tally) { return static_cast<double>(tally.time) * 1e-9; };
   json collectives = json::array(), algorithms = json::array(), fused = json::array(), sparse = json::array();
+  json narrowed = json::array();
   for (const auto& [name, collective] : collectives_) {
     const Tally& engine = collective.engine;
     json original = json::array();
@@ -122,6 +129,13 @@ json Counters::to_json() const {
                        {"calls", one.calls},
                        {"batches", one.batches},
                        {"bytes", one.bytes}});
+    for (const auto& [of, one] : collective.narrowed)
+      narrowed.push_back({{"collective", name},
+                          {"class", of},
+                          {"calls", one.calls},
+                          {"bytes", one.bytes},
+                          {"bytes_sent", one.sent},
+                          {"bytes_in_memory", one.in_memory}});
     if (const Sparse& one = collective.sparse; one.calls > 0)
       sparse.push_back({{"collective", name},
                         {"calls", one.calls},
@@ -129,7 +143,11 @@ json Counters::to_json() const {
                         {"bytes_sent", one.sent},
                         {"bytes_kept", one.kept}});
   }
-  return {{"collectives", collectives}, {"algorithms", algorithms}, {"fused", fused}, {"sparse", sparse}};
+  return {{"collectives", collectives},
+          {"algorithms", algorithms},
+          {"fused", fused},
+          {"narrowed", narrowed},
+          {"sparse", sparse}};
 }
 
 void merge_counts(json& into, const json& from) {
@@ -147,6 +165,7 @@ void merge_counts(json& into, const json& from) {
     add_ranks(*known, collective);
   }
   if (from.contains("fused")) merge_lists(into["fused"], from["fused"], "collective", "class");
+  if (from.contains("narrowed")) merge_lists(into["narrowed"], from["narrowed"], "collective", "class");
   if (from.contains("sparse")) merge_lists(into["sparse"], from["sparse"], "collective", "collective");
   merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
 }

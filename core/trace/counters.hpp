@@ -20,6 +20,15 @@ struct Tally {
   void add(const Tally& other) { calls += other.calls, bytes += other.bytes, time += other.time; }
 };
 
+/// Calls whose elements travel narrower between hosts than they are in memory.
+struct Narrowed {
+  std::uint64_t calls = 0;
+  Bytes bytes = 0, sent = 0, in_memory = 0;  // of the calls; that travelled; and what these take in memory
+  void add(const Narrowed& other) {
+    calls += other.calls, bytes += other.bytes, sent += other.sent, in_memory += other.in_memory;
+  }
+};
+
 class Counters {
  public:
   /// Adds what one plan, of one size class, was used for.
@@ -31,9 +40,12 @@ class Counters {
   void count_fused(const char* collective, const std::string& of, std::uint64_t calls, Bytes bytes);
   /// A call of which so many bytes were sent, while so many were kept back on this rank.
   void count_sparse(const char* collective, Bytes bytes, Bytes sent, Bytes kept);
+  /// Of one class in words, "float32 as bfloat16".
+  void count_narrowed(const char* collective, const std::string& of, const Narrowed& more);
   /// Moves all counts of another one here.
   void take(Counters& other);
-  /// {"collectives": [...], "algorithms": [...], "fused": [...], "sparse": [...]} as in docs/report.md.
+  /// {"collectives": [...], "algorithms": [...], "fused": [...], "narrowed": [...], "sparse": [...]} as in
+  /// docs/report.md.
   nlohmann::json to_json() const;
 
  private:
@@ -51,6 +63,7 @@ class Counters {
     std::map<std::string, Tally, std::less<>> original;                // by reason
     std::map<std::pair<Bytes, std::string>, std::uint64_t> algorithm;  // calls by size class and plan
     std::map<std::string, Fused> fused;                                // by class
+    std::map<std::string, Narrowed> narrowed;                          // likewise
     Sparse sparse;
   };
   mutable std::mutex mutex_;

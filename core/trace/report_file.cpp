@@ -12,19 +12,13 @@ using nlohmann::json;
 
 json empty_report(int ranks, bool engine, const std::string& reason) {
   const json none = json::array();
-  return {{"version", 1},
-          {"complete", true},
-          {"ranks", ranks},
-          {"engine", engine},
-          {"reason", reason},
-          {"collectives", none},
-          {"algorithms", none},
-          {"fused", none},
-          {"sparse", none},
-          {"rails", none},
-          {"staging_bytes", 0},
-          {"fusion_bytes", 0},
-          {"grid", {{"hosts", none}, {"dims", none}}}};
+  return {{"version", 1},       {"complete", true},
+          {"ranks", ranks},     {"engine", engine},
+          {"reason", reason},   {"collectives", none},
+          {"algorithms", none}, {"fused", none},
+          {"narrowed", none},   {"sparse", none},
+          {"rails", none},      {"staging_bytes", 0},
+          {"fusion_bytes", 0},  {"grid", {{"hosts", none}, {"dims", none}}}};
 }
 
 json ReportFile::written() const {

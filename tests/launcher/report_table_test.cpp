@@ -12,13 +12,19 @@ TEST(ReportTable, ShowsCallsPerRankAndTimePerCall) {
     "collectives": [{"name": "MPI_Allreduce", "ranks": 2, "engine": {"calls": 20, "bytes": 4000000, "seconds": 0.4},
       "original": [{"reason": "measured against the engine", "calls": 4, "bytes": 8, "seconds": 0.0}]}],
     "fused": [{"collective": "MPI_Iallreduce", "class": "float32, sum", "calls": 400, "batches": 4, "bytes": 1638400}],
+    "narrowed": [{"collective": "MPI_Allreduce", "class": "float32 as bfloat16", "calls": 20, "bytes": 8000, "bytes_sent": 5000, "bytes_in_memory": 10000}],
+    "sparse": [{"collective": "MPI_Allreduce", "calls": 30, "bytes": 900000, "bytes_sent": 90000, "bytes_kept": 700000}],
     "algorithms": [{"collective": "MPI_Allreduce", "bytes_up_to": 64, "plan": "2 local exchange", "calls": 20}]})");
   for (const char* part :
        {"2 ranks on 1 host: h0 x2; with the engine; 1.5 s from MPI_Init on\n",
-        "MPI_Allreduce               the engine                                  10        2 MB      0.2 s       20 ms\n",
-        "                            original: measured                           2         4 B       0 us           -\n",
-        "MPI_Allreduce                          64            20  2 local exchange\n", "10.0.0.0/24", "2 kB", "1 MB",
-        "MPI_Iallreduce                       400           4    1.638 MB  float32, sum\n"})
+        "MPI_Allreduce               the engine                                  10        2 MB      0.2 s   "
+        "    20 ms\n",
+        "                            original: measured                           2         4 B       0 us   "
+        "        -\n",
+        "MPI_Allreduce                          64            20  2 local exchange\n", "10.0.0.0/24", "2 kB",
+        "1 MB", "MPI_Iallreduce                       400           4    1.638 MB  float32, sum\n",
+        "MPI_Allreduce                         20       10 kB        5 kB  float32 as bfloat16\n",
+        "MPI_Allreduce                         30      900 kB       90 kB      700 kB\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 

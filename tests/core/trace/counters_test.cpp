@@ -41,6 +41,24 @@ TEST(Counters, PartsOfAllRanksAddUp) {
   EXPECT_EQ(total["rails"][0]["bytes_predicted"], 27);
 }
 
+TEST(Counters, WhatWasNarrowedAddsUpByClass) {
+  Counters here, there;
+  here.count_narrowed("MPI_Allreduce", "float32 as int8", {1, 1000, 300, 1000});
+  here.count_narrowed("MPI_Allreduce", "float64 as int8", {1, 1, 1, 1});
+  there.count_narrowed("MPI_Allreduce", "float32 as int8", {2, 2000, 500, 1800});
+  here.take(there);
+  json total = {{"collectives", json::array()}, {"narrowed", json::array()}, {"rails", json::array()}};
+  merge_counts(total, here.to_json());
+  merge_counts(total, here.to_json());
+  ASSERT_EQ(total["narrowed"].size(), 2u);
+  EXPECT_EQ(total["narrowed"][0], (json{{"collective", "MPI_Allreduce"},
+                                        {"class", "float32 as int8"},
+                                        {"calls", 6},
+                                        {"bytes", 6000},
+                                        {"bytes_sent", 1600},
+                                        {"bytes_in_memory", 5600}}));
+}
+
 TEST(Counters, WhatWasFusedAddsUpByClass) {
   json total = {{"collectives", json::array()}, {"fused", json::array()}, {"rails", json::array()}};
   for (int rank = 0; rank < 2; ++rank) {
