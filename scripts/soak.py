@@ -1,5 +1,6 @@
 """What scripts/soak.sh runs: one long job under faults, or many short ones whose ranks are killed."""
 import argparse
+import itertools
 import os
 import random
 import re
@@ -8,14 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
 SILENCE = 10.0  # seconds without a line that are too many; as long as DDL_STALL_WARN,
 SLACK = 5.0     # and what it takes to ask the others and to be scheduled
 MARK = "SOAK_JOB"   # a variable that tells the processes of a job
+OTHERS = re.compile(r"^(h\d+:)?(ompi\.|pmix|vader_segment\.)")  # files of Open MPI, which may lose some with a rank
 LEFT_ALONE = 3.0  # seconds that processes of a job have to go away after its end
-FAULTS = (("link set r1 down", "link set r1 up"),
+FAULTS = (("ip link set r1 down", "ip link set r1 up"),
           ("tc qdisc replace dev r1 root tbf rate 1mbit burst 32kb latency 20ms",
            "tc qdisc replace dev r1 root tbf rate 1gbit burst 128kb latency 20ms"),
           ("ip neigh replace 10.77.1.{other} lladdr 02:00:00:00:00:99 dev r1 nud permanent",
@@ -97,6 +100,16 @@ def end_all(mark):
         time.sleep(0.1)
 
 
+def as_command(text, other):
+    """A fault or its end, of the rail to that host."""
+    return text.format(other=other + 1)
+
+
+def order_host(order):
+    host, command = order
+    subprocess.run(["vcluster-agent", f"h{host}", command], check=False)
+
+
 # ---- one long job ----
 
 class Faults:
@@ -117,17 +130,15 @@ class Faults:
         host = self.dice.randrange(1, 4)
         other = self.dice.choice([one for one in range(4) if one != host])
         harm, mend = self.dice.choice(FAULTS)
-        as_command = lambda text: (host, (text if text[:2] in ("tc", "ip") else "ip " + text).format(other=other + 1))
-        self.run(as_command(harm))
-        self.mend = as_command(mend)
+        self.run((host, as_command(harm, other)))
+        self.mend = (host, as_command(mend, other))
         self.count += 1
         self.due = time.monotonic() + self.dice.uniform(5, 20)
 
     @staticmethod
     def run(order):
-        host, command = order
-        print(f"soak: h{host}: {command}", flush=True)
-        subprocess.run(["vcluster-agent", f"h{host}", command], check=False)
+        print(f"soak: h{order[0]}: {order[1]}", flush=True)
+        order_host(order)
 
 
 def soak(options):
@@ -164,15 +175,19 @@ def soak(options):
 
 LAYOUTS = ("", "2,2", "1,1,1,1", "1,2,1")
 KILL_ONE, KILL_HOST, STOP_ONE = "kills a rank", "kills a host's ranks", "stops a rank"
+DOWN, SLOW, SILENT = "takes a rail down", "slows a rail", "silences a rail"  # in the order of FAULTS
+CUT = "cuts a host off"
 
 
 class Kill:
     """One job of four ranks, and what is done to it."""
+    harms = (KILL_ONE, KILL_HOST, STOP_ONE), (5, 2, 3)
+    variables = {}
 
     def __init__(self, options, number):
         dice = random.Random(options.seed * 100003 + number)
         self.layout = dice.choice(LAYOUTS)
-        self.harm = dice.choices((KILL_ONE, KILL_HOST, STOP_ONE), (5, 2, 3))[0]
+        self.harm = dice.choices(*self.harms)[0]
         self.starter = dice.choice(("mpirun", "ddlrun"))
         self.victim = dice.randrange(4)
         # From the first sight of a rank: while it starts, works, and (after two seconds) ends.
@@ -182,13 +197,15 @@ class Kill:
 
     def command(self):
         build = self.options.build
-        variables = ["-x", f"DDL_FAKE_HOSTS={self.layout}"] if self.layout else []
         program = [f"{build}/tests/bin/soak", "2", str(self.number), "calm"]
-        how = ["-np", "4", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        how = ["-np", "4", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", *self.placement()]
         if self.starter == "ddlrun":
-            return [f"{build}/bin/ddlrun", *how, *variables, *program]
+            return [f"{build}/bin/ddlrun", *how, *program]
         mpirun = shutil.which("mpirun.openmpi") or "mpirun"
-        return [mpirun, *how, "-x", f"LD_PRELOAD={build}/lib/libddl_shim.so", *variables, *program]
+        return [mpirun, *how, "-x", f"LD_PRELOAD={build}/lib/libddl_shim.so", *program]
+
+    def placement(self):
+        return ["-x", f"DDL_FAKE_HOSTS={self.layout}"] if self.layout else []
 
     def victims(self):
         if self.harm != KILL_HOST or not self.layout:
@@ -202,19 +219,30 @@ class Kill:
 
     def run(self):
         mark = uuid.uuid4().hex
-        shm_before = set(os.listdir("/dev/shm"))
-        self.process = start(self.command(), mark, {})
-        output = Output(self.process)
-        try:
-            self.do_harm(output, mark)
-            self.wait(output, lambda: output.ended)
-            code = self.process.wait(60) if output.ended else None
-        finally:
-            left = self.left_over(mark)
-            end_all(mark)
-        self.judge(output, code, left, set(os.listdir("/dev/shm")) - shm_before)
+        files_before = self.files()
+        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+            self.process = start(self.command(), mark, {**self.variables, "TMPDIR": folder})
+            output = Output(self.process)
+            try:
+                self.do_harm(output, mark)
+                self.wait(output, self.is_over)
+                output.look(0.2)
+                code = self.process.wait(60) if output.ended else self.process.poll()
+            finally:
+                self.mend()
+                left = self.left_over(mark)
+                end_all(mark)
+            files = {name for name in self.files() - files_before | set(os.listdir(folder)) if not OTHERS.search(name)}
+        self.judge(output, code, left, files)
         self.show(output, code)
         return not self.complaints
+
+    @staticmethod
+    def files():
+        return {name for name in os.listdir("/dev/shm") if name.startswith("ddl")}  # jobs of others run here, too
+
+    def mend(self):
+        """What was done to the hosts, if anything."""
 
     def wait(self, output, holds):
         """Until it holds, the job has ended or been silent for too long."""
@@ -231,6 +259,9 @@ class Kill:
         end = time.monotonic() + self.moment
         while time.monotonic() < end and not output.ended:
             output.look(end - time.monotonic())
+        self.harm_now(output, mark)
+
+    def harm_now(self, output, mark):
         found = processes_of(mark)
         victims = [pid for pid, rank in found.items() if rank in self.victims()]
         self.met = len(victims)
@@ -247,17 +278,23 @@ class Kill:
         if not self.is_missed:
             output.begin()
 
-    @staticmethod
-    def left_over(mark):
+    def is_over(self):
+        return False  # that all have closed their output tells
+
+    def left_over(self, mark):
         end = time.monotonic() + LEFT_ALONE
         while time.monotonic() < end:
-            left = processes_of(mark)
+            left = {pid: rank for pid, rank in processes_of(mark).items() if self.must_go(rank)}
             if not left:
                 return {}
             time.sleep(0.05)
         return left
 
-    def judge(self, output, code, left, shm):
+    def must_go(self, rank):
+        """Whether no such process may be left when the job is over."""
+        return True
+
+    def judge(self, output, code, left, files):
         said = "\n".join(output.lines)
         if "wrong:" in said:
             self.complaints.append("a result was wrong")
@@ -267,8 +304,11 @@ class Kill:
             self.complaints.append("it did not end")
         if left:
             self.complaints.append(f"processes are left: {left}")
-        if shm:
-            self.complaints.append(f"files in /dev/shm are left: {sorted(shm)}")
+        if files:
+            self.complaints.append(f"files are left: {sorted(files)}")
+        self.judge_end(said, code)
+
+    def judge_end(self, said, code):
         if self.harm == STOP_ONE:
             if code != 0:
                 self.complaints.append(f"it did not go on: exit code {code}")
@@ -278,12 +318,70 @@ class Kill:
             self.complaints.append("exit code 0 without an end")
 
     def show(self, output, code):
-        what = f"soak: job {self.number}: {self.starter}, hosts {self.layout or '4'}, {self.harm} ({self.victim}) after " \
+        what = f"soak: job {self.number}: {self.starter}, hosts {self.layout or '4'}, {self.harm} (of rank {self.victim}) after " \
                f"{self.moment:.2f} s: exit code {code}, {output.longest:.1f} s without a line at most"
         print(what + ("; FAILED: " + "; ".join(self.complaints) if self.complaints else ""), flush=True)
         if self.complaints or self.options.verbose:
             for when, line in list(zip(output.times, output.lines))[-30:]:
                 print(f"    {when:5.1f} {line}", flush=True)
+
+
+class ClusterKill(Kill):
+    """The same on virtual hosts with two rails, which come to harm as well."""
+    harms = (KILL_ONE, KILL_HOST, STOP_ONE, DOWN, SLOW, SILENT, CUT), (3, 2, 2, 2, 2, 2, 2)
+    variables = {"OMPI_MCA_btl_tcp_if_include": "r0"}
+
+    def __init__(self, options, number):
+        super().__init__(options, number)
+        self.layout = ("2,2", "1,1,1,1", "1,2,1")[number % 3]
+        self.mending = []
+        if self.harm == CUT:  # mpirun by itself waits for minutes, and for its daemons while nothing has begun
+            self.starter = "ddlrun"
+            self.moment += 1
+
+    def placement(self):
+        return ["-H", ",".join(f"h{host}:{ranks}" for host, ranks in enumerate(self.layout.split(",")))]
+
+    @staticmethod
+    def files():
+        hosts = (f"h{host}" for host in range(4))
+        listed = ((host, subprocess.run(["vcluster-agent", host, "ls /dev/shm"], check=False, stdout=subprocess.PIPE, text=True))
+                  for host in hosts)
+        return {f"{host}:{name}" for host, done in listed for name in done.stdout.split()}
+
+    def host(self):
+        """Of the victim; not the one that the job is started on."""
+        ends = list(itertools.accumulate(map(int, self.layout.split(","))))
+        return max(1, next(host for host, end in enumerate(ends) if self.victim < end))
+
+    def is_over(self):
+        return self.harm == CUT and self.process.poll() is not None
+
+    def must_go(self, rank):
+        return self.harm != CUT or rank >= 0  # Open MPI's daemon on the host that is cut off stays there
+
+    def harm_now(self, output, mark):
+        if self.harm in (KILL_ONE, KILL_HOST, STOP_ONE):
+            super().harm_now(output, mark)
+            return
+        self.met = any(rank >= 0 for rank in processes_of(mark).values())
+        rails = ("r0", "r1") if self.harm == CUT else ("r1",)
+        harm, mend = FAULTS[0 if self.harm == CUT else (DOWN, SLOW, SILENT).index(self.harm)]
+        for rail in rails:
+            self.mending.append((self.host(), as_command(mend.replace("r1", rail), 0)))
+            order_host((self.host(), as_command(harm.replace("r1", rail), 0)))
+
+    def mend(self):
+        for order in self.mending:
+            order_host(order)
+
+    def judge_end(self, said, code):
+        if self.harm in (KILL_ONE, KILL_HOST, STOP_ONE):
+            super().judge_end(said, code)
+        elif self.harm != CUT and code != 0:
+            self.complaints.append(f"it did not go on: exit code {code}")
+        elif self.harm == CUT and self.met and code == 0 and "no result wrong" not in said:
+            self.complaints.append("exit code 0 without an end")
 
 
 def send(pids, number):
@@ -296,7 +394,8 @@ def send(pids, number):
 
 def kills(options):
     numbers = range(options.first, options.first + options.kills)
-    failed = [number for number in numbers if not Kill(options, number).run()]
+    kind = ClusterKill if options.inside else Kill
+    failed = [number for number in numbers if not kind(options, number).run()]
     print(f"soak: {options.kills} jobs, {len(failed)} failed{': ' + str(failed) if failed else ''}", flush=True)
     return 1 if failed else 0
 
@@ -308,24 +407,27 @@ def main():
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
+    parser.add_argument("--hosts", action="store_true", help="--kills on virtual hosts, whose rails come to harm as well")
     parser.add_argument("--one-machine", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
+    run = kills if options.kills else soak
     if options.inside:
-        return soak(options)
+        return run(options)
     print(f"soak: seed {options.seed}", flush=True)
-    if options.kills:
+    if options.kills and not options.hosts:
         return kills(options)
     vcluster = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests/cluster/vcluster")
     if not options.one_machine and subprocess.run([vcluster, "--check"], check=False, stdout=subprocess.DEVNULL,
                                                   stderr=subprocess.DEVNULL).returncode == 0:
         return subprocess.run([vcluster, "--hosts", "4", "--rails", "2", "--rate", "1gbit", "--", sys.executable, "-B",
                                os.path.abspath(__file__), "--build", options.build, "--minutes", str(options.minutes),
-                               "--seed", str(options.seed), "--inside"], check=False).returncode
+                               "--seed", str(options.seed), "--kills", str(options.kills), "--first", str(options.first),
+                               "--inside"], check=False).returncode
     print("soak: no virtual hosts here: no faults between hosts", flush=True)
-    return soak(options)
+    return run(options)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #                                    be made, on the ranks of one machine as three hosts, without faults
 #   scripts/soak.sh --minutes N      so long
 #   scripts/soak.sh --kills N        instead: N jobs of four ranks, each with ranks killed or stopped
+#   scripts/soak.sh --kills N --hosts   on virtual hosts, whose rails are lost, slowed and silenced as well
 #   scripts/soak.sh ... --build DIR  with what is built in DIR
 #   scripts/soak.sh ... --seed N     the same random numbers again; --one-machine: no virtual hosts
 set -euo pipefail
@@ -14,7 +15,7 @@ build=build/release is_built=
 for ((i = 1; i <= $#; ++i)); do
   case "${!i}" in
     --build) next=$((i + 1)) build=${!next:?--build needs a folder} is_built=1 ;;
-    --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
   esac
 done
 if [ -z "$is_built" ]; then

@@ -12,6 +12,7 @@
 #include "core/bootstrap/rendezvous.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/net/wait.hpp"
+#include "tests/support/many_files.hpp"
 #include "tests/support/patience.hpp"
 
 namespace ddl {
@@ -132,8 +133,9 @@ TEST(RendezvousServer, StrangersGetNoAnswerAndDisturbNobody) {
 
 TEST(RendezvousServer, ACrowdOfSilentStrangersDoesNotKeepTheRanksOut) {
   RendezvousServer server({kLong_s, kLong_s});
+  const test::ManyFiles files;
   std::vector<Visitor> crowd;
-  for (int i = 0; i < 300; ++i) crowd.emplace_back(server.id());
+  for (int i = 0, most = files.at_most(10'000); i < most; ++i) crowd.emplace_back(server.id());
   expect_two_can_meet(server.id());
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/transport/tcp_stream.hpp"
+#include "tests/support/many_files.hpp"
 
 namespace ddl {
 namespace {
@@ -243,8 +244,9 @@ TEST(Tcp, ACrowdOfStrangersKeepsNobodyOut) {
     Endpoint endpoint;
   } at_a{};
   std::memcpy(&at_a, pair.a.address(0).data(), sizeof(at_a));
+  const test::ManyFiles files;
   std::vector<Socket> strangers;
-  for (int i = 0; i < 700; ++i) {
+  for (int i = 0, most = files.at_most(10'000); i < most; ++i) {
     strangers.push_back(start_connecting(at_a.endpoint, parse_address(i % 3 ? "127.0.0.1" : "127.0.0.9")));
     if (!strangers.back().is_open()) strangers.pop_back();  // out of descriptors: as many as there can be
     if (i % 2) {
