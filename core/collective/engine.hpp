@@ -46,9 +46,9 @@ struct LongCall {
   std::string text;          // see describe()
   Seq seq = 0;               // number of the engine's call on the communicator
   Nanoseconds began = 0;
-  bool goes_on = false;                  // while the program computes, see start()
-  bool needs_all = false;                // nobody gets through it before all have come
-  Rank source = -1;                      // where all of it comes from; in the job, as those that follow
+  bool goes_on = false;         // while the program computes, see start()
+  bool needs_all = false;       // nobody gets through it before all have come
+  Rank source = -1, sink = -1;  // where all of it comes from, goes to; in the job, as those that follow
   std::vector<Rank> members, waits_for;  // the latter: whose messages are missing
 };
 

@@ -71,6 +71,7 @@ LongCall long_call_of(const Call& call, CommId comm, const Members& members) {
   made.needs_all = has_root(call.kind) ? !has_source && call.root == members.me : !is_between_two(call.kind);
   made.members = members.ranks;
   if (has_source && call.root != members.me) made.source = members.ranks[static_cast<std::size_t>(call.root)];
+  if (has_root(call.kind) && !has_source) made.sink = members.ranks[static_cast<std::size_t>(call.root)];
   return made;
 }
 

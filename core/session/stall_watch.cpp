@@ -20,7 +20,7 @@ constexpr Nanoseconds kLookEvery = 250'000'000;
 constexpr Nanoseconds kForAnswers = 1'000'000'000, kForNeighbours = 500'000'000;
 // Another rank is to speak: how long it has for that; twice as long where this one does not know why it
 // waits.
-constexpr Nanoseconds kForAnother = 2'000'000'000;
+constexpr Nanoseconds kForAnother = 1'000'000'000;
 // Who has slept longer than that was suspended: the others waited for it, and it need not say so.
 constexpr Nanoseconds kSuspended = 2'000'000'000;
 constexpr Nanoseconds kBetweenRounds = 2'000'000;  // of progress, while answers are awaited
@@ -136,7 +136,8 @@ void StallWatch::look_for_the_gone(const std::vector<LongCall>& calls) {
 void StallWatch::look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine) {
   for (const LongCall& call : calls) {
     if (now() - call.began < first_ - lead_) continue;
-    Stall stall{me_, call.comm, call.number, call.name, "", now() - call.began, call.needs_all, call.goes_on};
+    Stall stall{me_,          call.comm, call.number, call.name, "", now() - call.began, call.needs_all,
+                call.goes_on, call.sink};
     for (const CallStatus& status : mine)
       if (call.number == 0 && !call.goes_on && status.state == CallStatus::State::inside &&
           status.comm == call.comm) {

@@ -88,7 +88,8 @@ Speaker speaker_of(const Stall& stall, const std::vector<Peer>& peers) {
   for (const Peer& peer : peers) {
     if (!is_in(stall, peer)) continue;
     if (SaidOfStall::covers(peer.said, stall.comm, stall.number, stall.waited)) return Speaker::has_spoken;
-    if (peer.rank < stall.me && peer.call.age > stall.waited / 2) speaker = Speaker::another;
+    const bool comes_first = peer.rank == stall.sink || (peer.rank < stall.me && stall.me != stall.sink);
+    if (comes_first && peer.call.age > stall.waited / 2) speaker = Speaker::another;
   }
   return speaker;
 }

@@ -21,6 +21,7 @@ struct Stall {
   Nanoseconds waited = 0;
   bool needs_all = false;  // nobody gets through it before all have come
   bool goes_on = false;    // while the program does other things: who has begun it is in it
+  Rank sink = -1;          // where all of it goes to: that one waits for all, the others for few
 };
 
 /// A rank that may be why.
@@ -35,7 +36,8 @@ struct Peer {
 
 Peer::Presence presence_of(ProcessState state);
 
-/// Of those that are in the call one is to speak: the lowest rank that has waited nearly as long.
+/// Of those that are in the call one is to speak: the sink, else the lowest rank that has waited nearly as
+/// long.
 enum class Speaker : std::uint8_t { me, another, has_spoken };
 Speaker speaker_of(const Stall& stall, const std::vector<Peer>& peers);
 

@@ -94,6 +94,23 @@ TEST(EngineStatus, ACallThatTakesLongTellsWhomItWaitsFor) {
   EXPECT_EQ(out[0], 3);
 }
 
+TEST(EngineStatus, OfAReductionToOneRankAllKnowThatItWaitsForAll) {
+  VirtualJob job({0, 0, 1});
+  const auto communicators = job.create(5, {0, 1, 2});
+  int in = 1, out = 0;
+  Call call = sum_of(in, out);
+  call.kind = Kind::reduce;
+  call.root = 1;
+  const auto done = test::start(job.engine(1), *communicators[1], call);
+  for (int i = 0; i < 100; ++i) job.engine(1).test(*done);
+  const std::vector<LongCall> calls = job.engine(1).calls_longer_than(0);
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].sink, 1);
+  EXPECT_EQ(calls[0].source, -1);
+  EXPECT_TRUE(calls[0].needs_all);
+  job.engine(1).fail("it ends");
+}
+
 TEST(EngineStatus, WhoWaitsForARankThatEndedBecauseOfAnotherBlamesThat) {
   for (const bool is_first : {true, false}) {
     VirtualJob job({0, 0, 0});

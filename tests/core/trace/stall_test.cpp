@@ -124,6 +124,17 @@ TEST(StallSpeaker, IsNotOneThatHasJustComeOrIsStopped) {
   EXPECT_EQ(speaker_of(stalled(), {stopped}), Speaker::me);
 }
 
+// Of a gather: the others wait for few, or for nobody, and do not know why.
+TEST(StallSpeaker, IsWhoWaitsForAllWhereTheOthersDoNot) {
+  Stall root = stalled();
+  root.sink = root.me;
+  EXPECT_EQ(speaker_of(root, {in_it(0), in_it(3)}), Speaker::me);
+  Stall other = stalled();
+  other.sink = 3;
+  EXPECT_EQ(speaker_of(other, {in_it(3)}), Speaker::another);
+  EXPECT_EQ(speaker_of(other, {does(3, State::inside, kBroadcast, kWorld, 12)}), Speaker::me);
+}
+
 TEST(StallSpeaker, KnowsWhatHasBeenSaidOfThisCallAfterSoLong) {
   Peer other = in_it(5);
   other.said = SaidOfStall::word(kWorld, 12, 10 * kSecond);
