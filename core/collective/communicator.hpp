@@ -24,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/biased_mutex.hpp"
 #include "core/collective/credit.hpp"
 #include "core/collective/operation.hpp"
 #include "core/plan/plan_store.hpp"
@@ -42,7 +43,7 @@ struct Fabrics {
 /// What the communicators of one engine share.
 struct Shared {
   Fabrics fabrics;
-  std::mutex& mutex;                                        // the engine's lock
+  BiasedMutex& mutex;                                       // the engine's lock
   Bytes streamed_from = 0;                                  // see topology/caches.hpp
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};

@@ -185,7 +185,7 @@ class Engine : private MessageHandler {
 
   Fabrics fabrics_;
   Waiting waiting_;
-  mutable std::mutex mutex_;
+  mutable BiasedMutex mutex_;
   Shared shared_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Communicator>>

@@ -13,7 +13,9 @@ RendezvousGroup group_of(Rank size, std::vector<Rank> come) {
   return group;
 }
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -47,11 +49,11 @@ TEST(RendezvousGroup, WhoDoesNotFitIsToldWhy) {
   RendezvousGroup group = group_of(3, {1});
   EXPECT_EQ(group.refusal(0, 3), "");
   EXPECT_EQ(group.refusal(2, 3), "");
-  EXPECT_TRUE(says(group.refusal(1, 3), "a rank 1 already"));
-  EXPECT_TRUE(says(group.refusal(3, 3), "no rank 3 among 3"));
-  EXPECT_TRUE(says(group.refusal(-1, 3), "no rank -1"));
-  EXPECT_TRUE(says(group.refusal(0, 4), "there are 4 ranks"));
-  EXPECT_TRUE(says(group.refusal(0, 0), "0 ranks"));
+  EXPECT_TRUE(mentions(group.refusal(1, 3), "a rank 1 already"));
+  EXPECT_TRUE(mentions(group.refusal(3, 3), "no rank 3 among 3"));
+  EXPECT_TRUE(mentions(group.refusal(-1, 3), "no rank -1"));
+  EXPECT_TRUE(mentions(group.refusal(0, 4), "there are 4 ranks"));
+  EXPECT_TRUE(mentions(group.refusal(0, 0), "0 ranks"));
   EXPECT_NE(RendezvousGroup().refusal(0, 1 << 30), "");
   EXPECT_EQ(group.failure(), "") << "a refusal disturbs nobody";
 }
@@ -60,7 +62,7 @@ TEST(RendezvousGroup, TheMissingAreNamed) {
   RendezvousGroup group = group_of(4, {0, 2});
   EXPECT_TRUE(group.waits());
   group.give_up(60);
-  EXPECT_TRUE(says(group.failure(), "ranks 1, 3 of 4 did not come within 60 s")) << group.failure();
+  EXPECT_TRUE(mentions(group.failure(), "ranks 1, 3 of 4 did not come within 60 s")) << group.failure();
   EXPECT_FALSE(group.waits());
   EXPECT_EQ(group.refusal(1, 4), group.failure()) << "latecomers learn why";
 
@@ -70,22 +72,24 @@ TEST(RendezvousGroup, TheMissingAreNamed) {
   round.bring(2, blob(1));
   EXPECT_TRUE(round.waits());
   round.give_up(0.5);
-  EXPECT_TRUE(says(round.failure(), "rank 1 of 3 did not come to round 0 within 0.5 s")) << round.failure();
+  EXPECT_TRUE(mentions(round.failure(), "rank 1 of 3 did not come to round 0 within 0.5 s"))
+      << round.failure();
 }
 
 TEST(RendezvousGroup, AThousandMissingRanksMakeAShortLine) {
   RendezvousGroup group = group_of(1000, {0});
   group.give_up(60);
-  EXPECT_TRUE(says(group.failure(), "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 991 more of 1000")) << group.failure();
+  EXPECT_TRUE(mentions(group.failure(), "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 991 more of 1000"))
+      << group.failure();
 }
 
 TEST(RendezvousGroup, ALostRankFailsTheOthersAndTheFirstCauseStays) {
   RendezvousGroup group = group_of(3, {0, 1, 2});
   group.bring(0, blob(1));
   group.lose(1);
-  EXPECT_TRUE(says(group.failure(), "rank 1 is gone")) << group.failure();
+  EXPECT_TRUE(mentions(group.failure(), "rank 1 is gone")) << group.failure();
   group.lose(2);
-  EXPECT_TRUE(says(group.failure(), "rank 1 is gone")) << group.failure();
+  EXPECT_TRUE(mentions(group.failure(), "rank 1 is gone")) << group.failure();
   group.bring(2, blob(1));
   EXPECT_FALSE(group.is_complete());
 }
@@ -95,16 +99,16 @@ TEST(RendezvousGroup, GoodbyesAreNoFailureUnlessSomebodyWaits) {
   group.leave(0);
   EXPECT_EQ(group.failure(), "");
   group.bring(1, blob(1));
-  EXPECT_TRUE(says(group.failure(), "others have left")) << group.failure();
+  EXPECT_TRUE(mentions(group.failure(), "others have left")) << group.failure();
 
   RendezvousGroup round = group_of(2, {0, 1});
   round.bring(1, blob(1));
   round.leave(0);
-  EXPECT_TRUE(says(round.failure(), "rank 0 left")) << round.failure();
+  EXPECT_TRUE(mentions(round.failure(), "rank 0 left")) << round.failure();
 
   RendezvousGroup gathering = group_of(2, {0});
   gathering.leave(0);
-  EXPECT_TRUE(says(gathering.failure(), "rank 0 left")) << gathering.failure();
+  EXPECT_TRUE(mentions(gathering.failure(), "rank 0 left")) << gathering.failure();
 }
 
 TEST(RendezvousGroup, ClosingFailsOnlyWhoHasNotLeft) {
