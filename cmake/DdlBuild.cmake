@@ -28,6 +28,17 @@ if(DDL_SANITIZE)
   add_link_options(-fsanitize=${DDL_SANITIZE})
 endif()
 
+# Files that every call passes: GCC clears values of a hundred bytes with `rep stos`, which takes 30 ns to start, a sixth
+# of a small call.
+include(CheckCXXCompilerFlag)
+set(ddl_by_vectors "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
+check_cxx_compiler_flag("${ddl_by_vectors}" DDL_CAN_CLEAR_BY_VECTORS)
+function(ddl_clear_by_vectors)
+  if(DDL_CAN_CLEAR_BY_VECTORS)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${ddl_by_vectors}" SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+
 # A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols. With
 # SHARED_UNWINDER foreign exceptions may pass through it: the unwinder is that of the process.
 function(ddl_preloaded_library target symbols_file)

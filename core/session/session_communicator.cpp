@@ -98,11 +98,10 @@ void SessionCommunicator::warm_up() {
   for (Bytes bytes = 64; bytes <= 4096; bytes *= 2) selection_->prepare({}, bytes);
 }
 
-Outcome SessionCommunicator::run(const Call& asked) {
+Outcome SessionCommunicator::run(Call call) {
   if (has_failed()) return {};
   make_usable();
-  if (sparse_ && sparse_->takes(asked)) return run_sparse(asked);
-  Call call = asked;
+  if (sparse_ && sparse_->takes(call)) return run_sparse(call);
   call.fingerprint = fingerprint_of(call);
   const CallShape shape = shape_of(call, *plans_);
   Route route = selection_->blocking(shape);
@@ -111,10 +110,14 @@ Outcome SessionCommunicator::run(const Call& asked) {
   if (!route.plan) return leave(route);
   Observed observed;
   Staged staged;
+  void* const out = call.out;
   fetch(call, plans_->members().me, plans_->members().size(), staged);
   session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
   if (has_failed()) return {};
-  bring_back(asked, staged);
+  if (!staged.memory.empty()) {
+    call.out = out;
+    bring_back(call, staged);
+  }
   if (route.is_watched) selection_->finished(shape, route, now() - call.began, &observed);
   return {has_failed() ? What::failed : What::done};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/route.hpp"
@@ -80,16 +81,26 @@ bool is_dense(MPI_Datatype type) {
   return repeated.of && is_dense(repeated.of.get());
 }
 
+CallBuffers::Held& CallBuffers::held() {
+  if (!held_) held_ = std::make_unique<Held>();
+  return *held_;
+}
+
+void CallBuffers::keep(std::shared_ptr<const Blocks> blocks) {
+  auto& all = held().blocks;
+  (all[0] ? all[1] : all[0]) = std::move(blocks);
+}
+
 const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
                               std::uint64_t bytes) {
-  in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  held().in = std::make_unique_for_overwrite<std::byte[]>(bytes);
   std::byte* from = at_element(side.buffer, first, side.type);
-  return pack_elements(in_.get(), from, elements, bytes, side.type) ? nullptr : in_.get();
+  return pack_elements(held().in.get(), from, elements, bytes, side.type) ? nullptr : held().in.get();
 }
 
 const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t bytes) {
-  in_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  std::byte* to = in_.get();
+  held().in = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* to = held().in.get();
   for (Rank rank = 0; rank < ranks; ++rank) {
     const MPI_Datatype type = side.type_of(rank);
     const std::uint64_t these = bytes_of(side.counts[rank], type);
@@ -97,11 +108,11 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
     if (these > 0 && pack_elements(to, begin_of(side, rank), elements, these, type)) return nullptr;
     to += these;
   }
-  return in_.get();
+  return held().in.get();
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
-  portions_ = {{at_element(side.buffer, 0, side.type), elements, bytes, kept(side.type)}};
+  held().portions = {{at_element(side.buffer, 0, side.type), elements, bytes, kept(side.type)}};
   return copy_later(nullptr, bytes);
 }
 
@@ -110,7 +121,7 @@ void* CallBuffers::unpack_later(const BlockSide& side, Rank ranks, std::uint64_t
     const MPI_Datatype type = side.type_of(rank);
     const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
     if (const std::uint64_t these = bytes_of(side.counts[rank], type))
-      portions_.push_back({begin_of(side, rank), elements, these, kept(type)});
+      held().portions.push_back({begin_of(side, rank), elements, these, kept(type)});
   }
   return copy_later(nullptr, bytes);
 }
@@ -119,37 +130,37 @@ MPI_Datatype CallBuffers::kept(MPI_Datatype type) {
   if (combiner_of(type) == MPI_COMBINER_NAMED) return type;
   MPI_Datatype copy = MPI_DATATYPE_NULL;
   PMPI_Type_dup(type, &copy);
-  types_.emplace_back(copy);
+  held().types.emplace_back(copy);
   return copy;
 }
 
 void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
-  out_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  to_ = to;
-  bytes_ = bytes;
-  brings_back_ = true;
-  return out_.get();
+  held().out = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  held().to = to;
+  held().bytes = bytes;
+  held().brings_back = true;
+  return held().out.get();
 }
 
 void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op) {
-  own_ = std::make_unique<OwnReductionCall>(type, op);
-  return own_.get();
+  held().own = std::make_unique<OwnReductionCall>(type, op);
+  return held().own.get();
 }
 
 std::byte* CallBuffers::hold(std::uint64_t bytes) {
-  in_ = std::make_unique<std::byte[]>(bytes);
-  return in_.get();
+  held().in = std::make_unique<std::byte[]>(bytes);
+  return held().in.get();
 }
 
 int CallBuffers::bring_back() {
-  brings_back_ = false;
-  if (to_) {
-    HostBuffer host(to_, static_cast<int>(bytes_), MPI_BYTE);
-    std::memcpy(host.get(), out_.get(), bytes_);
+  if (!std::exchange(held_->brings_back, false)) return MPI_SUCCESS;
+  if (held().to) {
+    HostBuffer host(held().to, static_cast<int>(held().bytes), MPI_BYTE);
+    std::memcpy(host.get(), held().out.get(), held().bytes);
     return host.write_back() ? MPI_SUCCESS : MPI_ERR_BUFFER;
   }
-  const std::byte* from = out_.get();
-  for (const Portion& portion : portions_) {
+  const std::byte* from = held().out.get();
+  for (const Portion& portion : held().portions) {
     if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
       return error;
     from += portion.bytes;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "interpose/mpi/blocks.hpp"
@@ -44,35 +43,38 @@ class CallBuffers {
   void* unpack_later(const BlockSide& side, Rank ranks, std::uint64_t bytes);
   /// The same for plain bytes.
   void* copy_later(void* to, std::uint64_t bytes);
-  /// Blocks live as long as this.
-  void keep(std::shared_ptr<const Blocks> blocks) {
-    (blocks_[0] ? blocks_[1] : blocks_[0]) = std::move(blocks);
-  }
+  /// Blocks live as long as this: at most two.
+  void keep(std::shared_ptr<const Blocks> blocks);
   /// Context for OwnReductionCall::combine(), as long as this lives.
   void* reduce_by(MPI_Datatype type, MPI_Op op);
   /// Plain memory, as long as this lives.
   std::byte* hold(std::uint64_t bytes);
 
   /// Once, after a right call; an MPI error code.
-  int finish() { return brings_back_ ? bring_back() : MPI_SUCCESS; }
+  int finish() { return held_ ? bring_back() : MPI_SUCCESS; }
 
  private:
-  int bring_back();
-  MPI_Datatype kept(MPI_Datatype type);
-
   struct Portion {  // of what finish() brings back
     std::byte* to;
     std::uint64_t elements, bytes;
     MPI_Datatype type;
   };
-  std::unique_ptr<std::byte[]> in_, out_;
-  std::unique_ptr<OwnReductionCall> own_;
-  bool brings_back_ = false;
-  void* to_ = nullptr;  // where finish() brings `out_`; null: in portions
-  std::uint64_t bytes_ = 0;
-  std::vector<Portion> portions_;
-  std::shared_ptr<const Blocks> blocks_[2];
-  std::vector<OwnedType> types_;  // of the portions: the program may free its own meanwhile
+  struct Held {
+    std::unique_ptr<std::byte[]> in, out;
+    std::unique_ptr<OwnReductionCall> own;
+    bool brings_back = false;
+    void* to = nullptr;  // where finish() brings `out`; null: in portions
+    std::uint64_t bytes = 0;
+    std::vector<Portion> portions;
+    std::shared_ptr<const Blocks> blocks[2];
+    std::vector<OwnedType> types;  // of the portions: the program may free its own meanwhile
+  };
+
+  Held& held();
+  int bring_back();
+  MPI_Datatype kept(MPI_Datatype type);
+
+  std::unique_ptr<Held> held_;  // null: most calls need nothing of it
 };
 
 }  // namespace ddl::mpi

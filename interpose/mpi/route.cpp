@@ -37,7 +37,8 @@ Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out
 
 bool is_right(const Side& side) {
   int size = 0;
-  return side.count >= 0 && side.type != MPI_DATATYPE_NULL && PMPI_Type_size(side.type, &size) == MPI_SUCCESS;
+  return side.count >= 0 && (is_known(side.type) || (side.type != MPI_DATATYPE_NULL &&
+                                                     PMPI_Type_size(side.type, &size) == MPI_SUCCESS));
 }
 
 // MPI forbids it and Open MPI lets it pass. Other ranks, whose blocks lie elsewhere, know nothing of it, so
@@ -58,27 +59,30 @@ bool can_be_read(const Side& side) {
 }
 
 const char* name_of(Collective collective, Form form) {
-  constexpr const char* names[kCollectives][2] = {{"MPI_Allreduce", "MPI_Iallreduce"},
-                                                  {"MPI_Bcast", "MPI_Ibcast"},
-                                                  {"MPI_Reduce", "MPI_Ireduce"},
-                                                  {"MPI_Allgather", "MPI_Iallgather"},
-                                                  {"MPI_Reduce_scatter", "MPI_Ireduce_scatter"},
-                                                  {"MPI_Reduce_scatter_block", "MPI_Ireduce_scatter_block"},
-                                                  {"MPI_Alltoall", "MPI_Ialltoall"},
-                                                  {"MPI_Gather", "MPI_Igather"},
-                                                  {"MPI_Scatter", "MPI_Iscatter"},
-                                                  {"MPI_Barrier", "MPI_Ibarrier"},
-                                                  {"MPI_Allgatherv", "MPI_Iallgatherv"},
-                                                  {"MPI_Gatherv", "MPI_Igatherv"},
-                                                  {"MPI_Scatterv", "MPI_Iscatterv"},
-                                                  {"MPI_Alltoallv", "MPI_Ialltoallv"},
-                                                  {"MPI_Alltoallw", "MPI_Ialltoallw"}};
+  static constexpr const char* names[kCollectives][2] = {
+      {"MPI_Allreduce", "MPI_Iallreduce"},
+      {"MPI_Bcast", "MPI_Ibcast"},
+      {"MPI_Reduce", "MPI_Ireduce"},
+      {"MPI_Allgather", "MPI_Iallgather"},
+      {"MPI_Reduce_scatter", "MPI_Ireduce_scatter"},
+      {"MPI_Reduce_scatter_block", "MPI_Ireduce_scatter_block"},
+      {"MPI_Alltoall", "MPI_Ialltoall"},
+      {"MPI_Gather", "MPI_Igather"},
+      {"MPI_Scatter", "MPI_Iscatter"},
+      {"MPI_Barrier", "MPI_Ibarrier"},
+      {"MPI_Allgatherv", "MPI_Iallgatherv"},
+      {"MPI_Gatherv", "MPI_Igatherv"},
+      {"MPI_Scatterv", "MPI_Iscatterv"},
+      {"MPI_Alltoallv", "MPI_Ialltoallv"},
+      {"MPI_Alltoallw", "MPI_Ialltoallw"}};
   return names[static_cast<int>(collective)][static_cast<int>(form)];
 }
 
 std::uint64_t bytes_of(int count, MPI_Datatype type) {
+  if (count <= 0) return 0;
+  if (const std::uint64_t known = size_of_known(type)) return static_cast<std::uint64_t>(count) * known;
   int size = 0;
-  if (count <= 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS) return 0;
+  if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS) return 0;
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
@@ -182,7 +186,6 @@ bool adapt_reduction(Route& route, CallBuffers& buffers) {
     if (call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
     return true;
   }
-  buffers.keep(route.blocks);
   // The engine itself copies no blocks of unequal length from a device.
   const bool on_device = state().api->is_device(call.in, call.out) != 0;
   if (on_device || call.in == call.out) call.out = buffers.copy_later(call.out, own * size);

@@ -115,6 +115,8 @@ int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* 
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
+    if (route.blocks) buffers.keep(std::move(route.blocks));
+    if (route.in_blocks) buffers.keep(std::move(route.in_blocks));
     Pending* call = new_pending(route.comm, std::move(buffers));
     const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);
     if (outcome == DDL_UNDER_WAY) return make_request(call, request);

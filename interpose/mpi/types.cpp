@@ -186,6 +186,11 @@ std::optional<Op> find_op(MPI_Op handle) {
 
 bool is_known(MPI_Datatype type) { return find_type(type) != nullptr; }
 
+std::uint64_t size_of_known(MPI_Datatype type) {
+  const KnownType* known = find_type(type);
+  return known ? known->parts * size_of(known->type) : 0;
+}
+
 const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, std::uint64_t& parts) {
   parts = 1;
   if (const KnownType* known = find_type(type)) {

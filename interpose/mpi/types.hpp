@@ -13,6 +13,8 @@ namespace ddl::mpi {
 
 /// Whether it is one of the predefined types that are listed here: its elements lie without gaps.
 bool is_known(MPI_Datatype type);
+/// Bytes of an element of these; 0 of another type.
+std::uint64_t size_of_known(MPI_Datatype type);
 
 /// How the engine does this operation on this type: an element of `type` is `parts` elements of the
 /// reduction's. Returns null, or why it cannot; then the others are not set.

@@ -108,7 +108,6 @@ bool adapt_all_gather_v(Route& route, const Side& in, const BlockSide& out, Call
     use_blocks(route, comm.blocks.find(list_blocks(out, comm.size, Places::packed)));
     call.out = buffers.unpack_later(out, comm.size, route.blocks->total);
   }
-  buffers.keep(route.blocks);
   call.out_blocks.offsets = route.blocks->offsets.data();
   const auto me = static_cast<std::size_t>(comm.me);
   const std::uint64_t own = route.blocks->counts[me];
@@ -200,8 +199,6 @@ bool adapt_pairs(Route& route, const Pairs& pairs, CallBuffers& buffers) {
   if (unpacks) route.blocks = pack_places(out);
   call.in_blocks = {route.in_blocks->counts.data(), route.in_blocks->offsets.data()};
   call.out_blocks = {route.blocks->counts.data(), route.blocks->offsets.data()};
-  buffers.keep(route.in_blocks);
-  buffers.keep(route.blocks);
   call.out =
       unpacks ? buffers.unpack_later(out, comm.size, route.blocks->total) : const_cast<void*>(out.buffer);
   call.in = packs ? buffers.pack(in, comm.size, route.in_blocks->total) : in.buffer;
