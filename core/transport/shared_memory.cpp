@@ -221,6 +221,7 @@ Bytes SharedMemoryTransport::kept_block_of(const View& view) const {
 }
 
 void SharedMemoryTransport::ring(Region& region) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // see announce_sleep(): the compiler keeps the order
   RegionHead& head = region.head();
   if (head.sleeping.load(std::memory_order_relaxed) == 0) return;
   if (region.has_bell()) return region.ring_bell();
