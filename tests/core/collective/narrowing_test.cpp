@@ -1,6 +1,8 @@
 // All-reduces whose elements travel narrower between hosts than they are in memory.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -232,22 +234,32 @@ TEST(Narrowing, CountsWhatTravelsAndWhatThatIsInMemory) {
   VirtualJob job({0, 1, 1});
   auto world = job.create(1, everybody(3));
   for (WireFormat wire : {WireFormat{}, WireFormat{DType::float32, WireType::bfloat16}}) {
-    Bytes sent = 0, in_memory = 0;
+    Bytes sent = 0, in_memory = 0, sent_of_class = 0, in_memory_of_class = 0;
     job.each([&](Rank rank) {
       auto me = static_cast<std::size_t>(rank);
       std::vector<float> values(50'001, 1);
       PreparedPlan& plan = world[me]->plans().plan_for({}, 200'004, wire);
-      job.engine(rank).run(*world[me], {values.data(), values.data(), 50'001, DType::float32, Op::sum},
+      job.engine(rank).run(*world[me], {values.data(), values.data(), 50'001, DType::float32, Op::sum, "sum"},
                            &plan);
     });
     for (Rank rank = 0; rank < 3; ++rank) {
       Counters counters;
       std::vector<WireBytes> rails;
       job.engine(rank).collect(counters, rails);
+      const nlohmann::json counted = counters.to_json();
+      for (const auto& one : counted["narrowed"]) {
+        EXPECT_EQ(one["class"], "float32 as bfloat16");
+        EXPECT_EQ(one["calls"], 1);
+        EXPECT_EQ(one["bytes"], 200'004);
+        sent_of_class += one["bytes_sent"].get<Bytes>();
+        in_memory_of_class += one["bytes_in_memory"].get<Bytes>();
+      }
       for (const WireBytes& rail : rails) sent += rail.sent, in_memory += rail.in_memory;
     }
     EXPECT_EQ(in_memory, 2u * 200'004);  // from each of two hosts half of it, twice
     EXPECT_EQ(sent, wire.is_exact() ? in_memory : in_memory / 2);
+    EXPECT_EQ(sent_of_class, wire.is_exact() ? 0 : sent);
+    EXPECT_EQ(in_memory_of_class, wire.is_exact() ? 0 : in_memory);
   }
 }
 
