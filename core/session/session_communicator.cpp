@@ -98,7 +98,7 @@ void SessionCommunicator::warm_up() {
   for (Bytes bytes = 64; bytes <= 4096; bytes *= 2) selection_->prepare({}, bytes);
 }
 
-Outcome SessionCommunicator::run(Call call) {
+Outcome SessionCommunicator::run(Call&& call) {
   if (has_failed()) return {};
   make_usable();
   if (sparse_ && sparse_->takes(call)) return run_sparse(call);

@@ -46,7 +46,8 @@ class SessionCommunicator {
   /// Does now what its first small call would have to do first.
   void warm_up();
   /// A blocking call, from beginning to end. Error when a device copy fails.
-  Outcome run(Call call);
+  Outcome run(Call&& call);
+  Outcome run(const Call& call) { return run(Call(call)); }
   /// A gradient for calls that name it. All members make the same ones with the same settings, in the same
   /// order among their other calls. On one host all of it travels.
   std::shared_ptr<SparseGradient> make_gradient(Elements count, DType type, SparseSettings settings,

@@ -47,6 +47,67 @@ bool is_one_buffer(Task task, const Side& in, const Side& out) {
   return in.buffer == out.buffer && task.kind != Kind::broadcast;
 }
 
+// Field by field, where it is to be: a copy would read in wide pieces what has just been written in narrow
+// ones, for which a processor waits.
+void set_call(Route& route, ddl_kind kind, std::uint64_t count, ddl_type type, ddl_op op, Rank root,
+              std::uint8_t variant) {
+  ddl_collective_call& call = route.call;
+  call.kind = kind;
+  call.count = count;
+  call.type = type;
+  call.op = op;
+  call.root = root;
+  call.variant = variant;
+  call.number = route.comm ? number_on(*route.comm) : 0;
+}
+
+// Leaves it with a reason, or without.
+const char* find_reduction_route(Route& route, Task task, const void* in, void* out, int count,
+                                 MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  if (!state().active) return kEngineOff;
+  route.comm = state_of(comm);
+  if (const char* reason = reason_of(route.comm)) return reason;
+  const CommState& known = *route.comm;
+  Reduction reduction;
+  std::uint64_t parts = 1;
+  if (const char* reason = find_reduction(type, op, reduction, parts)) {
+    const std::optional<DType> layout = layout_of_own(type, op);
+    if (!layout) return reason;
+    reduction = {*layout, Op::bor};
+    route.own_type = type;
+    route.own_op = op;
+  }
+  if (count < 0 || !is_root_there(task, known)) return kErroneous;
+  const bool has_out = blocks_out(task, known.me, known.size) > 0;
+  if (in == MPI_IN_PLACE && has_out)
+    in = out;
+  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1))
+    return kErroneous;  // of one element Open MPI lets it pass, as in place
+  if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return kErroneous;
+  const auto elements = static_cast<std::uint64_t>(count) * parts;
+  route.bytes = elements * size_of(reduction.type);
+  set_call(route, to_c(task.kind), elements, to_c(reduction.type), to_c(reduction.op), task.root,
+           route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction);
+  route.call.in = in;
+  route.call.out = has_out ? out : nullptr;
+  return nullptr;
+}
+
+const char* find_movement_route(Route& route, Task task, const Side& in, const Side& out, MPI_Comm comm) {
+  if (!state().active) return kEngineOff;
+  route.comm = state_of(comm);
+  if (const char* reason = reason_of(route.comm)) return reason;
+  if (!is_root_there(task, *route.comm)) return kErroneous;
+  const Sides sides = sides_of(task, *route.comm, in, out);
+  const bool uses_in = sides.uses_in, uses_out = sides.uses_out;
+  route.bytes = bytes_of(sides.said->count, sides.said->type);
+  if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
+    return kErroneous;
+  if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return kErroneous;
+  set_call(route, to_c(task.kind), route.bytes, DDL_UINT8, DDL_BOR, task.root, 0);
+  return nullptr;
+}
+
 }  // namespace
 
 const char* reason_of(const CommState* comm) {
@@ -88,86 +149,27 @@ std::uint64_t bytes_of(int count, MPI_Datatype type) {
 
 Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
                       MPI_Comm comm) {
-  CommState* known = nullptr;
-  auto leave_it = [&](const char* reason) {
-    Route route;
-    route.reason = reason;
-    route.bytes = bytes_of(count, type);
-    return route;
-  };
-  if (!state().active) return leave_it(kEngineOff);
-  known = state_of(comm);
-  if (const char* reason = reason_of(known)) return leave_it(reason);
-  Reduction reduction;
-  std::uint64_t parts = 1;
   Route route;
-  if (const char* reason = find_reduction(type, op, reduction, parts)) {
-    const std::optional<DType> layout = layout_of_own(type, op);
-    if (!layout) return leave_it(reason);
-    reduction = {*layout, Op::bor};
-    route.own_type = type;
-    route.own_op = op;
-  }
-  if (count < 0 || !is_root_there(task, *known)) return leave_it(kErroneous);
-  const bool has_out = blocks_out(task, known->me, known->size) > 0;
-  if (in == MPI_IN_PLACE && has_out)
-    in = out;
-  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1))
-    return leave_it(kErroneous);  // of one element Open MPI lets it pass, as in place
-  if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return leave_it(kErroneous);
-  route.comm = known;
-  const auto elements = static_cast<std::uint64_t>(count) * parts;
-  route.bytes = elements * size_of(reduction.type);
-  route.call = {to_c(task.kind),
-                in,
-                has_out ? out : nullptr,
-                elements,
-                to_c(reduction.type),
-                to_c(reduction.op),
-                task.root,
-                route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction,
-                nullptr,
-                nullptr,
-                nullptr,
-                {},
-                {},
-                0,
-                0,
-                number_on(*known)};
+  route.reason = find_reduction_route(route, task, in, out, count, type, op, comm);
+  if (!route.reason) return route;
+  route.comm = nullptr;
+  route.own_op = MPI_OP_NULL;
+  route.bytes = bytes_of(count, type);
   return route;
 }
 
 Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) {
   Route route;
-  auto leave_it = [&](const char* reason) {
-    route.reason = reason;
-    return route;
-  };
-  if (!state().active) return leave_it(kEngineOff);
-  route.comm = state_of(comm);
-  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
-  if (!is_root_there(task, *route.comm)) return leave_it(kErroneous);
-  const Sides sides = sides_of(task, *route.comm, in, out);
-  const bool uses_in = sides.uses_in, uses_out = sides.uses_out;
-  route.bytes = bytes_of(sides.said->count, sides.said->type);
-  if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
-    return leave_it(kErroneous);
-  if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return leave_it(kErroneous);
-  route.call = {
-      to_c(task.kind), nullptr, nullptr, route.bytes, DDL_UINT8, DDL_BOR, task.root, 0,
-      nullptr,         nullptr, nullptr, {},          {},        0,       0,         number_on(*route.comm)};
+  route.reason = find_movement_route(route, task, in, out, comm);
   return route;
 }
 
 Route route_barrier(MPI_Comm comm) {
   Route route;
-  if (!state().active) return route.reason = kEngineOff, route;
-  route.comm = state_of(comm);
-  route.reason = reason_of(route.comm);
+  if (state().active) route.comm = state_of(comm);
+  route.reason = state().active ? reason_of(route.comm) : kEngineOff;
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
-  route.call = {
-      DDL_ALL_REDUCE, nullptr, nullptr, 1,  DDL_UINT8, DDL_BOR, 0, kBarrier,
-      nullptr,        nullptr, nullptr, {}, {},        0,       0, route.comm ? number_on(*route.comm) : 0};
+  set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, DDL_BOR, 0, kBarrier);
   return route;
 }
 
