@@ -5,13 +5,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/clock.hpp"
 #include "core/base/pause.hpp"
 
 namespace ddl {
 namespace {
 
-// Then others come so often that what they cost is more than what the owner saves.
+// Then others come so often that what they cost is more than what the owner saves. Who only looks now and
+// then, as the watch over stalls does, costs nothing.
 constexpr int kMostVisits = 8;
+constexpr Nanoseconds kSoon = 50'000'000;
 constexpr int kPauses = 1000;  // for an owner that is in, before the processor is left to it
 
 long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
@@ -47,7 +50,10 @@ bool BiasedMutex::visit(bool waits) {
     }
     i < kPauses ? pause_a_moment() : static_cast<void>(::sched_yield());
   }
-  if (++visits_ == kMostVisits) has_bias_ = false;  // and visited_ stays
+  const Nanoseconds at = now();
+  visits_ = at - visited_at_ < kSoon ? visits_ + 1 : 1;
+  visited_at_ = at;
+  if (visits_ == kMostVisits) has_bias_ = false;  // and visited_ stays
   return true;
 }
 

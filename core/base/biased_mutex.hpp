@@ -4,7 +4,8 @@
 // locked instruction: such a one waits until everything stored before is visible, and what was stored for
 // another process, a cache line of that one's, takes a tenth of a microsecond. Another thread says that it
 // comes, makes the owner's processor see that (membarrier), and waits until the owner has left. That is dear,
-// so after a few such visits the bias ends for good, and all take turns by the mutex within.
+// so after a few such visits that come soon after one another the bias ends for good, and all take turns by
+// the mutex within.
 //
 // Where the kernel has no membarrier, and under the thread sanitizer, which knows nothing of it, it is that
 // mutex from the beginning. Thread safety: it is Lockable; who locked it unlocks it.
@@ -14,6 +15,8 @@
 
 #include <atomic>
 #include <mutex>
+
+#include "core/base/types.hpp"
 
 namespace ddl {
 
@@ -59,7 +62,8 @@ class BiasedMutex {
   std::mutex within_;
   // Under the mutex within.
   bool is_claimed_ = false, has_bias_ = false;
-  int visits_ = 0;
+  int visits_ = 0;  // that came soon after the one before
+  Nanoseconds visited_at_ = 0;
 };
 
 }  // namespace ddl

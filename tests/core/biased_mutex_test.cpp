@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -41,6 +42,21 @@ TEST(BiasedMutex, OneThreadAloneKeepsTheBias) {
     }
   }).join();
   EXPECT_EQ(guarded.mutex.is_biased(), biased) << "a few visits do not end it";
+  EXPECT_EQ(guarded.torn, 0);
+}
+
+TEST(BiasedMutex, RareVisitsKeepTheBias) {
+  Guarded guarded;
+  { std::lock_guard lock(guarded.mutex); }
+  const bool biased = guarded.mutex.is_biased();
+  std::thread([&] {
+    for (int i = 0; i < 12; ++i) {
+      std::lock_guard lock(guarded.mutex);
+      guarded.touch();
+      if (i % 3 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    }
+  }).join();
+  EXPECT_EQ(guarded.mutex.is_biased(), biased);
   EXPECT_EQ(guarded.torn, 0);
 }
 
