@@ -53,7 +53,7 @@ class BadRailsTest(unittest.TestCase):
         """The job ends with an error that names a rank and a rail."""
         code, said = run("true", f"{DDLRUN} -x DDL_RAILS=r1", f"{BUILD}/tests/bin/lost_rail {when} '{harm}'")
         self.assertNotIn(code, (0, 99), said)
-        self.assertRegex(said, r"ddl: error: rank [0-3] of the job is gone \(.* over r1")
+        self.assertRegex(said, r"ddl: error: \[rank [0-3] on h[01]\] rank [0-3] of the job is gone \(.* over r1")
 
     def test_all_is_well(self):
         self.goes_on("true", "", "", BOTH)
