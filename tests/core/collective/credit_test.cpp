@@ -237,6 +237,7 @@ TEST(Credit, AnAllReduceIsDoneAtOnceWhileOthersAreBehind) {
   auto late = test::start(leaf.engine, leaf.communicator, {&one, &one, 1, DType::int32, Op::sum});
   root.engine.run(root.communicator, {&one, &sum, 1, DType::int32, Op::sum});
   EXPECT_EQ(sum, 2);
+  leaf.engine.wait(leaf.communicator, *late);
   leaf.expect_right();
 }
 
