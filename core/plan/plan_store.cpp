@@ -21,12 +21,14 @@ bool is_one_shot(const Plan& plan, Rank size) {
          plan.steps[1].verb == Verb::reduce && plan.steps[1].peers == others && plan.flows.size() == 1;
 }
 
-// But for the tokens all steps are about whole blocks of the call.
+// But for the tokens all steps are about whole blocks of the call, and none rounds to what travels between
+// other ranks.
 bool is_brief(const Plan& plan) {
   auto is_whole = [&](const Step& step) {
     const Slice& slice = plan.slices[step.slice];
     return slice.parent == kWholeSegment && slice.last - slice.first == slice.parts &&
-           step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output;
+           step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output &&
+           !step.rounds;
   };
   for (std::size_t f = 0; f < plan.flows.size(); ++f) {
     auto steps = std::span(plan.steps).subspan(plan.flows[f].first, plan.flows[f].count);
