@@ -195,6 +195,30 @@ bool Engine::look(const Completion& completion, bool& moved) {
   return completion.done() || (failed() && is_over());
 }
 
+namespace {
+
+// For whoever waits long, but would rather not be woken: yields until so much time has gone by, or until a
+// yield takes so long that another thread must have had the core.
+class YieldsAwhile {
+ public:
+  explicit YieldsAwhile(Nanoseconds longest) : longest_(longest) {}
+  bool yield() {
+    if (longest_ == 0) return false;
+    const Nanoseconds before = now();
+    if (since_ == 0) since_ = before;
+    if (before - since_ > longest_) return longest_ = 0, false;
+    ::sched_yield();
+    if (now() - before > kHandedOver) longest_ = 0;
+    return true;
+  }
+
+ private:
+  static constexpr Nanoseconds kHandedOver = 500'000;  // a slice of the scheduler, not an interrupt
+  Nanoseconds longest_, since_ = 0;
+};
+
+}  // namespace
+
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, const Completion& completion) {
@@ -210,16 +234,17 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
   Nanoseconds longest =
       has_no_wake_fd ? std::min(waiting_.longest_sleep, kLongestSleepWithoutWakeFd) : waiting_.longest_sleep;
   Nanoseconds next_sleep = kFirstSleep;
+  YieldsAwhile yields(wire || crowded ? 0 : waiting_.yields_for);
   for (int idle = 0;;) {
     bool moved = false;
     // Who hears from this host only sees it without the lock and without asking the kernel; the rest (room
     // for a message, another thread's work, other communicators) is looked for now and then.
-    bool worth_it = hears_wire || idle % kLookEvery == 0 || idle >= rounds || fabrics_.local->has_arrived();
+    bool worth_it = hears_wire || idle % kLookEvery == 0 || fabrics_.local->has_arrived();
     if (worth_it && look(completion, moved)) return;
     idle = moved ? 0 : idle + 1;
-    if (idle < rounds) {
+    if (idle < rounds || yields.yield()) {
       next_sleep = kFirstSleep;
-      wire || crowded ? static_cast<void>(::sched_yield()) : pause_a_moment();
+      if (idle < rounds) wire || crowded ? static_cast<void>(::sched_yield()) : pause_a_moment();
       if (idle % kHostProgressEvery == kHostProgressEvery - 1) waiting_.host_progress();
       continue;
     }

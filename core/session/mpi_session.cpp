@@ -11,6 +11,7 @@ std::unique_ptr<Session> announce(HostLibrary library) {
   SessionOptions options;
   options.keeps_report = true;
   options.joining = "MPI_Init";
+  options.waits_awake = true;
   try {
     options.env = load_env();
   } catch (const UsageError& error) {

@@ -41,6 +41,7 @@ struct SessionOptions {
   bool keeps_report = false;       // writes the report now and then, for a job that may not come to its end
   const char* joining = "";        // what the program has called to join, said where that takes long
   bool speaks_for_process = true;  // the lines of this process name its rank in this job
+  bool waits_awake = false;        // its calls may keep a core for milliseconds, see Waiting::yields_for
   /// Moves the library that the program runs on while a rank waits in the engine.
   std::function<void()> progress = [] {};
   /// What else this rank needs before it may say that it has joined; what it throws is in the way.

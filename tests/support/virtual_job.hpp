@@ -37,7 +37,8 @@ inline std::unique_ptr<Completion> start(Engine& engine, Communicator& communica
 
 class VirtualJob {
  public:
-  explicit VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging = Bytes{8} << 20);
+  explicit VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging = Bytes{8} << 20,
+                      Nanoseconds yields_for = 0);
 
   Rank size() const { return static_cast<Rank>(hosts_.size()); }
   Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].engine; }
@@ -110,7 +111,7 @@ class VirtualJob {
   std::vector<PerRank> ranks_;
 };
 
-inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging)
+inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging, Nanoseconds yields_for)
     : hosts_(std::move(host_of_rank)), net_(static_cast<Rank>(hosts_.size())) {
   std::vector<std::vector<LocalPeer>> peers(hosts_.size());  // by host
   auto local_ranks = [&](HostIndex host) {
@@ -131,6 +132,7 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
     Waiting waiting;
     waiting.host_progress = [host_progressed = one.host_progressed.get()] { ++*host_progressed; };
     waiting.spins = 20;  // the threads of a test outnumber the cores
+    waiting.yields_for = yields_for;
     one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);
     ranks_.push_back(std::move(one));
   }
