@@ -43,7 +43,8 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
   }
   if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
     std::memcpy(call.out, call.in, call.bytes());
-  Operation& operation = make_operation(call, plan, seq_of(next_++), completion);
+  const Number number = next_++;
+  Operation& operation = make_operation(call, plans_->turn(plan, number), seq_of(number), completion);
   queue_.push_back(&operation);
   queued_bytes_ += call.bytes();
   open_those_with_room();
@@ -117,7 +118,8 @@ bool Communicator::can_run_at_once(const Call& call, const PreparedPlan& prepare
          !times_dimensions_;
 }
 
-void Communicator::run(const Call& call, PreparedPlan& prepared, Completion& completion, int pauses) {
+void Communicator::run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses) {
+  PreparedPlan& prepared = plans_->turn(plan, next_);
   if (!can_run_at_once(call, prepared)) return start(call, prepared, completion);
   prepared.is_one_shot ? run_one_shot(call, prepared, completion, pauses)
                        : run_brief(call, prepared, completion, pauses);

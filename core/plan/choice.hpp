@@ -45,8 +45,15 @@ struct PlanChoice {
   Bytes segment = 0;
   int window = 4;
   WireFormat wire = {};  // what travels between hosts
+  int shift = 0;         // of the owners of funnels
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
+
+/// In how many ways the owners of a choice's funnels are shifted for calls of that size class, so that those
+/// under way together do not all load the links of one host; at most kMostShifts. 1: they stay. The bits of
+/// the result are the same.
+inline constexpr int kMostShifts = 16;
+int shifts(const Grid& grid, const PlanChoice& choice, Bytes bytes);
 
 /// What is known about the machine when a plan is chosen; equal on all ranks.
 struct PlanLimits {

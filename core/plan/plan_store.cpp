@@ -68,7 +68,19 @@ PreparedPlan& PlanStore::prepare_locked(const PlanChoice& choice, Bytes bytes) {
   prepared.choice = choice;
   prepared.is_one_shot = is_one_shot(prepared.plan, members_.size()) && bytes <= prepared.plan.segment &&
                          bytes <= PreparedPlan::kMostOneShot;
+  if (const int all = shifts(members_.grid, choice, bytes); all > 1 && choice.shift == 0) {
+    prepared.shifted.resize(static_cast<std::size_t>(all));
+    prepared.shifted[0] = &prepared;
+  }
   return prepared;
+}
+
+PreparedPlan& PlanStore::shifted(PreparedPlan& plan, std::size_t by) {
+  if (PreparedPlan* known = plan.shifted[by]) return *known;
+  std::lock_guard lock(mutex_);
+  PlanChoice choice = plan.choice;
+  choice.shift = static_cast<int>(by);
+  return *(plan.shifted[by] = &prepare_locked(choice, plan.size_class));
 }
 
 PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {

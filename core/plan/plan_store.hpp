@@ -45,6 +45,8 @@ struct PreparedPlan {
   PlanChoice choice;       // of an all-reduce: that the plan was made from
   TaskChoice task_choice;  // of another kind: likewise
   Plan plan;
+  // The same with the owners of its funnels shifted, itself the first; null: not made yet.
+  std::vector<PreparedPlan*> shifted;
   std::vector<Rank> to;  // the plan's peers, as ranks in the job
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::kept_block().
@@ -86,6 +88,11 @@ class PlanStore {
   PreparedPlan& prepare(const PlanChoice& choice, Bytes bytes);
   /// The same of another kind. Error where its root is no member.
   PreparedPlan& prepare(const TaskChoice& choice, Bytes bytes);
+  /// The plan of the call of that number: `plan`, or where calls take turns in whose links they load (see
+  /// shifts()) it with its funnels' owners shifted.
+  PreparedPlan& turn(PreparedPlan& plan, std::uint64_t number) {
+    return plan.shifted.empty() ? plan : shifted(plan, number % plan.shifted.size());
+  }
   /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses;
   /// `wire` counts in an all-reduce.
   /// Error where there is none, alike on all members.
@@ -103,6 +110,7 @@ class PlanStore {
   PreparedPlan& prepare_locked(const TaskChoice& choice, Bytes bytes);
   void check(Task task) const;
   PreparedPlan& add(Task task, Bytes bytes, Plan plan);
+  PreparedPlan& shifted(PreparedPlan& plan, std::size_t by);
 
   const Members members_;
   std::string name_;

@@ -16,12 +16,13 @@ namespace {
 class LanePlanner {
  public:
   LanePlanner(const Grid& grid, Rank rank, std::vector<Algorithm> algorithm, std::size_t lane,
-              const WireFormat& wire, PlanBuilder& builder)
+              const PlanChoice& choice, PlanBuilder& builder)
       : grid_(grid),
         rank_(rank),
         algorithm_(std::move(algorithm)),
         lane_(lane),
-        narrows_(!wire.is_exact()),
+        shift_(choice.shift),
+        narrows_(!choice.wire.is_exact()),
         build_(builder) {}
 
   // The first dimension decides the flows: each of its direct pieces is a flow of its own, so that they
@@ -93,9 +94,12 @@ class LanePlanner {
     for (Rank part = 0; part < count; ++part) fetch(at, parts[static_cast<std::size_t>(part)], part);
   }
 
-  // The piece stays whole; pieces and lanes go to different owners.
+  // The piece stays whole; pieces, lanes and shifts go to different owners.
   void funnel(const Direct& at, Piece piece) {
-    auto part = static_cast<Rank>(lane_);
+    int shift = shift_;  // a digit of it for each funnel
+    for (int d = 0; d < at.d; ++d)
+      if (algorithm_[static_cast<std::size_t>(d)] == Algorithm::funnel) shift /= grid_.fanout(d);
+    Rank part = static_cast<Rank>(lane_) + shift;
     for (const Turn& turn : at.path) part += turn.part;
     part %= grid_.fanout(at.d);
     contribute(at, piece, part);
@@ -262,6 +266,7 @@ class LanePlanner {
   Rank rank_;
   std::vector<Algorithm> algorithm_;
   std::size_t lane_;
+  int shift_;
   bool narrows_;  // elements travel narrower between hosts
   PlanBuilder& build_;
 };
@@ -324,7 +329,7 @@ Plan make_plan(const Grid& grid, Rank rank, const PlanChoice& choice) {
   PlanBuilder builder(grid, rank);
   for (const LaneCut& cut : cut_lanes(choice.share, choice.rail)) {
     LaneOrder order(grid, choice, cut.lane);
-    LanePlanner(order.grid(), rank, order.algorithm(), cut.lane, choice.wire, builder)
+    LanePlanner(order.grid(), rank, order.algorithm(), cut.lane, choice, builder)
         .plan(builder.begin_lane(cut, order.order()));
   }
   Plan plan = builder.take();

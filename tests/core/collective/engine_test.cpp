@@ -72,6 +72,34 @@ TEST(Engine, InPlaceAndUnalignedBuffersWork) {
   });
 }
 
+// Whose turn it is follows from the number of the call, however the call is made.
+TEST(Engine, CallsWithShiftedOwnersMayBeBlockingOrNot) {
+  VirtualJob job({0, 0, 1, 1, 1, 2});
+  auto world = job.create(1, everybody(job.size()));
+  job.each([&](Rank rank) {
+    Communicator& communicator = *world[static_cast<std::size_t>(rank)];
+    PlanChoice choice = communicator.plans().plan_for({}, 4096).choice;
+    choice.algorithm = {Algorithm::funnel, Algorithm::funnel};
+    PreparedPlan& plan = communicator.plans().prepare(choice, 4096);
+    ASSERT_GT(plan.shifted.size(), 1u);
+    constexpr std::uint32_t kCalls = 200;
+    std::vector<std::vector<float>> values;
+    std::vector<std::unique_ptr<Completion>> under_way;
+    for (std::uint32_t i = 0; i < kCalls; ++i) values.push_back(shares(rank, 1024, i));
+    for (std::uint32_t i = 0; i < kCalls; ++i) {
+      Call call{values[i].data(), values[i].data(), 1024, DType::float32, Op::sum};
+      if (i == kCalls / 2)  // from here on nothing else is under way
+        for (auto& one : under_way) job.engine(rank).wait(communicator, *one);
+      if (i % 3 == 0 || i >= kCalls / 2)
+        job.engine(rank).run(communicator, call, &plan);
+      else
+        under_way.push_back(test::start(job.engine(rank), communicator, call, &plan));
+    }
+    for (std::uint32_t i = 0; i < kCalls; ++i) expect_sum(values[i], everybody(job.size()), i);
+  });
+  for (Rank rank = 0; rank < job.size(); ++rank) EXPECT_EQ(job.engine(rank).failure(), "");
+}
+
 // 16-byte elements, larger than any kernel's; a helper thread that looks on must not call the function.
 TEST(Engine, AReductionOfTheCallersOwnIsCalledByItsThreadsAlone) {
   struct Pair {

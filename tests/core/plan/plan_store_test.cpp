@@ -33,6 +33,22 @@ TEST(PlanStore, EqualChoicesOfOneSizeClassShareOnePlan) {
   EXPECT_NE(another.serial, plan.serial);
 }
 
+TEST(PlanStore, CallsTakeTurnsInWhoOwnsTheirFunnels) {
+  PlanStore store(members_on({0, 1, 2}), kLimits);
+  PlanChoice funnel = store.plan_for({}, 4096).choice;
+  funnel.algorithm = {Algorithm::direct, Algorithm::funnel};
+  PreparedPlan& plan = store.prepare(funnel, 4096);
+  for (std::uint64_t number : {0, 1, 2, 3, 7, 4000}) {
+    const PreparedPlan& turn = store.turn(plan, number);
+    EXPECT_EQ(turn.choice.shift, static_cast<int>(number % 3));
+    EXPECT_EQ(&store.turn(plan, number), &turn) << "made once";
+    EXPECT_EQ(turn.plan.name, plan.plan.name) << "counted as one";
+  }
+  EXPECT_EQ(&store.turn(store.turn(plan, 2), 2), &store.turn(plan, 2));
+  PreparedPlan& small = store.prepare(funnel, 2048);
+  EXPECT_EQ(&store.turn(small, 1), &small);
+}
+
 TEST(PlanStore, ATaskHasOnePlanPerRootAndSizeClass) {
   PlanStore store(members_on({0, 0, 1}), kLimits);
   PreparedPlan& plan = store.plan_for({Kind::broadcast, 1}, 5000);

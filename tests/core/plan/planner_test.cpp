@@ -184,6 +184,33 @@ TEST(Planner, AFunnelSendsOneMessagePerHostInsteadOfOnePerRank) {
   EXPECT_EQ(wire, 4 * 2);
 }
 
+TEST(Planner, ShiftedFunnelsLoadAllHostsAlike) {
+  for (const auto& machine : {hosts_of({2, 2, 2, 2}), hosts_of({1, 1, 1}), hosts_of({2, 2})}) {
+    Grid grid = Grid::from_hosts(machine);
+    PlanChoice choice = choice_for(grid, Algorithm::funnel, Algorithm::funnel);
+    const int all = shifts(grid, choice, 4096);
+    EXPECT_EQ(all, static_cast<int>(machine.size())) << "as many as ranks may own a call";
+    constexpr Elements kCount = 1000;
+    std::vector<Elements> per_host(static_cast<std::size_t>(machine.back()) + 1);
+    for (choice.shift = 0; choice.shift < all; ++choice.shift) {
+      EXPECT_EQ(problem_of(grid, choice), "");
+      CheckResult result = check_plans(plans_of(grid, choice), kCount, 4);
+      for (Rank r = 0; r < grid.ranks(); ++r)
+        per_host[static_cast<std::size_t>(machine[static_cast<std::size_t>(r)])] += result.wire_sent[r];
+    }
+    for (Elements sent : per_host) EXPECT_EQ(sent, per_host[0]);
+  }
+}
+
+TEST(Planner, OnlyFunnelsBetweenHostsAreShiftedAndOnlyWhereTheirLinksCount) {
+  Grid grid = Grid::from_hosts(hosts_of({2, 2, 2, 2}));
+  EXPECT_EQ(shifts(grid, choice_for(grid, Algorithm::funnel, Algorithm::funnel), 2048), 1);
+  EXPECT_EQ(shifts(grid, choice_for(grid, Algorithm::funnel, Algorithm::ring), 4096), 1);
+  EXPECT_EQ(shifts(grid, choice_for(grid, Algorithm::direct, Algorithm::funnel), 4096), 4);
+  Grid large = Grid::from_hosts(round_robin(64, 256));
+  EXPECT_EQ(shifts(large, choice_for(large, Algorithm::funnel, Algorithm::funnel), 4096), kMostShifts);
+}
+
 TEST(Planner, EveryHostSendsTwiceTheBufferLessItsShare) {
   for (const auto& machine : {hosts_of({2, 2, 2, 2}), hosts_of({2, 1, 3}), round_robin(4, 8)})
     for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {1, 1}, {2, 1}}) {
