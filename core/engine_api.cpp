@@ -147,8 +147,8 @@ ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, 
                  [&] { return told(communicator.start(call_of(*call), owner), why); });
 }
 
-void poll(ddl_job* job) {
-  guarded(job->session.get(), [&] { job->session->poll(); });
+void poll(ddl_job* job, int may_sleep) {
+  guarded(job->session.get(), [&] { job->session->poll(may_sleep != 0); });
 }
 
 void* next_done(ddl_job* job, int* right) {

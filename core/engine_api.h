@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 13 };
+enum { DDL_ENGINE_VERSION = 14 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -72,8 +72,9 @@ typedef struct ddl_engine_api {
   const char* (*left_to_original)(ddl_comm* comm, const ddl_collective_call* call);
   /* Starts a call that moves while the program computes; `owner` is the caller's name for it. */
   ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, const char** why);
-  /* Moves what is under way. */
-  void (*poll)(ddl_job* job);
+  /* Moves what is under way; where nothing moves and `may_sleep`, it sleeps until something comes from another
+   * host, and never long: the original library must be moved too. */
+  void (*poll)(ddl_job* job, int may_sleep);
   /* The owner of a call that is done, each once; *right: its result is. NULL: there is none. After a failure
    * all are done, and none is right. */
   void* (*next_done)(ddl_job* job, int* right);

@@ -262,12 +262,18 @@ bool Engine::progress() {
   return lock.owns_lock() && !failed() && progress_locked();
 }
 
-bool Engine::poll() {
+bool Engine::poll(bool may_sleep) {
   note_absence();
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
   if (!fabrics_.wire) {
     bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();
     return worth_it && progress();
+  }
+  if (may_sleep && fabrics_.wire->wake_fd() >= 0) {
+    ++shared_.working;  // the helper need not stand in
+    const bool moved = sleep_unless([this] { return progress(); }, waiting_.longest_sleep);
+    --shared_.working;
+    return moved;
   }
   for (int i = 0; i < kPollRounds; ++i) {
     if (progress()) return true;

@@ -94,8 +94,8 @@ class Engine : private MessageHandler {
   /// Advances everything once unless another thread is at it; true when something moved.
   bool progress();
   /// The same, for a waiting loop that is not ours: looks without the lock first where nothing that is under
-  /// way hears from other hosts.
-  bool poll();
+  /// way hears from other hosts. Who may sleep does, until a peer or the wire wakes it, and never long.
+  bool poll(bool may_sleep = false);
   /// A completion that is done and asked for notice; null: there is none.
   Completion* next_done();
 

@@ -83,7 +83,7 @@ class Session final : private JoinSteps {
   FusionMemory& fusion_memory() { return fusion_memory_; }
   OutstandingCalls& outstanding() { return outstanding_; }
   /// Moves what is under way.
-  void poll() { engine_->poll(); }
+  void poll(bool may_sleep) { engine_->poll(may_sleep); }
   /// A call that has ended, each once; nothing: there is none. After a failure all have.
   std::optional<Ended> next_ended();
 

@@ -97,6 +97,8 @@ void fill(ddl_mpi_table& front) {
   DDL_HOOKED(MPI_Start, start);
   DDL_HOOKED(MPI_Startall, startall);
   DDL_HOOKED(MPI_Request_free, request_free);
+  DDL_HOOKED(MPI_Wait, wait);
+  DDL_HOOKED(MPI_Waitall, waitall);
   DDL_HOOKED(MPI_Op_free, op_free);
   DDL_HOOKED(MPI_Comm_dup, comm_dup);
   DDL_HOOKED(MPI_Comm_dup_with_info, comm_dup_with_info);

@@ -178,6 +178,8 @@ int ialltoallw(const void* in, const int in_counts[], const int in_displacements
 int start(MPI_Request* request);
 int startall(int n, MPI_Request requests[]);
 int request_free(MPI_Request* request);
+int wait(MPI_Request* request, MPI_Status* status);
+int waitall(int count, MPI_Request* requests, MPI_Status* statuses);
 
 // requests.cpp
 /// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.
@@ -191,7 +193,7 @@ class PendingWork {
 /// What the engine names when a call on that communicator is done; either dropped or made a request of. The
 /// buffers are those that the engine has.
 struct Pending;
-Pending* new_pending(CommState* comm, CallBuffers buffers);
+Pending* new_pending(CommState* comm, CallBuffers buffers, std::uint64_t bytes);
 void drop_pending(Pending* call);
 /// Of one that was done at once, before it is dropped: brings its result where it belongs; an MPI error code.
 int finish_pending(Pending* call);

@@ -117,7 +117,7 @@ int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* 
   if (!route.reason) {
     if (route.blocks) buffers.keep(std::move(route.blocks));
     if (route.in_blocks) buffers.keep(std::move(route.in_blocks));
-    Pending* call = new_pending(route.comm, std::move(buffers));
+    Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);
     if (outcome == DDL_UNDER_WAY) return make_request(call, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 
 static struct group world;
 static const char* volatile running = "start";
+static int wait_asleep; /* the job spans hosts that the engine serves */
 
 static void hung(int number) {
   (void)number;
@@ -104,6 +106,39 @@ static void first_call_of_a_communicator(void) {
   free(data);
   MPI_Comm_free(&fresh);
 }
+
+static double processor_s(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Whoever waits for nothing but long calls between hosts may sleep, as in a blocking call; what is pending
+ * goes on all the same: rank 1 comes late, and after it has received from rank 0, which waits already. */
+static void large_iallreduces_with_a_late_rank(int all_at_once) {
+  enum { kLate_us = 400000 };
+  char* data = message(world.me == 0 ? 7 : 0);
+  struct call calls[2] = {sum(&world, 1 << 20), sum(&world, 1 << 19)};
+  MPI_Request send, requests[2];
+  if (world.me == 0) MPI_Isend(data, kMessage, MPI_CHAR, 1, kLargeTag, MPI_COMM_WORLD, &send);
+  if (world.me == 1) usleep(kLate_us), receive(data, 0);
+  const double before = processor_s();
+  for (int i = 0; i < 2; ++i) start_nonblocking(&calls[i]), requests[i] = calls[i].request;
+  if (all_at_once) {
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  } else {
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  }
+  const double took = processor_s() - before;
+  if (wait_asleep && world.me != 1 && took > 0.5e-6 * kLate_us) fail("a long wait kept a processor busy");
+  if (world.me == 0) MPI_Wait(&send, MPI_STATUS_IGNORE);
+  for (int i = 0; i < 2; ++i) finish_call(&calls[i]);
+  free(data);
+}
+
+static void wait_for_a_late_rank(void) { large_iallreduces_with_a_late_rank(0); }
+static void wait_for_all_with_a_late_rank(void) { large_iallreduces_with_a_late_rank(1); }
 
 static void opposite_orders(void) {
   MPI_Comm comms[2];
@@ -200,6 +235,7 @@ static void run(const char* name, void (*body)(void)) {
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 && !strcmp(argv[1], "--threads");
+  wait_asleep = argc > 1 && !strcmp(argv[1], "--asleep");
   int provided = MPI_THREAD_SINGLE;
   if (threads)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -217,6 +253,8 @@ int main(int argc, char** argv) {
   run("small Iallreduce, Send against Recv, Iallreduce", iallreduce_then_send_small);
   run("large Iallreduce, Send against Recv, Iallreduce", iallreduce_then_send_large);
   run("the same in the first call of a communicator", first_call_of_a_communicator);
+  run("large Iallreduces, one rank late, Wait", wait_for_a_late_rank);
+  run("large Iallreduces, one rank late, Waitall", wait_for_all_with_a_late_rank);
   run("two communicators in opposite orders", opposite_orders);
   run("a hundred in flight on one communicator", many_on_one_communicator);
   run("blocking calls among nonblocking ones", blocking_among_nonblocking);
