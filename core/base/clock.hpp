@@ -13,4 +13,6 @@ inline Nanoseconds now() {
       .count();
 }
 
+inline Nanoseconds nanoseconds_of(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
+
 }  // namespace ddl

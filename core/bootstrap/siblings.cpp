@@ -27,14 +27,42 @@ std::string value_in(const std::string& environment, std::string_view name) {
   return {};
 }
 
+Rank rank_of(const std::string& word) {
+  Rank number = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() ? number : -1;
+}
+
+std::string environment_of(pid_t pid) {
+  return read_file("/proc/" + std::to_string(pid) + "/environ", kMostBytes).text;
+}
+
+std::string thread_names_of(pid_t pid) {
+  std::string names;
+  std::error_code error;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error))
+    names += read_file(thread.path() / "comm", 64).text;
+  return names;
+}
+
 }  // namespace
 
 Rank rank_in(const std::string& environment, const std::string& job) {
-  const std::string rank = value_in(environment, "PMIX_RANK");
-  Rank number = -1;
   if (job.empty() || value_in(environment, "PMIX_NAMESPACE") != job) return -1;
-  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), number);
-  return error == std::errc() && end == rank.data() + rank.size() ? number : -1;
+  return rank_of(value_in(environment, "PMIX_RANK"));
+}
+
+Rank own_rank() { return rank_of(foreign_env("PMIX_RANK")); }
+
+Joining joining_of(const std::string& threads, const std::string& environment) {
+  std::istringstream names(threads);
+  for (std::string name; std::getline(names, name);) {
+    if (name == kJoiningThread) return Joining::under_way;
+    if (name == kJoinedThread) return Joining::over;
+  }
+  const bool has_shim = value_in(environment, "LD_PRELOAD").find("libddl_shim.so") != std::string::npos;
+  return has_shim ? Joining::not_yet : Joining::unknown;
 }
 
 std::vector<Sibling> siblings() {
@@ -45,8 +73,10 @@ std::vector<Sibling> siblings() {
   for (const auto& thread : std::filesystem::directory_iterator(parent, error)) {
     std::istringstream children(read_file(thread.path() / "children", kMostBytes).text);
     for (pid_t pid = 0; children >> pid;) {
-      const Rank rank = rank_in(read_file("/proc/" + std::to_string(pid) + "/environ", kMostBytes).text, job);
-      if (rank >= 0) found.push_back({rank, state_of_process(pid)});
+      const std::string environment = environment_of(pid);
+      const Rank rank = rank_in(environment, job);
+      if (rank >= 0)
+        found.push_back({rank, state_of_process(pid), joining_of(thread_names_of(pid), environment)});
     }
   }
   std::sort(found.begin(), found.end(),

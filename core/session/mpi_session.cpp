@@ -2,21 +2,26 @@
 
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/bootstrap/siblings.hpp"
 
 namespace ddl {
 
 std::unique_ptr<Session> announce(HostLibrary library) {
   SessionOptions options;
   options.keeps_report = true;
-  options.joining = "MPI_Init";
   options.waits_awake = true;
   try {
     options.env = load_env();
   } catch (const UsageError& error) {
     options.trouble = error.what();
   }
+  // PMIx itself may wait for a rank that does not go on.
+  if (const Rank rank = own_rank(); rank >= 0 && options.env.enable)
+    options.join_watch =
+        std::make_unique<JoinWatch>(nanoseconds_of(options.env.stall_warn_s), "MPI_Init", rank);
   options.progress_hook = library.calls_from_waits;
   options.progress = std::move(library.progress);
   JobStart start = start_by_pmix(options.env.timeout_s, std::move(library.all_gather));

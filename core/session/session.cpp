@@ -35,8 +35,7 @@ Session::Session(JobStart start, SessionOptions options)
       endpoint_(rank_, start.hosts, options_.env),
       tuning_(rank_, options_.env, options_.has_original),
       handshake_(*exchange_, *this),
-      watch_(static_cast<Nanoseconds>(options_.env.stall_warn_s * 1e9), options_.joining, rank_,
-             handshake_.job_map()) {
+      watch_(nanoseconds_of(options_.env.stall_warn_s), rank_, handshake_.job_map()) {
   handshake_.start();
 }
 
@@ -53,7 +52,9 @@ void Session::close() {
 }
 
 const Conclusion& Session::join() {
+  if (options_.join_watch) options_.join_watch->everyone_has_come();
   const Conclusion& conclusion = handshake_.finish();
+  if (options_.join_watch) options_.join_watch->end();
   if (!conclusion.joined) {
     endpoint_.stop_listening();
     engine_.reset();

@@ -24,6 +24,7 @@
 #include "core/collective/engine.hpp"
 #include "core/gradient/fusion_memory.hpp"
 #include "core/session/handshake.hpp"
+#include "core/session/join_watch.hpp"
 #include "core/session/outstanding.hpp"
 #include "core/session/report_keeper.hpp"
 #include "core/session/session_endpoint.hpp"
@@ -39,11 +40,12 @@ struct SessionOptions {
   bool has_original = true;        // there is a library that calls can be left to
   bool progress_hook = true;       // whoever waits outside the engine calls Session::poll
   bool keeps_report = false;       // writes the report now and then, for a job that may not come to its end
-  const char* joining = "";        // what the program has called to join, said where that takes long
   bool speaks_for_process = true;  // the lines of this process name its rank in this job
   bool waits_awake = false;        // its calls may keep a core for milliseconds, see Waiting::yields_for
   /// Moves the library that the program runs on while a rank waits in the engine.
   std::function<void()> progress = [] {};
+  /// Of who waits for ranks that do not come to join; null: whoever joins says himself that it takes long.
+  std::unique_ptr<JoinWatch> join_watch = {};
   /// What else this rank needs before it may say that it has joined; what it throws is in the way.
   std::function<void()> also_needs = [] {};
 };

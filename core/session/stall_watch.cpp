@@ -1,6 +1,7 @@
 #include "core/session/stall_watch.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,6 @@
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
-#include "core/bootstrap/host_identity.hpp"
 #include "core/bootstrap/siblings.hpp"
 
 namespace ddl {
@@ -41,21 +41,11 @@ std::string text_of(const LongCall& call, std::uint64_t number) {
 
 }  // namespace
 
-StallWatch::StallWatch(Nanoseconds first, std::string joining, Rank me, const JobMap& job_map)
+StallWatch::StallWatch(Nanoseconds first, Rank me, const JobMap& job_map)
     : first_(first),
       lead_(std::min(kForAnswers + kForNeighbours + kLookEvery, first / 4)),
-      joining_(std::move(joining)),
       me_(me),
-      job_map_(job_map),
-      joining_since_(now()),
-      joining_next_(first) {
-  SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: nobody says it.
-  }
-}
+      job_map_(job_map) {}
 
 StallWatch::~StallWatch() {
   {
@@ -67,16 +57,21 @@ StallWatch::~StallWatch() {
 }
 
 void StallWatch::begin(Engine* engine, Activity* activity) {
-  std::lock_guard lock(look_mutex_);
+  if (!engine) return;
   engine_ = engine;
   activity_ = activity;
-  is_joining_ = false;
+  SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    // No thread to be had: nobody says it.
+  }
 }
 
 void StallWatch::watch() {
   is_engine_thread() = true;
+  ::pthread_setname_np(::pthread_self(), kJoinedThread);
   for (Nanoseconds slept_at = now(); sleep(kLookEvery); slept_at = now()) {
-    std::lock_guard lock(look_mutex_);
     if (now() - slept_at > kSuspended) resumed_at_ = now();
     try {
       look();
@@ -93,8 +88,6 @@ bool StallWatch::sleep(Nanoseconds time) {
 }
 
 void StallWatch::look() {
-  if (is_joining_) return look_at_joining();
-  if (!engine_) return;
   stamp(*activity_, now());
   engine_->look_after();
   const std::vector<LongCall> calls = engine_->calls_longer_than(kLookEvery);
@@ -105,24 +98,6 @@ void StallWatch::look() {
   look_at_calls(calls, mine);
   look_at_originals(mine);
   std::erase_if(said_, [](const auto& entry) { return !entry.second.is_fresh; });
-}
-
-void StallWatch::look_at_joining() {
-  const Nanoseconds waited = now() - joining_since_;
-  if (first_ == 0 || joining_.empty() || waited < joining_next_) return;
-  joining_next_ *= 2;
-  // Of those that run on this host the lowest rank speaks.
-  std::vector<Peer> peers;
-  Rank speaker = me_;
-  for (const Sibling& sibling : siblings()) {
-    if (sibling.state == ProcessState::runs) speaker = std::min(speaker, sibling.rank);
-    if (sibling.state != ProcessState::runs)
-      peers.push_back({sibling.rank, presence_of(sibling.state), {}, 0, true});
-  }
-  if (speaker != me_ || (peers.empty() && me_ != 0)) return;
-  set_log_speaker(fmt::format("rank {} on {}", me_, host_identity().host));
-  const std::string what = joining_ + (peers.empty() ? ", to which perhaps not all ranks have come" : "");
-  log_warning(line_of({me_, 0, 0, {}, what, waited}, peers));
 }
 
 // Between hosts a connection tells. A rank that has ended sends nothing any more.

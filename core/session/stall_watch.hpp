@@ -6,7 +6,7 @@
 // line (trace/stall). Those of this host are looked at, those of others asked; who does not answer within a
 // second is said not to, or what a rank of its host knows of it.
 //
-// Life: constructed when the job is being joined → begin() → end_of_wire(), the wire is about to be closed →
+// Life: constructed when the job is being joined, which another watches (session/join_watch) → begin() →
 // destroyed. Thread safety: all members.
 #pragma once
 
@@ -26,9 +26,8 @@ namespace ddl {
 
 class StallWatch {
  public:
-  /// `first`: until the first line; 0: never. `joining`: what the program calls to join, "" where whoever
-  /// joins says himself that it takes long. `job_map` is read from begin() on.
-  StallWatch(Nanoseconds first, std::string joining, Rank me, const JobMap& job_map);
+  /// `first`: until the first line; 0: never. `job_map` is read from begin() on.
+  StallWatch(Nanoseconds first, Rank me, const JobMap& job_map);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
@@ -46,7 +45,6 @@ class StallWatch {
 
   void watch();
   void look();
-  void look_at_joining();
   void look_for_the_gone(const std::vector<LongCall>& calls);
   void look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine);
   void look_at_originals(const std::vector<CallStatus>& mine);
@@ -60,17 +58,13 @@ class StallWatch {
   bool sleep(Nanoseconds time);
 
   const Nanoseconds first_, lead_;  // so long before a line is due the others are asked
-  const std::string joining_;
   const Rank me_;
   const JobMap& job_map_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;
-  std::mutex look_mutex_;  // held during a look; what follows belongs to it
   Engine* engine_ = nullptr;
   Activity* activity_ = nullptr;
-  bool is_joining_ = true;
-  Nanoseconds joining_since_ = 0, joining_next_ = 0;
   Nanoseconds resumed_at_ = 0;
   std::map<Key, Said> said_;
   std::thread thread_;

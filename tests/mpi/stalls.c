@@ -1,5 +1,5 @@
-/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or for ever. Those
- * that never meet are ended by an alarm. Who stops is woken by somebody else. */
+/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or for
+ * ever. Those that never meet are ended by an alarm. Who stops is woken by somebody else. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int comes_late(const char* what, int is_late, unsigned seconds) {
   } else if (is(what, "stop_finalize")) {
     if (is_late) raise(SIGSTOP);
   } else {
-    return is(what, "stop_init");
+    return is(what, "stop_init") || is(what, "late_init");
   }
   return 1;
 }
@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   const int late = argc > 3 ? atoi(argv[3]) : 1;
   const int is_late = rank_here && atoi(rank_here) == late;
   if (is_late && is(what, "stop_init")) raise(SIGSTOP);
+  if (is_late && is(what, "late_init")) sleep(seconds);
   MPI_Init(&argc, &argv);
   MPI_Comm other;
   MPI_Comm_dup(MPI_COMM_WORLD, &other);

@@ -107,6 +107,10 @@ class StallsTest(unittest.TestCase):
         self.says("stop", stopped, ranks=4, late=3, layouts=(None, "2,2"))
         self.says("stop", r"MPI_Allreduce #7 \(.*\): rank 1 does not answer", layouts=("1,1,1",))
 
+    def test_a_rank_that_computes_before_its_start(self):
+        for late in (0, 1):
+            self.says("late_init", rf"MPI_Init: rank {late} does not come", late=late, layouts=(None,))
+
     def test_a_rank_that_is_stopped_at_the_start_or_at_the_end(self):
         self.says("stop_init", r"MPI_Init: rank 1 is stopped \(by a signal or a debugger\)")
         self.says("stop_init", r"MPI_Init: rank 0 is stopped \(by a signal or a debugger\)", late=0)
