@@ -102,7 +102,8 @@ int run_and_tell(const JobInputs& in, const JobSpec& job, const ReportPlace& rep
 
 int run_job(const JobInputs& given) {
   const Options& options = given.options;
-  if (!options.verbose && !options.compare && options.report_file.empty()) become_job(engine_job(given));
+  if (!options.verbose && !options.compare && options.report_file.empty())
+    return supervise(engine_job(given)).code;
   ReportPlace report(given);
   Options reporting = options;
   reporting.report_file = report.file();

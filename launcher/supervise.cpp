@@ -14,8 +14,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "launcher/messages.hpp"
+#include "launcher/starter_watch.hpp"
 
 namespace ddl {
 namespace {
@@ -60,12 +63,46 @@ void forward(pid_t child, const signalfd_siginfo& info) {
   if (signal == SIGTSTP) raise(SIGSTOP);
 }
 
+// Of others, which have lost their parents, nothing is to be known.
 std::optional<int> exit_code_of(pid_t child) {
-  int status = 0;
-  pid_t ended = waitpid(child, &status, WNOHANG);
-  if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
-  if (ended < 0) return 1;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  for (int status = 0;;) {
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
+    if (ended < 0) return 1;
+    if (ended == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+}
+
+// While it lives, processes of mpirun's that it leaves behind become this process's children.
+class Subreaper {
+ public:
+  Subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~Subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+  Subreaper(const Subreaper&) = delete;
+  Subreaper& operator=(const Subreaper&) = delete;
+};
+
+void end_stuck(pid_t child) {
+  print_error(
+      "mpirun does not end (its processes are gone, and it has waited for a lock of its own for 5 s, as Open "
+      "MPI 4 may when a rank is killed in MPI_Init); it is killed");
+  kill(child, SIGKILL);
+}
+
+void end_left_behind(const StarterWatch& watch) {
+  using namespace std::chrono_literals;
+  const auto end = std::chrono::steady_clock::now() + 1s;  // they may be about to end
+  std::vector<pid_t> left;
+  while (left = watch.left_behind(), !left.empty() && std::chrono::steady_clock::now() < end) {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+  for (const pid_t process : left) {
+    print_warning(fmt::format("mpirun has ended without its process {}, which is killed", process));
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
 }
 
 bool ends_jobs(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
@@ -88,9 +125,10 @@ void take_signals(int signals, pid_t child, JobEnd& end) {
 }
 
 // Until mpirun has ended and its output has been read.
-JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, const JobLook& look) {
+JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, const JobLook& look,
+              StarterWatch& watch) {
   using std::chrono::milliseconds;
-  constexpr milliseconds kLongest{1000};  // a lost SIGCHLD must not become a hang
+  constexpr milliseconds kLongest{500};  // a lost SIGCHLD must not become a hang
   const auto now = [] { return std::chrono::steady_clock::now(); };
   JobEnd end;
   bool is_over = false, is_looking = static_cast<bool>(look);
@@ -98,6 +136,7 @@ JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, cons
   while (true) {
     if (auto code = is_over ? std::nullopt : exit_code_of(child)) end.code = *code, is_over = true;
     if (is_over && output < 0) return end;
+    if (!is_over && watch.look(child)) end_stuck(child);
     if (!is_over && is_looking && now() >= next_look) {
       const milliseconds pause = look(child);
       is_looking = pause.count() > 0;
@@ -124,12 +163,6 @@ JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, cons
 
 }  // namespace
 
-void become_job(const JobSpec& job) {
-  set_environment(job.environment);
-  execvp(job.command[0].c_str(), argv_of(job.command).data());
-  throw LaunchError(fmt::format("cannot execute {}", job.command[0]), std::strerror(errno), "check PATH");
-}
-
 JobEnd supervise(const JobSpec& job, const OutputSink& sink, const JobLook& look) {
   set_environment(job.environment);
   std::vector<char*> argv = argv_of(job.command);
@@ -137,6 +170,8 @@ JobEnd supervise(const JobSpec& job, const OutputSink& sink, const JobLook& look
   if (sink && pipe2(ends, O_CLOEXEC) != 0)
     throw LaunchError("cannot make a pipe", std::strerror(errno), "free some files");
   SignalsHeld held;
+  Subreaper subreaper;
+  StarterWatch watch;
   const int signals = signalfd(-1, &held.held(), SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) throw LaunchError("cannot wait for signals", std::strerror(errno), "free some files");
   pid_t parent = getpid();
@@ -145,7 +180,8 @@ JobEnd supervise(const JobSpec& job, const OutputSink& sink, const JobLook& look
     throw LaunchError("cannot start a process", std::strerror(errno), "free some memory or processes");
   if (child == 0) run_child(argv.data(), ends[1], held.before(), parent);
   if (sink) close(ends[1]);
-  const JobEnd end = attend(child, signals, ends[0], sink, look);
+  const JobEnd end = attend(child, signals, ends[0], sink, look, watch);
+  end_left_behind(watch);
   close(signals);
   if (sink) close(ends[0]);
   return end;

@@ -1,6 +1,5 @@
-// The two ways to start the job. become_job: this process turns into mpirun, so that signals, terminal and
-// exit code come for free. supervise: for when something must be done afterwards; signals are forwarded by
-// hand.
+// Runs mpirun as a child and stays: signals are forwarded by hand, an mpirun that does not come to its end is
+// helped there (starter_watch), and what it leaves behind on this host is ended.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +11,6 @@
 #include "launcher/job_spec.hpp"
 
 namespace ddl {
-
-/// Does not return; throws LaunchError when mpirun cannot be executed.
-[[noreturn]] void become_job(const JobSpec& job);
 
 /// Called with the program's standard output as it comes.
 using OutputSink = std::function<void(std::string_view)>;

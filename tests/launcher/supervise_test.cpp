@@ -28,4 +28,32 @@ TEST(Supervise, ASignalSentToUsReachesTheJob) {
   EXPECT_EQ(code, 7);
 }
 
+TEST(Supervise, AStarterThatHangsAtItsEndIsEnded) {
+  // Has a child, then waits for a lock for ever, as Open MPI's mpirun may.
+  const char* hangs =
+      "import os, threading\n"
+      "os.waitpid(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '1'), 0)\n"
+      "lock = threading.Lock()\n"
+      "lock.acquire()\n"
+      "lock.acquire()\n";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(supervise({{"python3", "-c", hangs}, {}}).code, 128 + SIGKILL);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("mpirun does not end"), std::string::npos);
+}
+
+TEST(Supervise, WhatTheStarterLeavesBehindIsEnded) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(supervise(shell("sleep 1000 & sleep 1; exit 4")).code, 4);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("which is killed"), std::string::npos);
+}
+
+TEST(Supervise, WhatAProgramOfTheStartersLeavesBehindIsLeftAlone) {
+  std::string process;
+  EXPECT_EQ(supervise(shell("sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!' | cat; sleep 1"),
+                      [&](std::string_view piece) { process += piece; })
+                .code,
+            0);
+  EXPECT_EQ(kill(std::stoi(process), SIGKILL), 0);
+}
+
 }  // namespace ddl

@@ -1,0 +1,44 @@
+// StarterWatch: sees from outside whether mpirun has lost its way at its end, and which of its processes it
+// leaves behind.
+//
+// When a rank is killed while it connects to PMIx, Open MPI 4's mpirun ends the job, and then waits for ever
+// for a lock of its own (PMIX ERROR: UNREACHABLE, then PMIx_server_finalize). It then has no children any
+// more, and its main thread stays in one and the same futex call.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddl {
+
+/// What was seen of mpirun.
+struct StarterSeen {
+  bool has_children = false;
+  std::string
+      waits_for_lock;  // its main thread's system call with arguments where that is a futex's, else ""
+};
+
+class StarterWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Looks at that process. Whether it is stuck.
+  bool look(pid_t starter);
+  /// The rule of it: it has had children, has none, and has waited for the same lock for five seconds.
+  bool is_stuck(const StarterSeen& seen, Time when);
+  /// Processes that the starter had started, and that have become this one's children: it must be dead, and
+  /// this process a subreaper.
+  std::vector<pid_t> left_behind() const;
+
+ private:
+  bool had_children_ = false;
+  std::string lock_;
+  Time since_{};
+  std::set<pid_t> started_;
+};
+
+}  // namespace ddl
