@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/base/file.hpp"
+#include "core/base/process.hpp"
 
 namespace ddl {
 namespace {
@@ -14,11 +15,13 @@ namespace {
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::size_t kMostBytes = 1 << 20;
 
+// Those that run: mpirun does not collect the dead any more when it is stuck.
 std::vector<pid_t> children_of(pid_t process) {
   const std::string name = std::to_string(process);
   std::istringstream list(read_file("/proc/" + name + "/task/" + name + "/children", kMostBytes).text);
   std::vector<pid_t> children;
-  for (pid_t child = 0; list >> child;) children.push_back(child);
+  for (pid_t child = 0; list >> child;)
+    if (state_of_process(child) != ProcessState::gone) children.push_back(child);
   return children;
 }
 

@@ -29,10 +29,10 @@ TEST(Supervise, ASignalSentToUsReachesTheJob) {
 }
 
 TEST(Supervise, AStarterThatHangsAtItsEndIsEnded) {
-  // Has a child, then waits for a lock for ever, as Open MPI's mpirun may.
+  // Has a child, which it does not collect, and waits for a lock for ever, as Open MPI's mpirun may.
   const char* hangs =
       "import os, threading\n"
-      "os.waitpid(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '1'), 0)\n"
+      "os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '1')\n"
       "lock = threading.Lock()\n"
       "lock.acquire()\n"
       "lock.acquire()\n";
