@@ -346,6 +346,9 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
   if (reduces) sources[step.own_rank] = at(run, step.own, step.own_block, range.first);
   std::byte* out = at(run, step.into, step.into_block, range.first);
   ReduceCopy reduce_copy{call_.type, call_.op, sources, out, forward, range.count, store_, call_.own};
+  const bool only_goes_on = forward && step.into == Source::scratch;  // see Source
+  if (only_goes_on && step.verb == Verb::reduce && step.peers > 0 && wire_.is_exact())
+    reduce_copy.out = nullptr;
   Narrowing narrowing{wire_, {}, step.rounds, travels};
   std::array<bool, kFew> few_narrow;
   std::unique_ptr<bool[]> many_narrow;

@@ -34,10 +34,11 @@ void step_on(const ReduceCopy& l, Bytes bytes) {
 }
 
 void fold_cached(const ReduceCopy& l) {
+  alignas(kLine) std::array<std::byte, kPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
     n = std::min<Elements>(left, kPiece / element);
-    std::byte* out = l.out + done;
+    std::byte* out = l.out ? l.out + done : piece.data();
     reduce(l.type, l.op, out, l.sources, n);
     // A plain copy and not a second store of the fold: it takes the lines, which the peers have read last,
     // without asking for their old content (64 KiB of two ranks: 14 against 20 us).
@@ -50,7 +51,7 @@ void fold_cached(const ReduceCopy& l) {
 void fold_streamed(const ReduceCopy& l) {
   alignas(kLine) std::array<std::byte, kStreamedPiece> piece;
   Bytes element = size_of(l.type), done = 0;
-  Bytes size = to_line_end(l.out) / element * element;
+  Bytes size = to_line_end(l.out ? l.out : l.forward) / element * element;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
     n = std::min<Elements>(left, std::exchange(size, kStreamedPiece) / element);
     reduce(l.type, l.op, piece.data(), l.sources, n);
@@ -60,7 +61,10 @@ void fold_streamed(const ReduceCopy& l) {
       if (source != next) fetch(source, kStreamedPiece);
     if (l.forward) {
       fetch(next, kStreamedPiece);
-      stream_and_keep(l.out + done, l.forward + done, piece.data(), n * element);
+      if (l.out)
+        stream_and_keep(l.out + done, l.forward + done, piece.data(), n * element);
+      else
+        std::memcpy(l.forward + done, piece.data(), n * element);
     } else {
       stream(l.out + done, piece.data(), n * element);
     }
@@ -80,7 +84,7 @@ void fold_own(const ReduceCopy& l) {
     for (std::size_t i = l.sources.size() - 1; i-- > 0;)
       l.own.combine(l.own.context, l.sources[i], piece.data(), n);
     step_on(l, n * element);
-    std::memcpy(l.out + done, piece.data(), n * element);
+    if (l.out) std::memcpy(l.out + done, piece.data(), n * element);
     if (l.forward) std::memcpy(l.forward + done, piece.data(), n * element);
     done += n * element;
   }

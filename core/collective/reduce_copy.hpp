@@ -24,7 +24,7 @@ struct ReduceCopy {
   DType type;
   Op op;
   std::span<const void*> sources;  // folded in this order; one: copied. Used up by apply().
-  std::byte* out;                  // may be one of the sources
+  std::byte* out;  // may be one of the sources; null: a fold of which only `forward` is wanted
   std::byte*
       forward;  // a second place for the result, or null: a block that peers read, or one of the sources
   Elements count;

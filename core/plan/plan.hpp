@@ -37,7 +37,8 @@ namespace ddl {
 
 enum class Verb : std::uint8_t { send, reduce, copy };
 /// Where a rank has a slice: in the buffers of the call or in memory of its own, which lives as long as the
-/// segment.
+/// segment. What is folded there and sent within the host by the very next step is read by no other: it may
+/// never be written there.
 enum class Source : std::uint8_t { input, output, scratch };
 using LaneId = std::uint16_t;
 using SliceId = std::uint32_t;

@@ -16,7 +16,7 @@ constexpr Bytes kSegmentOfAll = 1 << 20;
 // From here on bytes cost more than messages.
 constexpr Bytes kLeastDivided = 64 << 10;
 // What passes several ranks on its way is cut at least so often, so that they work at once; likewise for each
-// link of a chain of hosts.
+// link of a chain of hosts. (1 MiB from one of two ranks to the other: 8 segments 73 us, one 110 us.)
 constexpr Bytes kStages = 8, kStagesOfLink = 32;
 // And the messages of a chain are not shorter than that for it.
 constexpr Bytes kLeastInChain = 32 << 10;
@@ -59,6 +59,11 @@ void choose_lanes(TaskChoice& choice, Bytes bytes, const PlanLimits& limits) {
     choice.rail = {fastest_rail(limits)};
 }
 
+// Within a host: one writes what another reads. Of the others everybody does both, all the time.
+bool is_one_way(Kind kind) {
+  return kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
+}
+
 Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   Bytes whole = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
   if (limits.segment) return std::clamp(limits.segment / kCacheLine * kCacheLine, kCacheLine, whole);
@@ -67,7 +72,7 @@ Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits&
     blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
                        static_cast<Bytes>(blocks_out(task, rank, map.ranks()))});
   Bytes most = std::max(kLeastCut, kSegmentOfAll / blocks);
-  if (map.hosts() > 1) most = std::min(most, std::max(kLeastCut, whole / kStages));
+  if (map.hosts() > 1 || is_one_way(task.kind)) most = std::min(most, std::max(kLeastCut, whole / kStages));
   return std::min(whole, round_up(most, kCacheLine));
 }
 

@@ -342,11 +342,19 @@ class TaskPlanner {
 
   // Where not everybody depends on everybody anyway, see operation.hpp.
   void exchange_tokens() {
-    Kind kind = choice_.task.kind;
-    if (!has_root(kind)) return;
+    if (!has_root(choice_.task.kind) || all_hear_from_all()) return;
     build_.begin_flow();
     build_.send_token(std::vector<Rank>(senders_.begin(), senders_.end()));
     build_.await_tokens(std::vector<Rank>(receivers_.begin(), receivers_.end()));
+  }
+
+  // In a reduce by pieces on one host everybody owns one, which all others send to, and the root has a result
+  // of it from its owner. Unless there are none: a call has at least half a segment.
+  bool all_hear_from_all() const {
+    constexpr Bytes kLine = 64, kUncutBelow = 16 << 10;
+    return choice_.task.kind == Kind::reduce && choice_.division != Division::whole && map_.hosts() == 1 &&
+           choice_.share.size() == 1 &&
+           choice_.segment >= std::max(kUncutBelow, 2 * kLine * static_cast<Bytes>(map_.ranks()));
   }
 
   std::vector<Piece> pieces_of(const Piece& piece, Rank parts) {

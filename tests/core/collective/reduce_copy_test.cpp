@@ -50,6 +50,22 @@ TEST(ReduceCopy, BringsTheSumOrTheCopyToTheOutputAndOnward) {
         }
 }
 
+TEST(ReduceCopy, ASumThatOnlyGoesOnIsWrittenOnce) {
+  const OwnReduction own{[](void*, const void* in, void* inout, Elements count) {
+    auto* to = static_cast<std::int32_t*>(inout);
+    for (Elements i = 0; i < count; ++i) to[i] += static_cast<const std::int32_t*>(in)[i];
+  }};
+  for (Elements count : kCounts)
+    for (Store store : {Store::cached, Store::streamed})
+      for (bool is_own : {false, true}) {
+        Bench x(count);
+        const void* sources[] = {x.a.data() + 1, x.b.data() + 1};
+        apply({DType::int32, Op::sum, sources, nullptr, x.at(x.forward), count, store,
+               is_own ? own : OwnReduction{}});
+        x.expect(x.forward, 8);
+      }
+}
+
 TEST(ReduceCopy, TheOutputMayBeOneOfTheSources) {
   for (Store store : {Store::cached, Store::streamed}) {
     Bench x(10'001);

@@ -99,6 +99,53 @@ TEST(TaskPlanner, WithoutTokensARootWouldRunAhead) {
   EXPECT_NE(check_waits_for(plans, 1, 7, task), "");
 }
 
+TEST(TaskPlanner, AReduceByPiecesOnOneHostNeedsNoTokens) {
+  for (Rank ranks : {2, 3, 4, 7})
+    for (Rank root : {0, ranks - 1}) {
+      TaskChoice choice;
+      choice.task = {Kind::reduce, root};
+      choice.division = Division::chain;
+      choice.segment = 16 << 10;
+      const std::vector<Plan> plans = plans_of(hosts_of({ranks}), choice);
+      for (const Plan& plan : plans) EXPECT_LT(plan.token_flow, 0);
+      const Elements least = choice.segment / 2 / 4;  // that such a plan is for
+      for (Rank absent = 0; absent < ranks; ++absent)
+        EXPECT_EQ(check_waits_for(plans, absent, least, choice.task), "") << ranks;
+      choice.segment = 2048;  // of which a few bytes may be all
+      EXPECT_GE(plans_of(hosts_of({ranks}), choice)[0].token_flow, 0);
+      choice.segment = 16 << 10;
+      choice.division = Division::whole;
+      EXPECT_GE(plans_of(hosts_of({ranks}), choice)[0].token_flow, 0);
+      EXPECT_GE(plans_of(hosts_of({ranks, 1}), choice)[0].token_flow, 0);
+    }
+}
+
+TEST(TaskPlanner, WhatIsFoldedAsideAndSentOnAtOnceIsReadByNoOtherStep) {
+  int found = 0;
+  auto check = [&](const Plan& plan) {
+    for (const Flow& flow : plan.flows)
+      for (std::uint32_t s = flow.first; s + 1 < flow.first + flow.count; ++s) {
+        const Step &made = plan.steps[s], &sent = plan.steps[s + 1];
+        if (made.verb != Verb::reduce || made.into != Source::scratch || sent.verb != Verb::send ||
+            sent.fabric != Fabric::local)
+          continue;
+        ++found;
+        for (std::uint32_t other = s + 2; other < plan.steps.size(); ++other)
+          EXPECT_FALSE(plan.steps[other].verb != Verb::copy && plan.steps[other].own == Source::scratch &&
+                       plan.steps[other].own_block == made.into_block &&
+                       plan.steps[other].slice == made.slice)
+              << plan.name;
+      }
+  };
+  for (const auto& machine : kMachines)
+    each_task(static_cast<Rank>(machine.size()), [&](Task task) {
+      each_choice(task, [&](const TaskChoice& choice) {
+        for (const Plan& plan : plans_of(machine, choice)) check(plan);
+      });
+    });
+  EXPECT_GT(found, 0);
+}
+
 TEST(TaskPlanner, ASendIsCompleteWithinAHostAndBetweenHosts) {
   for (const auto& machine : {hosts_of({2}), hosts_of({1, 1})})
     for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}}) {
@@ -211,6 +258,17 @@ TEST(TaskPlanner, AFewFlowsServeManyRanks) {
   choice.task.kind = Kind::all_to_all;
   choice.segment = 4096;
   for (const Plan& plan : plans_of(hosts_of({100}), choice)) EXPECT_LT(plan.flows.size(), 40u);
+}
+
+TEST(TaskChoice, WhatGoesOneWayWithinAHostIsReadWhileTheRestIsWritten) {
+  HostMap map(hosts_of({2}));
+  const PlanLimits limits{1, Bytes{64} << 20, 0, {}};
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter}) {
+    EXPECT_EQ(choose_task(map, {kind, 0}, 16 << 10, limits).segment, Bytes{16} << 10);
+    EXPECT_EQ(choose_task(map, {kind, 0}, 64 << 10, limits).segment, Bytes{16} << 10);
+    EXPECT_EQ(choose_task(map, {kind, 0}, 1 << 20, limits).segment, Bytes{128} << 10);
+  }
+  EXPECT_EQ(choose_task(map, {Kind::all_gather, 0}, 256 << 10, limits).segment, Bytes{256} << 10);
 }
 
 TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
