@@ -43,6 +43,27 @@ std::shared_ptr<const Blocks> BlockCache::find(std::span<const Block> list) {
   return made.blocks;
 }
 
+bool BlockCache::Said::is(const BlockSide& side) const {
+  return blocks && type == side.type && std::equal(counts.begin(), counts.end(), side.counts) &&
+         std::equal(displacements.begin(), displacements.end(), side.displacements);
+}
+
+std::shared_ptr<const Blocks> BlockCache::find(const BlockSide& side, Rank ranks) {
+  const auto many = static_cast<std::size_t>(ranks);
+  const bool is_kept = !side.types && side.counts && side.displacements;
+  for (const Said& said : said_)
+    if (is_kept && said.is(side)) return said.blocks;
+  const std::span<const Block> list = list_blocks(side, ranks, Places::given);
+  if (list.empty()) return nullptr;
+  std::shared_ptr<const Blocks> blocks = find(list);
+  if (is_kept && is_known(side.type))
+    said_[oldest_said_++ % said_.size()] = {side.type,
+                                            {side.counts, side.counts + many},
+                                            {side.displacements, side.displacements + many},
+                                            blocks};
+  return blocks;
+}
+
 std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places places) {
   std::vector<Block>& list = empty_list();
   if (!side.counts || !side.displacements) return {};

@@ -46,8 +46,19 @@ struct Blocks {
 class BlockCache {
  public:
   std::shared_ptr<const Blocks> find(std::span<const Block> blocks);
+  /// Those of a side where the program has them; null where its call is wrong.
+  std::shared_ptr<const Blocks> find(const BlockSide& side, Rank ranks);
 
  private:
+  // The words of a call of that communicator, of a type that nobody frees: a loop says them again and again.
+  struct Said {
+    MPI_Datatype type;
+    std::vector<int> counts, displacements;
+    std::shared_ptr<const Blocks> blocks;
+    bool is(const BlockSide& side) const;
+  };
+  std::array<Said, 4> said_;
+  std::size_t oldest_said_ = 0;
   struct Kept {
     std::vector<Block> list;
     std::shared_ptr<const Blocks> blocks;

@@ -82,14 +82,13 @@ Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
   if (!state().active) return leave_it(kEngineOff);
   route.comm = state_of(comm);
   if (const char* reason = reason_of(route.comm)) return leave_it(reason);
-  const std::span<const Block> list = list_blocks(out, route.comm->size, Places::given);
+  std::shared_ptr<const Blocks> blocks = route.comm->blocks.find(out, route.comm->size);
   const bool in_place = in.buffer == MPI_IN_PLACE;
-  if (list.empty() || out.buffer == MPI_IN_PLACE || (!in_place && !can_be_read(in)))
-    return leave_it(kErroneous);
-  if (!in_place && bytes_of(in.count, in.type) != list[static_cast<std::size_t>(route.comm->me)].count)
+  if (!blocks || out.buffer == MPI_IN_PLACE || (!in_place && !can_be_read(in))) return leave_it(kErroneous);
+  if (!in_place && bytes_of(in.count, in.type) != blocks->counts[static_cast<std::size_t>(route.comm->me)])
     return leave_it(kErroneous);
   route.call = bytes_call(DDL_ALL_GATHER, *route.comm);
-  use_blocks(route, route.comm->blocks.find(list));
+  use_blocks(route, std::move(blocks));
   route.bytes = route.blocks->longest;
   return route.bytes > 0 && !out.buffer && is_dense(out.type) ? leave_it(kErroneous) : route;
 }
@@ -164,8 +163,7 @@ Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm 
   const Rank ranks = route.comm->size;
   const auto me = static_cast<std::size_t>(route.comm->me);
   auto are_right = [&](const BlockSide& side, std::shared_ptr<const Blocks>& blocks) {
-    const std::span<const Block> list = list_blocks(side, ranks, Places::given);
-    if (!list.empty()) blocks = route.comm->blocks.find(list);
+    blocks = route.comm->blocks.find(side, ranks);
     return blocks && (side.buffer || blocks->longest == 0 || !are_dense(side, ranks));
   };
   const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
