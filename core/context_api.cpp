@@ -106,6 +106,15 @@ int join(ddl_context* context, const void* id, ddl_problem* problem) {
   });
 }
 
+void fail(ddl_context* context, const char* why) {
+  ddl_problem unsaid;
+  guarded(&unsaid, 0, [&] {
+    if (*why) context->job->session().fail(why);
+    context->job->vanish();  // who waits for this rank waits in vain
+    return 0;
+  });
+}
+
 int run(ddl_context* context, const ddl_context_call* call) {
   ddl_problem problem{};
   deadline.seconds = 1e-3 * static_cast<double>(call->timeout_ms);
@@ -116,12 +125,7 @@ int run(ddl_context* context, const ddl_context_call* call) {
     return context->communicator->run(made, call->key).what == ddl::Outcome::What::done;
   });
   deadline.timeout.reset();
-  if (!done)
-    guarded(&problem, 0, [&] {
-      if (problem.text[0]) context->job->session().fail(problem.text);
-      context->job->vanish();  // who waits for this rank waits in vain
-      return 0;
-    });
+  if (!done) fail(context, problem.text);
   return done;
 }
 
@@ -157,6 +161,7 @@ const ddl_context_api ddl_context_functions = {
     .join = join,
     .run = run,
     .failure = failure,
+    .fail = fail,
     .report_part = report_part,
     .write_report = write_report,
     .destroy = destroy,

@@ -37,6 +37,8 @@ typedef struct ddl_context_api {
    * engine has let go of the buffers. */
   int (*run)(ddl_context* context, const ddl_context_call* call);
   const char* (*failure)(ddl_context* context);
+  /* As if a call had failed for that reason: the buffers of calls hold nothing of use. */
+  void (*fail)(ddl_context* context, const char* why);
   /* See ddl_engine_api. Of one that has joined. */
   const char* (*report_part)(ddl_context* context);
   void (*write_report)(ddl_context* context, uint64_t parts, const char* const* part);

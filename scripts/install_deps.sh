@@ -37,8 +37,8 @@ packages=(
   openmpi-bin libhwloc-plugins openssh-client
   # simulated clusters
   libsimgrid-dev
-  # tests: virtual hosts, system calls, Fortran programs
-  iproute2 util-linux strace python3 gfortran
+  # tests: virtual hosts, system calls, Fortran programs, C++ programs over gloo
+  iproute2 util-linux strace python3 gfortran libgloo-dev
   # mpi4py's tests and the training example: PyTorch on a data set that scikit-learn carries
   python3-mpi4py python3-numpy python3-torch python3-sklearn
 )

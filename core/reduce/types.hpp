@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/base/types.hpp"
@@ -49,6 +50,25 @@ constexpr std::string_view name_of(Op op) {
 }
 
 constexpr bool is_floating(DType type) { return type >= DType::float16; }
+
+/// What elements of that size are to the engine in a reduction of the caller's own, which only tells how
+/// large they are; nothing: it cannot move them.
+constexpr std::optional<DType> layout_of(Bytes element) {
+  switch (element) {
+    case 1:
+      return DType::uint8;
+    case 2:
+      return DType::uint16;
+    case 4:
+      return DType::uint32;
+    case 8:
+      return DType::uint64;
+    case 16:
+      return DType::bytes16;
+    default:
+      return std::nullopt;
+  }
+}
 
 /// Whether the engine (and MPI) define `op` on `type`.
 constexpr bool is_reducible(DType type, Op op) { return !is_floating(type) || op <= Op::max; }

@@ -46,6 +46,8 @@ class EngineContext {
                  Original all_reduce);
   /// A call on the engine; false: see failure().
   bool run(const ddl_context_call& call) { return engine_->run(context_, &call) != 0; }
+  /// No call works any more, and the other ranks hear that this one is gone.
+  void fail(const std::string& why) { engine_->fail(context_, why.c_str()); }
   std::string failure() const { return engine_->failure(context_); }
   /// "" where it is served, or nobody has asked.
   std::string why_not() const;

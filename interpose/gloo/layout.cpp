@@ -14,6 +14,7 @@ namespace ddl::gloo {
 namespace {
 
 constexpr std::size_t kMostBuffers = 64;
+constexpr std::size_t kMostElement = 4096;
 constexpr int kMostRanks = 1 << 20;
 
 // Where these members lie in AllReduceOptions.
@@ -135,8 +136,7 @@ std::string look_at(const Reader& reader, const VectorWords& buffers, std::size_
 }
 
 std::string look_at_elements(std::size_t elements, std::size_t element) {
-  if ((element == 1 || element == 2 || element == 4 || element == 8) && elements <= SIZE_MAX / element)
-    return {};
+  if (element >= 1 && element <= kMostElement && elements <= SIZE_MAX / element) return {};
   return fmt::format("its elements have {} bytes", element);
 }
 

@@ -40,23 +40,6 @@ bool is_predefined(MPI_Op op) {
                        MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
 }
 
-std::optional<DType> layout_of(MPI_Aint bytes) {
-  switch (bytes) {
-    case 1:
-      return DType::uint8;
-    case 2:
-      return DType::uint16;
-    case 4:
-      return DType::uint32;
-    case 8:
-      return DType::uint64;
-    case 16:
-      return DType::bytes16;
-    default:
-      return std::nullopt;
-  }
-}
-
 // Operations of the program's under way, and those that it has freed meanwhile.
 std::mutex mutex;
 std::vector<MPI_Op>& in_use() {
@@ -83,7 +66,7 @@ std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
   MPI_Aint lower = 0, extent = 0;
   if (!may_be || PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS || lower != 0)
     return std::nullopt;
-  return layout_of(extent);
+  return layout_of(static_cast<Bytes>(std::max<MPI_Aint>(extent, 0)));
 }
 
 OwnReductionCall::OwnReductionCall(MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {

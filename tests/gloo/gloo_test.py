@@ -23,17 +23,28 @@ def free_port():
     return subprocess.run(f"{HERE}/../support/free_port", check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def run(ranks, cases, shim=True, folder=None, of_rank=None, **variables):
-    """Exit codes and output of that many processes, as torchrun would start them."""
+def run(ranks, cases, shim=True, folder=None, of_rank=None, program=None, **variables):
+    """Exit codes and output of that many processes, as torchrun would start them; or of a C++ program."""
     env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
            "OMP_NUM_THREADS": "1", **variables}
     if shim:
         env["LD_PRELOAD"] = f"{folder or BUILD + '/lib'}/libddl_shim.so"
-    jobs = [subprocess.Popen([PYTHON, f"{HERE}/client.py", *cases.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             text=True, env={**env, "RANK": str(rank), **((of_rank or {}).get(rank, {}))})
-            for rank in range(ranks)]
-    said = [job.communicate(timeout=HANGS)[0] for job in jobs]
+    with tempfile.TemporaryDirectory() as meeting:
+        def command(rank):
+            if program:
+                return [f"{BUILD}/tests/bin/{program}", str(rank), str(ranks), meeting, *cases.split()]
+            return [PYTHON, f"{HERE}/client.py", *cases.split()]
+
+        jobs = [subprocess.Popen(command(rank), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env={**env, "RANK": str(rank), **((of_rank or {}).get(rank, {}))})
+                for rank in range(ranks)]
+        said = [job.communicate(timeout=HANGS)[0] for job in jobs]
     return [job.returncode for job in jobs], said
+
+
+def in_cpp(test):
+    """Where gloo's headers are."""
+    return lambda self: test(self) if os.path.exists(f"{BUILD}/tests/bin/gloo_program") else print("no headers of gloo here")
 
 
 class GlooTest(unittest.TestCase):
@@ -41,7 +52,7 @@ class GlooTest(unittest.TestCase):
         codes, said = run(ranks, cases, **how)
         self.assertEqual(codes, [0] * ranks, "\n".join(said))
         for rank, text in enumerate(said):
-            self.assertIn(f"client: rank {rank} is right", text)
+            self.assertIn(f": rank {rank} is right", text)
         return "\n".join(said)
 
     def right_on_engine(self, ranks, cases, collectives=("gloo::allreduce",), **how):
@@ -183,7 +194,26 @@ class GlooTest(unittest.TestCase):
         self.assertGreater(counts["engine"]["bytes"], 150 * 8_000_000)
         self.assertEqual(counts["original"], [])
 
+    @in_cpp
+    def test_own_reductions(self):
+        for ranks in (2, 3):
+            counts = self.right_on_engine(ranks, "own", ("gloo::reduce", "gloo::allreduce"), program="gloo_program")
+            self.assertEqual(counts["original"], [])
+        self.right_on_engine(4, "own", program="gloo_program", DDL_FAKE_HOSTS="1,2,1")
+        self.right_on_engine(3, "threads", program="gloo_program")
+
+    @in_cpp
+    def test_own_reductions_that_throw(self):
+        codes, said = run(3, "throws", program="gloo_program")
+        self.assertEqual(codes, [0] * 3, said)
+        for text in said:
+            self.assertRegex(text, "raised: ddl: .*(no more|is gone)")
+
     # ---- as without us ----
+
+    @in_cpp
+    def test_own_reductions_that_cannot_be(self):
+        self.left_to_gloo(3, "odd", None, program="gloo_program")
 
     def test_switched_off(self):
         self.left_to_gloo(2, "few", None, DDL_ENABLE="0")

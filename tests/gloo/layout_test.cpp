@@ -77,8 +77,8 @@ TEST(GlooLayout, OptionsThatMakeNoneSaySo) {
   bytes.options.out[0]->size = 39;
   bytes.expect("a buffer has 39 bytes, the elements 40");
   Call width;
-  width.options.element_size = 3;
-  width.expect("its elements have 3 bytes");
+  width.options.element_size = 0;
+  width.expect("its elements have 0 bytes");
   Call without;
   without.options.out.clear();
   without.expect("it has no output");
@@ -142,8 +142,8 @@ void expect_rooted_calls_to_be_looked_at() {
   options.root = -1;
   call.expect("its root is no rank", "");
   options.root = 1;
-  options.element_size = 5;
-  call.expect("its elements have 5 bytes");
+  options.element_size = 4097;
+  call.expect("its elements have 4097 bytes");
 }
 
 TEST(GlooLayout, CallsWithARootAreLookedAt) {

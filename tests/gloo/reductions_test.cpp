@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/reduce/reduce.hpp"
 
@@ -22,7 +23,7 @@ void differs(void* out, const void* a, const void* b, std::size_t elements) {
     static_cast<float*>(out)[i] = static_cast<const float*>(a)[i] - static_cast<const float*>(b)[i];
 }
 
-TEST(GlooReductions, WhatIsNoneIsAskedOnceAndLeftAlone) {
+TEST(GlooReductions, WhatIsNoneIsAskedOnce) {
   KnownReductions known;
   calls = 0;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(known.of(differs, 4));
@@ -40,6 +41,29 @@ TEST(GlooReductions, AFunctionObjectWithAStateIsNotCalled) {
   };
   EXPECT_FALSE(known.of(scaled, 4));
   EXPECT_EQ(calls, 0);
+}
+
+TEST(GlooReductions, AFunctionOfTheProgramsReducesInPlace) {
+  const ReduceFunction function = differs;
+  OwnReductionCall call(function);
+  const std::array<float, 3> in = {1, 2, 3};
+  std::array<float, 3> inout = {10, 20, 30};
+  OwnReductionCall::combine(&call, in.data(), inout.data(), 3);
+  EXPECT_EQ(inout, (std::array<float, 3>{9, 18, 27}));
+  EXPECT_EQ(call.thrown(), "");
+}
+
+TEST(GlooReductions, WhatHasThrownIsCalledNoMore) {
+  calls = 0;
+  const ReduceFunction function = [](void*, const void*, const void*, std::size_t) {
+    ++calls;
+    throw std::domain_error("on purpose");
+  };
+  OwnReductionCall call(function);
+  float in = 1, inout = 2;
+  for (int i = 0; i < 3; ++i) OwnReductionCall::combine(&call, &in, &inout, 1);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(call.thrown(), "the program's reduction has thrown: on purpose");
 }
 
 }  // namespace
