@@ -106,6 +106,17 @@ int join(ddl_context* context, const void* id, ddl_problem* problem) {
   });
 }
 
+// Gradients of which only a part travels are known by their place among the calls.
+int may_measure(ddl_context* context) {
+  ddl_problem unsaid;
+  return guarded(&unsaid, 0, [&]() -> int {
+    ddl::Session& session = context->job->session();
+    const ddl::TuneSettings& settings = session.tuning().settings();
+    return settings.options.mode == ddl::Mode::pick && !settings.deterministic &&
+           !session.job_map().gradients.sparse.is_on();
+  });
+}
+
 void fail(ddl_context* context, const char* why) {
   ddl_problem unsaid;
   guarded(&unsaid, 0, [&] {
@@ -159,6 +170,7 @@ void destroy(ddl_context* context) {
 const ddl_context_api ddl_context_functions = {
     .create = create,
     .join = join,
+    .may_measure = may_measure,
     .run = run,
     .failure = failure,
     .fail = fail,

@@ -33,6 +33,8 @@ typedef struct ddl_context_api {
   ddl_context* (*create)(int32_t rank, int32_t size, void* id, ddl_problem* problem);
   /* Waits for all ranks. 1: all use the engine; 0: this one does not. */
   int (*join)(ddl_context* context, const void* id, ddl_problem* problem);
+  /* Whether measurements may choose between it and the library that it is for: the same on all ranks. */
+  int (*may_measure)(ddl_context* context);
   /* A call, from beginning to end. 1: done; 0: see failure(); then no call works any more, and the
    * engine has let go of the buffers. */
   int (*run)(ddl_context* context, const ddl_context_call* call);

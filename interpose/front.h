@@ -9,7 +9,7 @@
 typedef uintptr_t ddl_word;
 typedef void (*ddl_function)(void); /* cast to the real type at the call */
 
-enum { DDL_FRONT_VERSION = 2 };
+enum { DDL_FRONT_VERSION = 3 };
 
 #define DDL_HOOK(name, arguments) ddl_function name;
 typedef struct ddl_mpi_table {
@@ -31,7 +31,7 @@ typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* nex
  * is the original's. */
 typedef int (*ddl_nccl_front_function)(uint32_t version, const ddl_nccl_table* next, ddl_nccl_table* front);
 
-/* Of libddl_gloo.so. Tells what is to become of a call of gloo's. */
+/* Of libddl_gloo.so. */
 typedef enum ddl_gloo_function {
   DDL_GLOO_ALL_REDUCE,
   DDL_GLOO_BROADCAST,
@@ -43,13 +43,15 @@ typedef enum ddl_gloo_function {
 enum { DDL_GLOO_ERROR_BYTES = 1024 };
 typedef enum ddl_gloo_outcome {
   DDL_GLOO_DONE,
-  DDL_GLOO_ORIGINAL, /* it is for gloo to do */
+  DDL_GLOO_ORIGINAL, /* it is for gloo to do, whatever comes of that */
   DDL_GLOO_RAISE     /* with the text in `error` */
 } ddl_gloo_outcome;
+typedef void ddl_gloo_original(const void* options);
 typedef struct ddl_gloo_functions {
-  /* `all_reduce` is gloo's own, of the library that was called; what it throws passes through. */
-  ddl_gloo_outcome (*run)(ddl_gloo_function function, const void* options,
-                          void (*all_reduce)(const void* options), char error[DDL_GLOO_ERROR_BYTES]);
+  /* Does a call, or tells what is to become of it. `original` is gloo's own, `all_reduce` that of the same
+   * library; what they throw passes through. */
+  ddl_gloo_outcome (*run)(ddl_gloo_function function, const void* options, ddl_gloo_original* original,
+                          ddl_gloo_original* all_reduce, char error[DDL_GLOO_ERROR_BYTES]);
 } ddl_gloo_functions;
 typedef int (*ddl_gloo_front_function)(uint32_t version, ddl_gloo_functions* front);
 

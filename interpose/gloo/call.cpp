@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "core/base/env.hpp"
 #include "core/base/log.hpp"
 
 namespace ddl::gloo {
@@ -70,18 +71,20 @@ GlooCall call_of(const BarrierOptions& options) {
   return {DDL_GLOO_BARRIER, options.context, options.timeout, options.tag, 1, 1};
 }
 
-// Nothing where these are no options that we know, which is said once.
+// For all functions, and all ranks, that it may be about.
+void say_once(const std::string& why) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
+  if (std::string rank = launcher_rank(); rank.empty() || rank == "0")
+    log_warning("calls of gloo's are left to gloo: one is none that we know: " + why);
+}
+
 template <class Options>
 std::optional<GlooCall> read(const void* memory, TrustedLibraries& trusted, Original all_reduce) {
-  static std::atomic<bool> said = false;
   const auto& options = *static_cast<const Options*>(memory);
   const bool is_known = trusted.knows(all_reduce);
   const std::string why = why_not(options, !is_known);
-  if (!why.empty()) {
-    if (!said.exchange(true))
-      log_warning("a call of gloo's is left to gloo: it is none that we know: " + why);
-    return std::nullopt;
-  }
+  if (!why.empty()) return say_once(why), std::nullopt;
   if (!is_known) trusted.add(all_reduce);
   return call_of(options);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "interpose/load_engine.hpp"
 
@@ -22,10 +23,19 @@ CreateBuffer create_buffer_of(Original original) {
   return reinterpret_cast<CreateBuffer>(function);
 }
 
+// Of all contexts of the process.
+TrialBudget& trial_budget() {
+  static auto& budget = *new TrialBudget(now());  // outlives exit handlers of the program
+  return budget;
+}
+
+// What the ranks talk about while they make a call has keys beyond those of all calls.
+constexpr std::uint64_t kTalk = std::uint64_t{1} << 40;
+
 }  // namespace
 
 EngineContext::EngineContext(const std::shared_ptr<Context>& of, const Place& place)
-    : original_(of), rank_(place.rank), size_(place.size) {}
+    : original_(of), rank_(place.rank), size_(place.size), routes_(trial_budget()) {}
 
 EngineContext::~EngineContext() {
   if (context_) engine_->destroy(context_);
@@ -115,7 +125,25 @@ void EngineContext::meet(const std::shared_ptr<Context>& context, std::chrono::m
   join(meeting);
   gloo_reduces();
   if (conclude(meeting); !why_not_.empty()) return;
+  may_measure_ = engine_->may_measure(context_) != 0;
   ending.is_served = true;
+}
+
+Routes::Route EngineContext::begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key,
+                                   std::uint64_t timeout_ms) {
+  if (!may_measure_) return {};
+  return routes_.begin(of_class, tag, [&](std::span<std::int64_t> numbers, int talk) {
+    ddl_context_call call{};
+    call.call.kind = DDL_ALL_REDUCE;
+    call.call.in = call.call.out = numbers.data();
+    call.call.count = numbers.size();
+    call.call.type = DDL_INT64;
+    call.call.op = DDL_MAX;
+    call.call.name = "";
+    call.key = key + kTalk * static_cast<std::uint64_t>(1 + talk);
+    call.timeout_ms = timeout_ms;
+    return run(call);
+  });
 }
 
 void EngineContext::begin(Meeting& meeting) {

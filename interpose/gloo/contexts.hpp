@@ -18,10 +18,11 @@
 #include "core/engine_api.h"
 #include "interpose/gloo/layout.hpp"
 #include "interpose/gloo/meeting.hpp"
+#include "interpose/gloo/routes.hpp"
 
 namespace ddl::gloo {
 
-/// Does an all-reduce as gloo would. What it throws passes through.
+/// Does a call as gloo would. What it throws passes through.
 using Original = void (*)(const void* options);
 
 /// One of gloo's contexts, on our side.
@@ -44,6 +45,9 @@ class EngineContext {
   /// not.
   bool is_served(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
                  Original all_reduce);
+  /// How to make a call of that class. It must be served. See Routes.
+  Routes::Route begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key, std::uint64_t timeout_ms);
+  void end(const Routes::Route& route) { routes_.end(route); }
   /// A call on the engine; false: see failure().
   bool run(const ddl_context_call& call) { return engine_->run(context_, &call) != 0; }
   /// No call works any more, and the other ranks hear that this one is gone.
@@ -74,6 +78,8 @@ class EngineContext {
   std::string trouble_;  // this rank's
   const ddl_context_api* engine_ = nullptr;
   ddl_context* context_ = nullptr;
+  bool may_measure_ = false;
+  Routes routes_;
 };
 
 using EngineContextList = std::deque<std::shared_ptr<EngineContext>>;

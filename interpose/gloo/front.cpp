@@ -2,13 +2,15 @@
 // type, operation and context alone, because two threads of every rank take these calls from one queue, and
 // may make them in different orders; so calls meet by their tag.
 //
-// Exceptions: gloo's may pass through here, but only where its own function is called, in a meeting.
+// Exceptions: gloo's may pass through here, but only where its own functions are called: in a meeting, and to
+// measure them.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "core/base/log.hpp"
 #include "core/engine_types.hpp"
+#include "core/plan/choice.hpp"
 #include "interpose/gloo/call.hpp"
 #include "interpose/gloo/reductions.hpp"
 #include "interpose/gloo/report.hpp"
@@ -56,11 +58,14 @@ std::optional<HowToReduce> how_to_reduce(const GlooCall& call) {
   return std::nullopt;
 }
 
+std::uint64_t timeout_of(const GlooCall& call) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(call.timeout.count(), 0));
+}
+
 // Tells calls apart that the engine makes alike.
 constexpr std::uint8_t kOwnReduction = 1;
 
 bool run(EngineContext& context, const GlooCall& call, const HowToReduce& how, const void* options) {
-  const auto timeout = static_cast<std::uint64_t>(std::max<std::int64_t>(call.timeout.count(), 0));
   ddl_collective_call made{kKinds[call.function],
                            call.in,
                            call.out,
@@ -104,7 +109,7 @@ bool run(EngineContext& context, const GlooCall& call, const HowToReduce& how, c
     default:
       break;
   }
-  if (!context.run({made, key_of(call), timeout})) return false;
+  if (!context.run({made, key_of(call), timeout_of(call)})) return false;
   if (own && !own->thrown().empty()) return context.fail(own->thrown()), false;
   if (call.function == DDL_GLOO_ALL_REDUCE) spread_out(*static_cast<const AllReduceOptions*>(options));
   return true;
@@ -161,7 +166,18 @@ ddl_gloo_outcome original_does(ddl_gloo_function function, const Served& served,
   return DDL_GLOO_ORIGINAL;
 }
 
-ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original all_reduce,
+// Calls that are measured as one.
+Routes::Class class_of(const GlooCall& call, const HowToReduce& how) {
+  const auto type = static_cast<Routes::Class>(how.kernel.type),
+             op = static_cast<Routes::Class>(how.kernel.op);
+  return size_class(call.bytes()) << 16 | type << 12 | op << 8 | (how.is_own ? 16 : 0) | call.function;
+}
+static_assert(kDTypes < 16 && kOps <= 16 && DDL_GLOO_FUNCTIONS <= 16);
+
+constexpr const char *kMeasuring = "measured against the engine",
+                     *kFaster = "faster than the engine, by measurement";
+
+ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original original, Original all_reduce,
                      char error[DDL_GLOO_ERROR_BYTES]) {
   Served served =
       guarded(Served{{}, nullptr, {}, "no memory"}, [&] { return look_at(function, options, all_reduce); });
@@ -169,9 +185,22 @@ ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original a
   const GlooCall& call = *served.call;
   if (!served.context->is_served(call.context, call.timeout, all_reduce))
     return original_does(function, served, "the engine is not used");
+  const Routes::Route route = guarded(Routes::Route{true}, [&] {
+    return served.context->begin(class_of(call, served.how), call.tag, key_of(call), timeout_of(call));
+  });
+  if (route.library == TagTuner::Library::original) {
+    if (!route.measures) return original_does(function, served, kFaster);
+    original_does(function, served, kMeasuring);
+    original(options);
+    served.context->end(route);
+    return DDL_GLOO_DONE;
+  }
   return guarded(DDL_GLOO_RAISE, [&] {
     std::strcpy(error, "ddl: an error in the engine");
-    if (run(*served.context, call, served.how, options)) return DDL_GLOO_DONE;
+    if (!route.failed && run(*served.context, call, served.how, options)) {
+      served.context->end(route);
+      return DDL_GLOO_DONE;
+    }
     const std::string text = "ddl: " + served.context->failure();
     std::strncpy(error, text.c_str(), DDL_GLOO_ERROR_BYTES - 1);
     error[DDL_GLOO_ERROR_BYTES - 1] = 0;

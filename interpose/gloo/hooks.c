@@ -15,8 +15,6 @@
 
 #include "interpose/shim.h"
 
-typedef void gloo_function(const void* options);
-
 #define ALL_REDUCE _ZN4gloo9allreduceERKNS_16AllreduceOptionsE
 #define NAME_OF(symbol) NAME_OF_(symbol)
 #define NAME_OF_(symbol) #symbol
@@ -38,20 +36,20 @@ static void load_front(void) {
 }
 
 /* Ours is found where the caller's library only imports it. */
-static gloo_function* find_original(const char* name, const void* caller, const void* ours) {
+static ddl_gloo_original* find_original(const char* name, const void* caller, const void* ours) {
   Dl_info found;
   void* library = dladdr(caller, &found) ? dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   void* original = library ? ddl_dlsym(library, name) : NULL;
   if (library) dlclose(library);
   if (!original || original == ours) original = ddl_dlsym(RTLD_NEXT, name);
   if (!original) ddl_no_such_function(name, "gloo");
-  return (gloo_function*)(uintptr_t)original;
+  return (ddl_gloo_original*)(uintptr_t)original;
 }
 
 typedef struct call_place {
   const void* caller;
-  gloo_function* original;
-  gloo_function* all_reduce; /* of the same gloo */
+  ddl_gloo_original* original;
+  ddl_gloo_original* all_reduce; /* of the same gloo */
 } call_place;
 
 /* The places that call are few. One that two threads see first at once may be known twice. */
@@ -101,7 +99,7 @@ static void run(ddl_gloo_function function, const char* name, const void* option
   pthread_once(&front_once, load_front);
   if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE)) {
     char error[DDL_GLOO_ERROR_BYTES];
-    switch (front.run(function, options, place.all_reduce, error)) {
+    switch (front.run(function, options, place.original, place.all_reduce, error)) {
       case DDL_GLOO_DONE:
         return;
       case DDL_GLOO_RAISE:
