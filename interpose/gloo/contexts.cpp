@@ -8,6 +8,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "interpose/gloo/missing_shim.hpp"
 #include "interpose/load_engine.hpp"
 
 namespace ddl::gloo {
@@ -115,6 +116,7 @@ void EngineContext::meet(const std::shared_ptr<Context>& context, std::chrono::m
     return;  // the same on all ranks, if they run the same program
   }
   Meeting meeting(rank_, size_);
+  const MissingShimWatch watch;
   auto gloo_reduces = [&] {
     const Round round(context, timeout, create, meeting.bytes());
     all_reduce(&round.options);

@@ -358,6 +358,16 @@ def late_peer():
     os._exit(0)
 
 
+def without_shim():
+    """One of the ranks has no shim: none gets through its first call."""
+    try:
+        dist.all_reduce(torch.ones(10))
+        raise AssertionError("no error")
+    except RuntimeError as error:
+        print("raised:", str(error).replace("\n", " "))
+    os._exit(0)
+
+
 def never_met():
     """A rank dies before its first call."""
     dist.monitored_barrier()
@@ -392,7 +402,7 @@ def one_group_fails():
 
 
 def join(port=None):
-    timeout = 3 if "late_peer" in sys.argv else 120
+    timeout = 3 if "late_peer" in sys.argv else 20 if "without_shim" in sys.argv else 120
     if port:
         os.environ["MASTER_PORT"] = str(port)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))

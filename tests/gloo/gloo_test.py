@@ -295,6 +295,15 @@ class GlooTest(unittest.TestCase):
     def test_a_rank_is_late(self):
         self.raises(2, "late_peer", "raised: ddl: .*3 s")
 
+    def test_a_rank_has_no_shim(self):
+        """It does not come to where the others meet; they say so long before gloo's timeout."""
+        for other in (0, 2):
+            codes, said = run(3, "without_shim", of_rank={other: {"LD_PRELOAD": ""}})
+            self.assertEqual(codes, [0] * 3, said)
+            lines = re.findall("ddl: .*without libddl_shim.so.*", "\n".join(said))
+            self.assertEqual(len(lines), 1, said)
+            self.assertRegex(lines[0], rf"rank {other} \(process [0-9]+\) runs without libddl_shim.so")
+
     def test_one_group_fails(self):
         self.assertEqual(run(3, "one_group_fails")[0], [0, 0, 0])
 
