@@ -32,7 +32,7 @@ case $case in
   install)
     rm -rf "$prefix"
     cmake --install "$build" --prefix "$prefix" >"$work/log" 2>&1 || fail "does not install"
-    cc -Wall -Wextra -Werror -std=c11 "$source/tests/api/client.c" -o "$client" $(pkg-config --cflags --libs ddl) \
+    cc -Wall -Wextra -Werror -std=c11 "$source"/tests/api/*.c -o "$client" $(pkg-config --cflags --libs ddl) \
       >"$work/log" 2>&1 || fail "pkg-config"
     for library in libddl.so libddl_shim.so libddl_mpi.so libddl_nccl.so; do
       [ -e "$prefix/lib/$library" ] || continue

@@ -1,0 +1,51 @@
+/* Jobs that fail, or do not come about. */
+#include "client.h"
+
+/* The ranks do not make the same call: all fail, none hangs. */
+int mismatch(void) {
+  ddl_group* world;
+  if (ddl_init(NULL, &world) != DDL_SUCCESS) return 2;
+  static float data[2000];
+  ddl_status status = DDL_SUCCESS;
+  for (int i = 0; i < 3 && status == DDL_SUCCESS; ++i)
+    status = ddl_all_reduce(data, data, ddl_rank(world) == 0 ? 1000 : 2000, DDL_FLOAT32, DDL_SUM, world);
+  EXPECT(status == DDL_ERROR_JOB);
+  REFUSED(ddl_barrier(world), DDL_ERROR_JOB, "");
+  EXPECT(ddl_finalize(world) == DDL_ERROR_JOB);
+  return wrong;
+}
+
+/* One rank ends in the middle: the others are told. */
+int dead_peer(void) {
+  ddl_group* world;
+  if (ddl_init(NULL, &world) != DDL_SUCCESS) return 2;
+  if (ddl_barrier(world) != DDL_SUCCESS) return 3;
+  if (ddl_rank(world) == 1) _Exit(0);
+  REFUSED(ddl_barrier(world), DDL_ERROR_JOB, "rank 1");
+  EXPECT(ddl_finalize(world) == DDL_ERROR_JOB);
+  return wrong;
+}
+
+/* A call is under way when the job ends. */
+int lost_request(void) {
+  ddl_group* world;
+  if (ddl_init(NULL, &world) != DDL_SUCCESS) return 2;
+  static float data[1000];
+  ddl_call call = DDL_CALL;
+  call.kind = DDL_RECEIVE, call.out = data, call.count = 1000, call.root = 1 - ddl_rank(world);
+  ddl_request* request;
+  EXPECT(ddl_start(&call, world, &request) == DDL_SUCCESS && request);
+  EXPECT(ddl_finalize(world) == DDL_SUCCESS);
+  REFUSED(ddl_wait(&request), DDL_ERROR_STATE, "finalized");
+  EXPECT(!request);
+  return wrong;
+}
+
+/* Prints why it could not join. */
+int only_init(void) {
+  ddl_group* world;
+  ddl_status status = ddl_init(NULL, &world);
+  if (status == DDL_SUCCESS) return ddl_finalize(world) == DDL_SUCCESS ? 0 : 1;
+  printf("%d %s\n", status, ddl_error_message());
+  return 10 + status;
+}
