@@ -56,7 +56,7 @@ ddl::Call checked(const ddl_call& call, const ddl_group& group) {
 const std::shared_ptr<ddl::SparseGradient>* gradient_of(const ddl_call& call, const ddl_group& group) {
   const ddl_gradient* gradient = call.gradient;
   if (!gradient) return nullptr;
-  check(gradient->group == &group, "the gradient is one of another group",
+  check(gradient->group == group.serial, "the gradient is one of another group, or of one that was freed",
         "ddl_gradient_create names its group");
   check(call.kind == DDL_ALL_REDUCE && call.op == DDL_SUM, "only a sum of all ranks can be sent in part",
         "DDL_ALL_REDUCE with DDL_SUM");
@@ -117,7 +117,7 @@ void end(ddl_request** request, const ddl::Outcome& outcome) {
   check_outcome(group, outcome);
 }
 
-// With what is wrong about the handle itself.
+// Runs `body`, which ends the request, unless there is none or the pointer to it is NULL.
 template <class Body>
 ddl_status finish(ddl_request** request, Body body) noexcept {
   if (!request)

@@ -4,6 +4,18 @@
 
 using namespace ddl::api;
 
+namespace {
+
+ddl::Residual memory_of(const ddl_gradient_options& options) {
+  try {
+    return {options.count, ddl::from_c(options.type), options.momentum};
+  } catch (const std::bad_alloc&) {
+    throw NoMemory(fmt::format("there is no memory for a gradient of {} elements", options.count));
+  }
+}
+
+}  // namespace
+
 extern "C" {
 
 ddl_status ddl_gradient_create(ddl_group* given, const ddl_gradient_options* options,
@@ -25,11 +37,10 @@ ddl_status ddl_gradient_create(ddl_group* given, const ddl_gradient_options* opt
     settings.share = known.share;
     settings.warm_up = known.warm_up;
     auto made = std::make_unique<ddl_gradient>();
-    made->group = &group;
+    made->group = group.serial;
     made->count = known.count;
     made->type = known.type;
-    made->sparse =
-        group.communicator->make_gradient(known.count, ddl::from_c(known.type), settings, known.momentum);
+    made->sparse = group.communicator->make_gradient(memory_of(known), settings);
     *gradient = made.release();
   });
 }

@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -26,6 +27,7 @@ struct World;
 // Stays when its job is finalized, so that a late call on it can be refused.
 struct ddl_group {
   ddl::api::World* world = nullptr;
+  std::uint64_t serial = 0;        // no other group of this process has had it
   std::vector<ddl::Rank> members;  // ranks of the world
   ddl::Rank me = 0;
   ddl::CommId id = 0;
@@ -43,7 +45,7 @@ struct ddl_request {
 
 // Likewise, as long as it is not freed.
 struct ddl_gradient {
-  ddl_group* group = nullptr;
+  std::uint64_t group = 0;  // its serial: the group may have been freed
   uint64_t count = 0;
   ddl_type type = DDL_FLOAT32;
   std::shared_ptr<ddl::SparseGradient> sparse;
@@ -62,39 +64,50 @@ struct World {
 
 // ---- errors ----
 
+inline constexpr const char *kNoMemory = "there is no memory left",
+                            *kUnknown = "an unknown error in the engine";
+
 /// Keeps the words for ddl_error_message().
-ddl_status refuse(ddl_status status, const std::string& text) noexcept;
+ddl_status refuse(ddl_status status, const char* text) noexcept;
 
-// Thrown for what the program has given.
-struct BadArgument : Error {
-  using Error::Error;
+// What a function answers with that status: the job is as it was before.
+struct Refusal : Error {
+  template <class... Text>
+  explicit Refusal(ddl_status which, Text&&... text) : Error(std::forward<Text>(text)...), status(which) {}
+  ddl_status status;
 };
-struct Finalized : Error {
-  Finalized() : Error("the job is finalized", "no call can be made any more", "call ddl_init again") {}
+// The program has given it.
+struct BadArgument : Refusal {
+  template <class... Text>
+  explicit BadArgument(Text&&... text) : Refusal(DDL_ERROR_ARGUMENT, std::forward<Text>(text)...) {}
 };
-struct JobFailed : Error {
-  using Error::Error;
+struct Finalized : Refusal {
+  Finalized()
+      : Refusal(DDL_ERROR_STATE, "the job is finalized", "no call can be made any more",
+                "call ddl_init again") {}
+};
+struct JobFailed : Refusal {
+  explicit JobFailed(const std::string& why) : Refusal(DDL_ERROR_JOB, why) {}
+};
+// For something that no other rank waits for.
+struct NoMemory : Refusal {
+  explicit NoMemory(const std::string& what) : Refusal(DDL_ERROR_SYSTEM, what) {}
 };
 
+// Runs `body`; what it throws becomes a status, with words that take no memory.
 template <class Body>
 ddl_status guarded(ddl_status otherwise, Body body) noexcept {
   try {
-    try {
-      body();
-      return DDL_SUCCESS;
-    } catch (const BadArgument& error) {
-      return refuse(DDL_ERROR_ARGUMENT, error.what());
-    } catch (const Finalized& error) {
-      return refuse(DDL_ERROR_STATE, error.what());
-    } catch (const JobFailed& error) {
-      return refuse(DDL_ERROR_JOB, error.what());
-    } catch (const std::bad_alloc&) {
-      return refuse(DDL_ERROR_SYSTEM, "there is no memory left");
-    } catch (const std::exception& error) {
-      return refuse(otherwise, error.what());
-    }
+    body();
+    return DDL_SUCCESS;
+  } catch (const Refusal& error) {
+    return refuse(error.status, error.what());
+  } catch (const std::bad_alloc&) {
+    return refuse(DDL_ERROR_SYSTEM, kNoMemory);
+  } catch (const std::exception& error) {
+    return refuse(otherwise, error.what());
   } catch (...) {
-    return DDL_ERROR_SYSTEM;  // no memory for the words
+    return refuse(otherwise, kUnknown);
   }
 }
 
@@ -130,22 +143,29 @@ inline void check_outcome(ddl_group& group, const Outcome& outcome) {
   if (outcome.what == ddl::Outcome::What::failed) throw JobFailed(group.world->job->session().failure());
 }
 
-// What an exception in a call of the job is: its ranks go on with different calls.
+// The job fails: the other ranks make a call that this one could not make.
+inline ddl_status fail_job(ddl_group& group, const char* why) noexcept {
+  guarded(DDL_ERROR_JOB, [&] { group.world->job->session().fail(why); });
+  return refuse(DDL_ERROR_JOB, why);
+}
+
+// `body` makes a call that other ranks make, too.
 template <class Body>
 ddl_status call_on(ddl_group* given, Body body) noexcept {
-  return guarded(DDL_ERROR_JOB, [&] {
-    ddl_group& group = checked(given);
-    try {
-      body(group);
-    } catch (const BadArgument&) {
-      throw;
-    } catch (const JobFailed&) {
-      throw;
-    } catch (const std::exception& error) {
-      group.world->job->session().fail(error.what());
-      throw;
-    }
-  });
+  const ddl_status usable = guarded(DDL_ERROR_JOB, [&] { checked(given); });
+  if (usable != DDL_SUCCESS) return usable;
+  try {
+    body(*given);
+    return DDL_SUCCESS;
+  } catch (const Refusal& error) {
+    return refuse(error.status, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail_job(*given, kNoMemory);
+  } catch (const std::exception& error) {
+    return fail_job(*given, error.what());
+  } catch (...) {
+    return fail_job(*given, kUnknown);
+  }
 }
 
 }  // namespace ddl::api

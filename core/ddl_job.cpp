@@ -1,4 +1,5 @@
 // ddl.h: jobs and groups.
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -21,8 +22,10 @@ void keep(std::unique_ptr<World> world) {
 }
 
 ddl_group& add_group(World& world, std::vector<Rank> members, Rank me, ddl::CommId id) {
+  static std::atomic<std::uint64_t> made{0};
   auto group = std::make_unique<ddl_group>();
   group->world = &world;
+  group->serial = ++made;
   group->members = std::move(members);
   group->me = me;
   group->id = id;
@@ -36,9 +39,12 @@ ddl_group& add_group(World& world, std::vector<Rank> members, Rank me, ddl::Comm
 // Its members derive the same identity, without a word: from the group that they come from, who they are, and
 // how many groups of them were made before.
 ddl_group& part_of(ddl_group& parent, std::vector<Rank> members, Rank me) {
-  ddl::CommId id = ddl::identity_of(parent.id, ++parent.created[members], members.size());
+  std::uint64_t& created = parent.created[members];
+  ddl::CommId id = ddl::identity_of(parent.id, created + 1, members.size());
   for (Rank member : members) id = ddl::identity_of(id, static_cast<std::uint64_t>(member), 0);
-  return add_group(*parent.world, std::move(members), me, id);
+  ddl_group& group = add_group(*parent.world, std::move(members), me, id);
+  ++created;
+  return group;
 }
 
 ddl::Env environment(const ddl_init_options& options) {
@@ -143,7 +149,7 @@ ddl_status ddl_group_split(ddl_group* given, int32_t color, int32_t key, ddl_gro
   status = ddl_all_gather(&parts[static_cast<std::size_t>(given->me)], parts.data(), sizeof(Part), DDL_UINT8,
                           given);
   if (status != DDL_SUCCESS || color < 0) return status;
-  return guarded(DDL_ERROR_JOB, [&] {
+  return call_on(given, [&](ddl_group&) {
     std::vector<std::size_t> mates;
     for (std::size_t rank = 0; rank < parts.size(); ++rank)
       if (parts[rank].color == color) mates.push_back(rank);
@@ -166,6 +172,9 @@ ddl_status ddl_group_free(ddl_group* group) {
     std::lock_guard lock(world.mutex);
     check(group != world.groups.front().get(), "the group of all ranks cannot be freed",
           "ddl_finalize ends it");
+    check(std::none_of(world.requests.begin(), world.requests.end(),
+                       [&](const auto& one) { return one->is_under_way && one->group == group; }),
+          "a request of the group is not done", "ddl_wait ends it");
     std::erase_if(world.groups, [&](const auto& one) { return one.get() == group; });
   });
 }

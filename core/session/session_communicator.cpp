@@ -88,13 +88,13 @@ void SessionCommunicator::make_sparse(const SparseSettings& settings) {
       std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings, wire_rule_here());
 }
 
-std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Elements count, DType type,
-                                                                   SparseSettings settings, double momentum) {
+std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Residual residual,
+                                                                   SparseSettings settings) {
   if (!has_failed()) make_usable();
   if (!sparse_) make_sparse({});
   if (!plans_->members().grid.spans_hosts()) settings.share = 1;
   auto made = std::make_shared<SparseGradient>(SparseGradient{.settings = settings});
-  made->residual.emplace(count, type, momentum);
+  made->residual = std::move(residual);
   return made;
 }
 

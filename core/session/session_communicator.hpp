@@ -50,8 +50,7 @@ class SessionCommunicator {
   Outcome run(const Call& call) { return run(Call(call)); }
   /// A gradient for calls that name it. All members make the same ones with the same settings, in the same
   /// order among their other calls. On one host all of it travels.
-  std::shared_ptr<SparseGradient> make_gradient(Elements count, DType type, SparseSettings settings,
-                                                double momentum);
+  std::shared_ptr<SparseGradient> make_gradient(Residual residual, SparseSettings settings);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make
   /// before it. Calls of one key, and of keys that are a multiple of 2^15 apart, are made one after the

@@ -58,7 +58,7 @@ case $case in
     by_variables 1 "$(free_port)" "$client" gradients >"$work/log" 2>&1 || fail "one rank: exit $?"
     ;;
   refusals) timeout 100 "$client" refusals >"$work/log" 2>&1 || fail "exit $?" ;;
-  mismatch | lost_request) ddlrun -np 2 "$client" "$case" >"$work/log" 2>&1 || fail "exit $?" ;;
+  mismatch | lost_request | no_memory) ddlrun -np 2 "$client" "$case" >"$work/log" 2>&1 || fail "exit $?" ;;
   dead_peer)
     by_variables 3 "$(free_port)" "$client" dead_peer >"$work/log" 2>&1 || fail "exit $?"
     DDL_FAKE_HOSTS=2,1 by_variables 3 "$(free_port)" "$client" dead_peer >"$work/log" 2>&1 || fail "wire: exit $?"

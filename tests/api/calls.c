@@ -124,6 +124,14 @@ static void groups(ddl_group* world) {
     EXPECT(ddl_rank(pair) == 1 - rank);
     all_kinds(pair, 1000);
     all_kinds(again, 10);
+    int32_t mine = rank, got = -1;
+    ddl_call call = DDL_CALL;
+    call.kind = DDL_RECEIVE, call.out = &got, call.count = 1, call.type = DDL_INT32, call.root = rank;
+    ddl_request* request;
+    EXPECT(ddl_start(&call, pair, &request) == DDL_SUCCESS && request);
+    REFUSED(ddl_group_free(pair), DDL_ERROR_ARGUMENT, "not done");
+    EXPECT(ddl_send(&mine, 1, DDL_INT32, rank, pair) == DDL_SUCCESS);
+    EXPECT(ddl_wait(&request) == DDL_SUCCESS && got == 1 - rank);
     EXPECT(ddl_group_free(pair) == DDL_SUCCESS && ddl_group_free(again) == DDL_SUCCESS);
   }
 }

@@ -37,6 +37,7 @@ int refusals(void);         /* refusals.c */
 int mismatch(void);         /* failures.c */
 int dead_peer(void);
 int lost_request(void);
+int no_memory(void);
 int only_init(void);
 
 #endif

@@ -1,4 +1,6 @@
 /* Jobs that fail, or do not come about. */
+#include <sys/resource.h>
+
 #include "client.h"
 
 /* The ranks do not make the same call: all fail, none hangs. */
@@ -38,6 +40,22 @@ int lost_request(void) {
   EXPECT(ddl_finalize(world) == DDL_SUCCESS);
   REFUSED(ddl_wait(&request), DDL_ERROR_STATE, "finalized");
   EXPECT(!request);
+  return wrong;
+}
+
+/* A rank has no memory left for a call that the others make: the job fails on all of them. */
+int no_memory(void) {
+  ddl_group *world, *group;
+  if (ddl_init(NULL, &world) != DDL_SUCCESS) return 2;
+  EXPECT(ddl_barrier(world) == DDL_SUCCESS);
+  const struct rlimit none = {1 << 20, 1 << 20};
+  const int is_poor = ddl_rank(world) == 1;
+  if (is_poor) EXPECT(setrlimit(RLIMIT_AS, &none) == 0);
+  ddl_status status = DDL_SUCCESS;
+  while (status == DDL_SUCCESS) status = ddl_group_split(world, 0, 0, &group);
+  EXPECT(status == DDL_ERROR_JOB && strstr(ddl_error_message(), is_poor ? "no memory" : "rank 1"));
+  EXPECT(ddl_barrier(world) == DDL_ERROR_JOB);
+  EXPECT(ddl_finalize(world) == DDL_ERROR_JOB);
   return wrong;
 }
 

@@ -1,5 +1,6 @@
 /* A job of one rank, which needs no launcher, and everything it must refuse. */
 #include <math.h>
+#include <sys/resource.h>
 
 #include "client.h"
 
@@ -54,10 +55,15 @@ static void refused_calls(ddl_group* world) {
   REFUSED(ddl_start(&call, world, &request), DDL_ERROR_ARGUMENT, "99");
   EXPECT(!request);
   REFUSED(ddl_start(&call, world, NULL), DDL_ERROR_ARGUMENT, "NULL");
+  REFUSED(ddl_start(NULL, world, &request), DDL_ERROR_ARGUMENT, "NULL");
   REFUSED(ddl_wait(NULL), DDL_ERROR_ARGUMENT, "NULL");
   REFUSED(ddl_test(&request, NULL), DDL_ERROR_ARGUMENT, "NULL");
   REFUSED(ddl_wait_all(1, NULL), DDL_ERROR_ARGUMENT, "NULL");
   EXPECT(ddl_wait(&request) == DDL_SUCCESS && ddl_wait_all(0, NULL) == DDL_SUCCESS);
+  call = DDL_CALL, request = (ddl_request*)1;
+  EXPECT(ddl_start(&call, world, &request) == DDL_SUCCESS && !request); /* done at once: no elements */
+  int done = 0;
+  EXPECT(ddl_test(&request, &done) == DDL_SUCCESS && done == 1);
 }
 
 static void refused_gradients(ddl_group* world) {
@@ -92,7 +98,22 @@ static void refused_gradients(ddl_group* world) {
   call.op = DDL_SUM, call.count = 3;
   REFUSED(ddl_start(&call, world, &request), DDL_ERROR_ARGUMENT, "4 elements");
   EXPECT(ddl_gradient_free(gradient) == DDL_SUCCESS && ddl_gradient_free(NULL) == DDL_SUCCESS);
+  /* Of a group that was freed, whose memory may serve the next one. */
+  call = DDL_CALL;
+  call.in = a, call.out = b, call.count = 4, call.type = DDL_FLOAT64, call.gradient = of_group;
+  for (int round = 0; round < 20; ++round) {
+    EXPECT(ddl_group_free(group) == DDL_SUCCESS);
+    EXPECT(ddl_group_split(world, 0, 0, &group) == DDL_SUCCESS);
+    REFUSED(ddl_run(&call, group), DDL_ERROR_ARGUMENT, "was freed");
+  }
   EXPECT(ddl_gradient_free(of_group) == DDL_SUCCESS && ddl_group_free(group) == DDL_SUCCESS);
+  struct rlimit before, most;
+  EXPECT(getrlimit(RLIMIT_AS, &before) == 0);
+  most = before, most.rlim_cur = (rlim_t)1 << 40;
+  EXPECT(setrlimit(RLIMIT_AS, &most) == 0);
+  part.count = (uint64_t)1 << 40;
+  REFUSED(ddl_gradient_create(world, &part, &gradient), DDL_ERROR_SYSTEM, "1099511627776 elements");
+  EXPECT(!gradient && setrlimit(RLIMIT_AS, &before) == 0);
 }
 
 static void refused_groups(ddl_group* world) {
@@ -109,8 +130,18 @@ static void refused_groups(ddl_group* world) {
 static void refused_memory(void) {
   REFUSED(ddl_free((void*)1, 1), DDL_ERROR_ARGUMENT, "ddl_allocate");
   REFUSED(ddl_allocate(1, NULL), DDL_ERROR_ARGUMENT, "NULL");
-  void* memory;
+  void* memory = (void*)1;
   REFUSED(ddl_allocate(SIZE_MAX / 2, &memory), DDL_ERROR_SYSTEM, "memory");
+  EXPECT(!memory);
+  memory = (void*)1;
+  EXPECT(ddl_allocate(0, &memory) == DDL_SUCCESS && !memory && ddl_free(memory, 0) == DDL_SUCCESS);
+  const size_t bytes = (size_t)1 << 20;
+  EXPECT(ddl_allocate(bytes, &memory) == DDL_SUCCESS);
+  REFUSED(ddl_free(memory, bytes / 2), DDL_ERROR_ARGUMENT, "1048576 bytes, not 524288");
+  REFUSED(ddl_free((char*)memory + bytes / 2, bytes / 2), DDL_ERROR_ARGUMENT, "ddl_allocate");
+  memset(memory, 1, bytes); /* all of it is there */
+  EXPECT(ddl_free(memory, bytes) == DDL_SUCCESS);
+  REFUSED(ddl_free(memory, bytes), DDL_ERROR_ARGUMENT, "ddl_allocate");
 }
 
 /* With handles of the job, all of them still there. */
