@@ -36,8 +36,8 @@ typedef struct ddl_collective_call {
   ddl_block_layout in_blocks, out_blocks;
   uint64_t lengths; /* then: a hash of what all ranks know of the lengths, not 0; else 0 */
   int32_t pairwise; /* each two ranks alone know what they have for each other: an all-to-all */
-  uint64_t
-      number; /* of the program's calls on the communicator, from 1, the same on all ranks; 0: not known */
+  /* Of the program's calls on the communicator, from 1, the same on all ranks; 0: not known. */
+  uint64_t number;
 } ddl_collective_call;
 
 #ifdef __cplusplus

@@ -77,8 +77,8 @@ ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) 
     context->env = ddl::load_env();
     if (!context->env.enable) throw ddl::Error("DDL_ENABLE=0");
     if (rank == 0) {
-      ddl::RendezvousLimits
-          limits;  // the first may come much later: the library says how long ranks may be late
+      // The first may come much later: the library says how long ranks may be late.
+      ddl::RendezvousLimits limits;
       limits.others_s = context->env.timeout_s;
       context->membership.server =
           std::make_unique<ddl::RendezvousServer>(limits, ddl::wanted_rails(context->env));

@@ -233,8 +233,8 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
   if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
 
-  Calls::Entry& call =
-      calls.take();  // released with its last chunk, but not given out while `submitting` is held
+  // Released with its last chunk, but not given out while `submitting` is held.
+  Calls::Entry& call = calls.take();
   call.buffers = buffers;
   call.work = std::move(work);
   call.piece = piece_bytes(buffers.block_bytes, blocks);

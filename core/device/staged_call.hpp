@@ -37,8 +37,8 @@ struct StagedOptions {
   std::uint32_t chunks = 3;            // at least 1; from 2 on copies overlap the work
   std::uint32_t most_blocks = 1;       // of any call: the number of ranks
   FlagOrdering ordering = FlagOrdering::kStreamMemoryOperations;
-  Nanoseconds patience =
-      2'000'000'000;               // of the destructor, for streams that are not done with pinned memory
+  // Of the destructor, for streams that are not done with pinned memory.
+  Nanoseconds patience = 2'000'000'000;
   std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
   // What else the worker looks after: called by it again and again while it has nothing better to do and this
   // returns true, once more after every job, and to the end of the last. Empty: nothing.

@@ -79,8 +79,8 @@ class SessionCommunicator {
   struct StartRoute {
     Way how;
     Route route;  // of `by_plan`
-    const std::shared_ptr<SparseGradient>* gradient =
-        nullptr;  // of `sparsely`; null: by its place in the step
+    // Of `sparsely`; null: by its place in the step.
+    const std::shared_ptr<SparseGradient>* gradient = nullptr;
   };
   StartRoute route_to_start(const Call& asked);
   Route route_of(const CallShape& shape);

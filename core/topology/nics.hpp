@@ -27,8 +27,8 @@ struct Nic {
   bool running = false;  // the link works
   bool loopback = false;
   double gbit = 0;  // Gbit/s; 0 when unknown. A rate imposed by traffic shaping does not show.
-  std::string
-      kind;  // ethernet, infiniband, virtual, bond, vlan, wireless, tunnel, bridge, docker, loopback, unknown
+  // One of ethernet, infiniband, virtual, bond, vlan, wireless, tunnel, bridge, docker, loopback, unknown.
+  std::string kind;
   std::string pci;  // bus id "0000:3b:00.0"; "" when it is not a PCI device
   int numa = -1;    // OS index of its NUMA node; -1 when unknown
   Sources sources;

@@ -3,11 +3,10 @@
 // say in being looked at.
 //
 //   Activity     pid, what it has said of a stall, CallRecord[kThreads], Stamp[kThreads]
-//   CallRecord   one cache line: epoch, communicator, name of the function, and the number of the call: 4 n +
-//   2
-//                while the n-th is under way, 4 n when it has ended. The epoch is odd while anything but the
-//                number is being written, and grows by 2 then: most calls are as the one before, and cost a
-//                word when they begin and one when they end.
+//   CallRecord   one cache line: epoch, communicator, name of the function, and the number of the call:
+//                4 n + 2 while the n-th is under way, 4 n when it has ended. The epoch is odd while anything
+//                but the number is being written, and grows by 2 then: most calls are as the one before, and
+//                cost a word when they begin and one when they end.
 //   Stamp        since when the record has been as it is, as its own process saw it now and then: a call does
 //                not read the clock.
 //

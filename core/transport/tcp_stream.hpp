@@ -6,9 +6,8 @@
 //                                                         epoch: how often its writer has lost that rail
 //   frame      := message | lost | gone | again frame
 //   message    := Header payload                          Header.turn = 0
-//   lost       := Header                                  turn = 2, tag: lane, seq: epoch. What was sent
-//   there
-//                                                         and did not come follows here
+//   lost       := Header                                  turn = 2, tag: lane, seq: epoch. What was sent on
+//                                                         it and did not come follows here
 //   gone       := Header                                  turn = 4, from: a rank of the job. The writer ends
 //                                                         because that one has failed
 //   again      := Header                                  turn = 3, tag: number of the frame that follows, on

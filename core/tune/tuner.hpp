@@ -6,15 +6,15 @@
 // between are left alone, until there were so many that the subject seems forgotten. The first call after a
 // change of routes does not count.
 //
-// What a trial takes: from the last arrival to the last departure. So the ranks meet before each trial, and the
-// longest of their times counts. The shortest, which needs no meeting because the last to arrive waits for
-// nobody, is no measure: it prefers routes that let one rank go early while the others still work, and who
-// goes early waits in the next call.
+// What a trial takes: from the last arrival to the last departure. So the ranks meet before each trial, and
+// the longest of their times counts. The shortest, which needs no meeting because the last to arrive waits
+// for nobody, is no measure: it prefers routes that let one rank go early while the others still work, and
+// who goes early waits in the next call.
 //
 // Meeting lets the network rest, and what buffers on the way take at once they do not take from calls that
 // follow each other. So a thrifty tuner makes the program's own calls, unmet, by the winner, and by others
-// where these calls take longer than trials of the same route; and stays with what they were made by before if
-// none makes them shorter.
+// where these calls take longer than trials of the same route; and stays with what they were made by before
+// if none makes them shorter.
 //
 // Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After
 // each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
@@ -89,13 +89,13 @@ class Tuner {
   std::size_t uncounted_ = 0, counted_ = 0;  // of each route, one after the other
   std::vector<std::int64_t> times_;          // of those that count: [route][round]
   std::size_t done_ = 0;
-  bool trying_ = false;  // the last call was tries_[done_]
+  bool trying_ = false;  // the last call was trials_[done_]
   bool asks_ = false, may_try_ = false;
   Fingerprint subject_ = 0;
   bool is_subject_ = false;  // the last call was
   Nanoseconds usual_ = 0;
-  std::vector<std::int64_t>
-      habit_;  // the last times before the first try; agreed with those of the first phase
+  // The last times before the first trial; agreed with those of the first phase.
+  std::vector<std::int64_t> habit_;
   bool is_habit_agreed_ = false;
   std::vector<std::int64_t> tried_;  // medians of our own routes
   std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;

@@ -2,10 +2,9 @@
 // left, and the all-reduces that are made of them. Pure.
 //
 // What the gradients become:
-//   lazy     what the engine's own rule takes waits until its threshold has come together, and is then cut
-//   into
-//            batches as the engine does it (core/gradient/fusion.hpp); larger ones are one each, as all are
-//            where the threshold is 0
+//   lazy     what the engine's own rule takes waits until its threshold has come together, and is then
+//            cut into batches as the engine does it (core/gradient/fusion.hpp); larger ones are one each, as
+//            all are where the threshold is 0
 //   sparse   of what the engine's own rule takes a share of its chunks is sent, after an all-reduce of the
 //            chunks' norms, by which all ranks choose the same ones (core/gradient/sparse_rule.hpp)
 // All-reduces are made in the order in which they are ready, one at a time: an engine that has several under

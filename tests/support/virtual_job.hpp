@@ -85,8 +85,8 @@ class VirtualJob {
     }
     void flush(std::uint32_t&) override { ++flushes; }
     bool progress(MessageHandler& handler) override {
-      bool moved =
-          LoopbackTransport::progress(handler);  // arrivals first: the worst case for what still waits
+      // Arrivals first: the worst case for what still waits.
+      bool moved = LoopbackTransport::progress(handler);
       if (!std::exchange(late_round_, !late_round_)) return moved;
       for (auto& [message, to] : waiting) {
         message.to = to;
