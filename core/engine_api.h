@@ -1,5 +1,5 @@
-/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_nccl.so). No C++ type
- * and no exception crosses it. The one exported symbol is ddl_engine().
+/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_gloo.so, libddl_nccl.so),
+ * by one symbol, ddl_engine(). No C++ type and no exception crosses it. Beside it libddl.so exports ddl.h.
  *
  * Order of use: announce, (the program's own initialisation), join, then communicators and calls, then close.
  * Thread safety: everything after join, except close.
@@ -36,7 +36,7 @@ typedef struct ddl_host_library {
 /* What became of a call. */
 typedef enum ddl_outcome {
   DDL_FAILED = 0,                /* see failure() */
-  DDL_DONE = 1,                  /* */
+  DDL_DONE = 1,                  /* the result is in its buffer */
   DDL_ORIGINAL = 2,              /* left to the original library, alike on all ranks: as it was called, */
   DDL_ORIGINAL_IN_TWO_STEPS = 3, /* or as a reduce-scatter and an all-gather */
   DDL_UNDER_WAY = 4              /* next_done() will name its owner */

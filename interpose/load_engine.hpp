@@ -1,4 +1,4 @@
-// How both fronts load the engine, libddl.so, from beside themselves.
+// How the fronts load the engine, libddl.so, from beside themselves.
 #pragma once
 
 #include <signal.h>

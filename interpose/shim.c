@@ -6,9 +6,9 @@
  * left alone (caller.c). Each goes on to what stands behind us under the same name, so that a tool there sees
  * what it would see.
  *
- * It needs libc alone, has no constructor and does nothing until the first MPI_Init* or the first sign of
- * NCCL: then it loads the sibling that knows the work, hands it the functions the program would have called,
- * and from then on asks it. In a process that uses neither it only passes on what is asked of dlsym
+ * It needs libc alone, has no constructor and does nothing until the first MPI_Init*, the first call of
+ * gloo's or the first sign of NCCL: then it loads the sibling that knows the work, hands it the functions the
+ * program would have called, and from then on asks it. In a process that uses none of them it only passes on what is asked of dlsym
  * (lookup.c) and dlopen (deep_binding.c), and names what it cannot serve (unserved.c).
  *
  * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child (atfork),

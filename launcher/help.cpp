@@ -9,9 +9,9 @@ std::string help_text() {
 
   ddlrun [options] program [args...] [: [options] program [args...]]...
 
-Put ddlrun where mpirun stood. The program stays as it is: its MPI all-reduce calls run on a
-topology-aware engine, everything else goes to the original library. Options take one or two
-dashes; the program is the first word that is no option.
+Put ddlrun where mpirun stood. The program stays as it is: its collectives (of MPI, of PyTorch over
+gloo, of NCCL) run on a topology-aware engine where that serves them and is not slower, else in the
+original library. Options take one or two dashes; the program is the first word that is no option.
 
 Which ranks, where
   -np, -n N                ranks to start

@@ -1,5 +1,5 @@
-// Session: this process's part in a job, from its endpoint info to its last collective: the one room that
-// knows all others. A process may be in several jobs (MPI's, and those of communicators of our own), each
+// Session: this process's part in a job, from its endpoint info to its last collective. What joins, plans,
+// moves and measures comes together here. A process may be in several jobs (MPI's, and those of communicators of our own), each
 // with a session and a failure of its own.
 //
 // Life: the constructor publishes the endpoint info (where PMIx started the job: before MPI_Init) → join()

@@ -21,7 +21,7 @@ namespace ddl {
 struct Outcome {
   enum class What : std::uint8_t {
     failed,                 // see Session::failure()
-    done,                   //
+    done,                   // the result is in its buffer
     original,               // left to the original library, alike on all ranks: as it was called,
     original_in_two_steps,  // or as a reduce-scatter and an all-gather
     under_way               // Session::next_ended() will name it
