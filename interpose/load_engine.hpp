@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include "core/engine_api.h"
+#include "core/api/engine_api.h"
 
 namespace ddl {
 

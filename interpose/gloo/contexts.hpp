@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/base/types.hpp"
-#include "core/engine_api.h"
+#include "core/api/engine_api.h"
 #include "interpose/gloo/layout.hpp"
 #include "interpose/gloo/meeting.hpp"
 #include "interpose/gloo/routes.hpp"

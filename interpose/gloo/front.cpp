@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/api/c_types.hpp"
 #include "core/base/log.hpp"
-#include "core/engine_types.hpp"
 #include "core/plan/choice.hpp"
 #include "interpose/gloo/call.hpp"
 #include "interpose/gloo/reductions.hpp"

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/engine_api.h"
+#include "core/api/engine_api.h"
 #include "core/reduce/recognise.hpp"
 #include "interpose/front.h"
 #include "interpose/mpi/blocks.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/call_api.h"
+#include "core/api/call_api.h"
 #include "core/reduce/types.hpp"
 
 namespace ddl::mpi {

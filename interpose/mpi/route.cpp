@@ -1,6 +1,6 @@
 #include "interpose/mpi/route.hpp"
 
-#include "core/engine_types.hpp"
+#include "core/api/c_types.hpp"
 #include "interpose/mpi/front.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/types.hpp"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/call_api.h"
+#include "core/api/call_api.h"
 #include "core/plan/kind.hpp"
 #include "core/reduce/recognise.hpp"
 #include "interpose/mpi/call_buffers.hpp"

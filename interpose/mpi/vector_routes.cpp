@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/engine_types.hpp"
+#include "core/api/c_types.hpp"
 #include "interpose/mpi/front.hpp"
 
 namespace ddl::mpi {

@@ -9,7 +9,7 @@ namespace ddl::nccl {
 namespace {
 
 static_assert(int{DDL_RAILS_ID_BYTES} == DDL_STREAM_ID_BYTES &&
-              int{DDL_RAILS_TEXT_BYTES} == DDL_STREAM_TEXT_BYTES);
+              int{DDL_RAILS_TEXT_BYTES} == DDL_PROBLEM_BYTES);
 
 ncclComm_t comm_of(void* comm) { return static_cast<ncclComm_t>(comm); }
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/bootstrap/exchange.hpp"
-#include "core/stream_api.h"
+#include "core/api/stream_api.h"
 
 namespace ddl::nccl {
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/base/error.hpp"
-#include "core/engine_types.hpp"
+#include "core/api/c_types.hpp"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 #include "interpose/nccl/report.hpp"

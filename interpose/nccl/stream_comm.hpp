@@ -21,7 +21,7 @@ struct StreamComm {
   int rank, size, device;
   std::mutex mutex;  // of what follows
   std::map<ncclRedOp_t, OwnOp> ops;
-  std::array<char, DDL_STREAM_TEXT_BYTES> last_error{};  // lent to the program
+  std::array<char, DDL_PROBLEM_BYTES> last_error{};  // lent to the program
 
   ~StreamComm() { nccl::engine()->destroy(engine); }
 };

@@ -30,7 +30,7 @@ std::atomic<bool> any{false};
 // Of the process; lent to the program.
 struct LastError {
   std::mutex mutex;
-  std::array<char, DDL_STREAM_TEXT_BYTES> text{};
+  std::array<char, DDL_PROBLEM_BYTES> text{};
 };
 
 LastError& last_error() {
@@ -72,7 +72,7 @@ ncclComm_t adopt(ddl_stream_comm* ours, int rank, int size, int device) {
 bool has_ours() { return any.load(std::memory_order_acquire); }
 
 ncclResult_t complain(ncclComm_t comm, ncclResult_t result, const std::string& text) {
-  auto keep = [&](std::array<char, DDL_STREAM_TEXT_BYTES>& place) {
+  auto keep = [&](std::array<char, DDL_PROBLEM_BYTES>& place) {
     place[text.copy(place.data(), place.size() - 1)] = 0;
   };
   log_error(text);

@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "core/stream_api.h"
+#include "core/api/stream_api.h"
 #include "interpose/nccl/call.hpp"
 
 namespace ddl::nccl {

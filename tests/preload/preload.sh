@@ -55,7 +55,7 @@ case $case_name in
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
     readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
-    api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
+    api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/api/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
     got=$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}' | sort)
     [ "$got" = "$(printf '%s\n' ddl_engine $api | sort)" ] || fail "the engine exports $got"
     needed=$(readelf -d "$shim" | awk '/NEEDED/{print $NF}' | tr -d '[]'); [ "$needed" = libc.so.6 ] || fail "shim needs $needed"

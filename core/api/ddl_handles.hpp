@@ -15,8 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/api/ddl.h"
+#include "core/api/guard.hpp"
 #include "core/base/error.hpp"
-#include "core/ddl.h"
 #include "core/session/session_communicator.hpp"
 #include "core/session/standalone_job.hpp"
 
@@ -64,8 +65,7 @@ struct World {
 
 // ---- errors ----
 
-inline constexpr const char *kNoMemory = "there is no memory left",
-                            *kUnknown = "an unknown error in the engine";
+inline constexpr const char* kNoMemory = "there is no memory left";
 
 /// Keeps the words for ddl_error_message().
 ddl_status refuse(ddl_status status, const char* text) noexcept;
@@ -94,21 +94,20 @@ struct NoMemory : Refusal {
   explicit NoMemory(const std::string& what) : Refusal(DDL_ERROR_SYSTEM, what) {}
 };
 
-// Runs `body`; what it throws becomes a status, with words that take no memory.
+// Runs `body`; what it throws becomes a status.
 template <class Body>
 ddl_status guarded(ddl_status otherwise, Body body) noexcept {
-  try {
-    body();
-    return DDL_SUCCESS;
-  } catch (const Refusal& error) {
-    return refuse(error.status, error.what());
-  } catch (const std::bad_alloc&) {
-    return refuse(DDL_ERROR_SYSTEM, kNoMemory);
-  } catch (const std::exception& error) {
-    return refuse(otherwise, error.what());
-  } catch (...) {
-    return refuse(otherwise, kUnknown);
-  }
+  auto tell = [](const char* what) { refuse(DDL_SUCCESS, what); };
+  return guarded_by(tell, otherwise, [&] {
+    try {
+      body();
+      return DDL_SUCCESS;
+    } catch (const Refusal& error) {
+      return refuse(error.status, error.what());
+    } catch (const std::bad_alloc&) {
+      return refuse(DDL_ERROR_SYSTEM, kNoMemory);
+    }
+  });
 }
 
 inline void check(bool is_right, const char* problem, const char* why) {
@@ -154,18 +153,17 @@ template <class Body>
 ddl_status call_on(ddl_group* given, Body body) noexcept {
   const ddl_status usable = guarded(DDL_ERROR_JOB, [&] { checked(given); });
   if (usable != DDL_SUCCESS) return usable;
-  try {
-    body(*given);
-    return DDL_SUCCESS;
-  } catch (const Refusal& error) {
-    return refuse(error.status, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail_job(*given, kNoMemory);
-  } catch (const std::exception& error) {
-    return fail_job(*given, error.what());
-  } catch (...) {
-    return fail_job(*given, kUnknown);
-  }
+  auto fail = [given](const char* why) { fail_job(*given, why); };
+  return guarded_by(fail, DDL_ERROR_JOB, [&] {
+    try {
+      body(*given);
+      return DDL_SUCCESS;
+    } catch (const Refusal& error) {
+      return refuse(error.status, error.what());
+    } catch (const std::bad_alloc&) {
+      return fail_job(*given, kNoMemory);
+    }
+  });
 }
 
 }  // namespace ddl::api

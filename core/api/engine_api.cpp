@@ -1,13 +1,14 @@
 // The engine's C boundary: translation only. Every exception ends here and becomes the session's failure.
-#include "core/engine_api.h"
+#include "core/api/engine_api.h"
 
 #include <memory>
 #include <string>
 
+#include "core/api/call_from_c.hpp"
+#include "core/api/guard.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/device/device_memory.hpp"
-#include "core/engine_types.hpp"
 #include "core/session/identity.hpp"
 #include "core/session/mpi_session.hpp"
 #include "core/session/session_communicator.hpp"
@@ -33,18 +34,10 @@ void note(ddl::Session* session, const char* what) noexcept {
   }
 }
 
-// Runs `body`; an exception becomes the session's failure, or a line where there is none, and `otherwise` the
-// result.
+// An exception becomes the session's failure, or a line where there is none.
 template <class Result, class Body>
 Result guarded(ddl::Session* session, Result otherwise, Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    note(session, error.what());
-  } catch (...) {
-    note(session, "an unknown error in the engine");
-  }
-  return otherwise;
+  return ddl::guarded_by([session](const char* what) { note(session, what); }, otherwise, body);
 }
 
 template <class Body>

@@ -1,4 +1,4 @@
-#include "core/ddl_handles.hpp"
+#include "core/api/ddl_handles.hpp"
 
 #include <cstdio>
 

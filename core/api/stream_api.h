@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "core/ddl.h"
+#include "core/api/call_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,6 @@ extern "C" {
 
 enum {
   DDL_STREAM_ID_BYTES = 128,
-  DDL_STREAM_TEXT_BYTES = 512,
   DDL_STREAM_SCALAR_BYTES = 8,
   DDL_HIERARCHY_DIMENSIONS = 8, /* at most; a grid of more is left to the original */
   DDL_HIERARCHY_ROUTES = 3
@@ -28,9 +27,6 @@ enum {
 typedef struct ddl_setup ddl_setup;
 typedef struct ddl_stream_comm ddl_stream_comm;
 typedef struct ddl_lease ddl_lease;
-typedef struct ddl_problem {
-  char text[DDL_STREAM_TEXT_BYTES];
-} ddl_problem;
 
 typedef enum ddl_stream_result {
   DDL_STREAM_OK,

@@ -1,5 +1,5 @@
 // The C boundary for contexts: translation only. Every exception ends here.
-#include "core/context_api.h"
+#include "core/api/context_api.h"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "core/api/call_from_c.hpp"
+#include "core/api/guard.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/engine_types.hpp"
 #include "core/session/identity.hpp"
 #include "core/session/session_communicator.hpp"
 #include "core/session/standalone_job.hpp"
@@ -37,6 +38,7 @@ struct ddl_context {
 
 namespace {
 
+using ddl::guarded, ddl::guarded_in_silence;
 using ddl::RendezvousId;
 static_assert(RendezvousId::kBytes == DDL_CONTEXT_ID_BYTES);
 
@@ -50,23 +52,6 @@ thread_local Deadline deadline;
 std::string overdue() {
   if (!deadline.timeout || !deadline.timeout->is_over()) return {};
   return fmt::format("a call has not ended within {:g} s: a rank is late or gone", deadline.seconds);
-}
-
-void write(ddl_problem* problem, const char* text) noexcept {
-  std::strncpy(problem->text, text, sizeof problem->text - 1);
-  problem->text[sizeof problem->text - 1] = 0;
-}
-
-template <class Result, class Body>
-Result guarded(ddl_problem* problem, Result otherwise, Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    write(problem, error.what());
-  } catch (...) {
-    write(problem, "an unknown error in the engine");
-  }
-  return otherwise;
 }
 
 ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) {
@@ -118,8 +103,7 @@ int may_measure(ddl_context* context) {
 }
 
 void fail(ddl_context* context, const char* why) {
-  ddl_problem unsaid;
-  guarded(&unsaid, 0, [&] {
+  guarded_in_silence(0, [&] {
     if (*why) context->job->session().fail(why);
     context->job->vanish();  // who waits for this rank waits in vain
     return 0;
@@ -141,14 +125,12 @@ int run(ddl_context* context, const ddl_context_call* call) {
 }
 
 const char* failure(ddl_context* context) {
-  ddl_problem unsaid;
-  return guarded(&unsaid, "an error in the engine",
-                 [&] { return context->job->session().failure().c_str(); });
+  return guarded_in_silence("an error in the engine",
+                            [&] { return context->job->session().failure().c_str(); });
 }
 
 const char* report_part(ddl_context* context) {
-  ddl_problem unsaid;
-  return guarded(&unsaid, "", [&] {
+  return guarded_in_silence("", [&] {
     context->part = context->job->session().report_part();
     return context->part.c_str();
   });
@@ -161,8 +143,7 @@ void write_report(ddl_context* context, uint64_t parts, const char* const* part)
 }
 
 void destroy(ddl_context* context) {
-  ddl_problem unsaid;
-  guarded(&unsaid, 0, [&] { return delete context, 0; });
+  guarded_in_silence(0, [&] { return delete context, 0; });
 }
 
 }  // namespace

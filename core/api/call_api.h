@@ -1,14 +1,22 @@
-/* One collective call as the C boundaries take it: a call of another library's in the engine's terms. */
+/* What the C boundaries share: one collective call, of another library's in the engine's terms, and words for
+ * what went wrong. */
 #ifndef DDL_CALL_API_H
 #define DDL_CALL_API_H
 
 #include <stdint.h>
 
-#include "core/ddl.h"
+#include "core/api/ddl.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum { DDL_PROBLEM_BYTES = 512 };
+
+/* What was wrong, in one line. */
+typedef struct ddl_problem {
+  char text[DDL_PROBLEM_BYTES];
+} ddl_problem;
 
 /* Where the blocks of a buffer are, by rank: how long each is and where it begins, in elements. */
 typedef struct ddl_block_layout {

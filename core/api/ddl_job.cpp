@@ -3,9 +3,9 @@
 #include <numeric>
 #include <utility>
 
+#include "core/api/ddl_handles.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
-#include "core/ddl_handles.hpp"
 #include "core/session/identity.hpp"
 
 using namespace ddl::api;

@@ -10,8 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/call_api.h"
-#include "core/stream_api.h"
+#include "core/api/call_api.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,11 +1,12 @@
 // The ABI boundary between C++ and the fronts for communicators of our own: every exception ends here.
-#include "core/stream_api.h"
+#include "core/api/stream_api.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "core/api/c_types.hpp"
+#include "core/api/guard.hpp"
 #include "core/base/error.hpp"
-#include "core/engine_types.hpp"
 #include "core/plan/hierarchy_plan.hpp"
 #include "core/stream/communicator_setup.hpp"
 #include "core/stream/device.hpp"
@@ -28,19 +29,11 @@ namespace {
 using ddl::StreamCall;
 using ddl::StreamCommunicator;
 
-void tell(ddl_problem* problem, const std::string& text) {
-  std::size_t length = text.copy(problem->text, sizeof(problem->text) - 1);
-  problem->text[length] = 0;
-}
+using ddl::guarded_in_silence;
 
 template <class Body>
 ddl_stream_result guarded(ddl_stream_result otherwise, ddl_problem* problem, Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    tell(problem, error.what());
-    return otherwise;
-  }
+  return ddl::guarded(problem, otherwise, body);
 }
 
 // Garbage in the environment has been said by who reads it first; here it costs its effect.
@@ -52,35 +45,51 @@ ddl::Env environment() {
   }
 }
 
-int usable() { return environment().enable && ddl::gpu::driver() != nullptr; }
+int usable() {
+  return guarded_in_silence(0, [] { return int{environment().enable && ddl::gpu::driver()}; });
+}
 
-void* current_context() { return ddl::gpu::driver() ? ddl::gpu::current_context() : nullptr; }
+void* current_context() {
+  return guarded_in_silence<void*>(nullptr,
+                                   [] { return ddl::gpu::driver() ? ddl::gpu::current_context() : nullptr; });
+}
 
 void* context_of_device(int32_t ordinal) {
-  return ddl::gpu::driver() ? ddl::gpu::context_of_device(ordinal) : nullptr;
+  return guarded_in_silence<void*>(
+      nullptr, [&] { return ddl::gpu::driver() ? ddl::gpu::context_of_device(ordinal) : nullptr; });
 }
 
 int use_context(void* context) {
-  return ddl::gpu::driver()->context_set(static_cast<ddl::cuda::Context>(context)) == ddl::cuda::kSuccess;
+  return guarded_in_silence(0, [&] {
+    return int{ddl::gpu::driver()->context_set(static_cast<ddl::cuda::Context>(context)) ==
+               ddl::cuda::kSuccess};
+  });
 }
 
-int32_t device_of(void* context) { return ddl::gpu::device_of(static_cast<ddl::cuda::Context>(context)); }
+int32_t device_of(void* context) {
+  return guarded_in_silence(-1,
+                            [&] { return ddl::gpu::device_of(static_cast<ddl::cuda::Context>(context)); });
+}
 
 ddl_stream_result of_driver(ddl::cuda::Result result, ddl_problem* problem) {
   if (result == ddl::cuda::kSuccess) return DDL_STREAM_OK;
-  tell(problem, ddl::cuda::describe(*ddl::gpu::driver(), result));
+  ddl::write(*problem, ddl::cuda::describe(*ddl::gpu::driver(), result).c_str());
   return DDL_STREAM_CUDA;
 }
 
 ddl_stream_result allocate(void** address, uint64_t bytes, ddl_problem* problem) {
-  ddl::cuda::DevicePointer pointer = 0;
-  ddl_stream_result result = of_driver(ddl::gpu::driver()->allocate(&pointer, bytes), problem);
-  *address = reinterpret_cast<void*>(pointer);
-  return result;
+  return guarded(DDL_STREAM_INTERNAL, problem, [&] {
+    ddl::cuda::DevicePointer pointer = 0;
+    ddl_stream_result result = of_driver(ddl::gpu::driver()->allocate(&pointer, bytes), problem);
+    *address = reinterpret_cast<void*>(pointer);
+    return result;
+  });
 }
 
 ddl_stream_result release(void* address, ddl_problem* problem) {
-  return of_driver(ddl::gpu::driver()->free(reinterpret_cast<ddl::cuda::DevicePointer>(address)), problem);
+  return guarded(DDL_STREAM_INTERNAL, problem, [&] {
+    return of_driver(ddl::gpu::driver()->free(reinterpret_cast<ddl::cuda::DevicePointer>(address)), problem);
+  });
 }
 
 std::span<const std::byte, ddl::RendezvousId::kBytes> bytes_of(const void* id) {
@@ -132,11 +141,10 @@ ddl_stream_result set_up(const ddl_setup_request* request, ddl_setup** setup, dd
 }
 
 void part_of(const void* id, uint64_t number, int32_t color, void* part) {
-  ddl_problem unsaid;
-  guarded(DDL_STREAM_INTERNAL, &unsaid, [&] {
+  guarded_in_silence(0, [&] {
     const ddl::RendezvousId made = id_from(id).part(number, color);
     std::memcpy(part, made.bytes().data(), ddl::RendezvousId::kBytes);
-    return DDL_STREAM_OK;
+    return 0;
   });
 }
 
@@ -148,7 +156,9 @@ ddl_stream_result lease(const void* id, ddl_lease** made, ddl_problem* problem) 
   });
 }
 
-void end_lease(ddl_lease* lease) { delete lease; }
+void end_lease(ddl_lease* lease) {
+  guarded_in_silence(0, [&] { return delete lease, 0; });
+}
 
 ddl_stream_result share(ddl_setup* setup, void* original_id, ddl_problem* problem) {
   return guarded(DDL_STREAM_SYSTEM, problem, [&] {
@@ -181,7 +191,9 @@ ddl_stream_result test_all_gather(ddl_setup* setup, int32_t wait, void* all, uin
   });
 }
 
-void leave(ddl_setup* setup) { delete setup; }
+void leave(ddl_setup* setup) {
+  guarded_in_silence(0, [&] { return delete setup, 0; });
+}
 
 ddl_stream_result open_rails(const void* id, int32_t place, int32_t extent, void* context, const char* who,
                              ddl_stream_comm** comm, ddl_problem* problem) {
@@ -215,7 +227,7 @@ void place(ddl_stream_comm* comm, int32_t* rank, int32_t* size) {
 }
 
 ddl_stream_result answer(const StreamCommunicator::State& state, ddl_problem* problem) {
-  tell(problem, state.text);
+  ddl::write(*problem, state.text.c_str());
   switch (state.trouble) {
     case StreamCommunicator::Trouble::none:
       return DDL_STREAM_OK;
@@ -257,13 +269,11 @@ ddl_stream_result state(ddl_stream_comm* comm, ddl_problem* problem) {
 }
 
 void abort_communicator(ddl_stream_comm* comm) {
-  ddl_problem unsaid;
-  guarded(DDL_STREAM_INTERNAL, &unsaid, [&] { return comm->communicator->abort(), DDL_STREAM_OK; });
+  guarded_in_silence(0, [&] { return comm->communicator->abort(), 0; });
 }
 
 void destroy(ddl_stream_comm* comm) {
-  ddl_problem unsaid;
-  guarded(DDL_STREAM_INTERNAL, &unsaid, [&] { return delete comm, DDL_STREAM_OK; });
+  guarded_in_silence(0, [&] { return delete comm, 0; });
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // ddl.h: calls and requests. Checks what the program gives, and translates.
 #include <utility>
 
+#include "core/api/c_types.hpp"
+#include "core/api/ddl_handles.hpp"
 #include "core/base/clock.hpp"
-#include "core/ddl_handles.hpp"
 #include "core/device/device_memory.hpp"
-#include "core/engine_types.hpp"
 
 using namespace ddl::api;
 using ddl::Rank;

@@ -1,6 +1,6 @@
 // ddl.h: gradients that are sent in part.
-#include "core/ddl_handles.hpp"
-#include "core/engine_types.hpp"
+#include "core/api/c_types.hpp"
+#include "core/api/ddl_handles.hpp"
 
 using namespace ddl::api;
 

@@ -1,10 +1,7 @@
-// Between the engine's own types and those of its C boundary, which have the same numbers.
+// Between the engine's own enumerations and those of its C boundaries, which have the same numbers.
 #pragma once
 
-#include <type_traits>
-
-#include "core/call_api.h"
-#include "core/collective/call.hpp"
+#include "core/api/ddl.h"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 
@@ -32,20 +29,5 @@ static_assert(to_c(Kind::all_reduce) == DDL_ALL_REDUCE && to_c(Kind::broadcast) 
               to_c(Kind::reduce_scatter) == DDL_REDUCE_SCATTER && to_c(Kind::gather) == DDL_GATHER &&
               to_c(Kind::scatter) == DDL_SCATTER && to_c(Kind::all_to_all) == DDL_ALL_TO_ALL &&
               to_c(Kind::send) == DDL_SEND && to_c(Kind::receive) == DDL_RECEIVE && kKinds == 10);
-
-static_assert(std::is_same_v<Elements, std::uint64_t>);
-
-inline Call from_c(const ddl_collective_call& call, Nanoseconds began) {
-  Call made{call.in,   call.out, call.count,        from_c(call.type), from_c(call.op),
-            call.name, began,    from_c(call.kind), call.root};
-  made.variant = call.variant;
-  made.own = {call.combine, call.context};
-  made.in_blocks = {call.in_blocks.counts, call.in_blocks.offsets};
-  made.out_blocks = {call.out_blocks.counts, call.out_blocks.offsets};
-  made.lengths = call.lengths;
-  made.pairwise = call.pairwise != 0;
-  made.number = call.number;
-  return made;
-}
 
 }  // namespace ddl

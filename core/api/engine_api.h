@@ -1,5 +1,6 @@
-/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_gloo.so, libddl_nccl.so),
- * by one symbol, ddl_engine(). No C++ type and no exception crosses it. Beside it libddl.so exports ddl.h.
+/* The engine's C boundary: what libddl.so gives to the fronts (libddl_mpi.so, libddl_gloo.so,
+ * libddl_nccl.so), by one symbol, ddl_engine(). No C++ type and no exception crosses it. Beside it libddl.so
+ * exports ddl.h.
  *
  * Order of use: announce, (the program's own initialisation), join, then communicators and calls, then close.
  * Thread safety: everything after join, except close.
@@ -10,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/call_api.h"
-#include "core/context_api.h"
-#include "core/ddl.h"
-#include "core/stream_api.h"
+#include "core/api/call_api.h"
+#include "core/api/context_api.h"
+#include "core/api/ddl.h"
+#include "core/api/stream_api.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 // ddl.h: memory, and words for errors.
-#include "core/ddl.h"
+#include "core/api/ddl.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "core/ddl_handles.hpp"
+#include "core/api/ddl_handles.hpp"
 
 #define DDL_TEXT_OF(number) #number
 #define DDL_DOTTED(major, minor, patch) DDL_TEXT_OF(major) "." DDL_TEXT_OF(minor) "." DDL_TEXT_OF(patch)
