@@ -87,6 +87,19 @@ ddl_status run(const ddl_call& call, ddl_group* given) noexcept {
   });
 }
 
+ddl_call call_of(ddl_kind kind, const void* in, void* out, uint64_t count, ddl_type type, ddl_op op = DDL_SUM,
+                 int32_t root = 0) {
+  return {.size = sizeof(ddl_call),
+          .kind = kind,
+          .in = in,
+          .out = out,
+          .count = count,
+          .type = type,
+          .op = op,
+          .root = root,
+          .gradient = nullptr};
+}
+
 ddl_request& take_request(ddl_group& group) {
   World& world = *group.world;
   std::lock_guard lock(world.mutex);
@@ -145,39 +158,39 @@ ddl_status ddl_run(const ddl_call* call, ddl_group* group) {
 
 ddl_status ddl_all_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
                           ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_REDUCE, in, out, count, type, op, 0, nullptr}, group);
+  return run(call_of(DDL_ALL_REDUCE, in, out, count, type, op), group);
 }
 ddl_status ddl_broadcast(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                          ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_BROADCAST, in, out, count, type, DDL_SUM, root, nullptr}, group);
+  return run(call_of(DDL_BROADCAST, in, out, count, type, DDL_SUM, root), group);
 }
 ddl_status ddl_reduce(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op, int32_t root,
                       ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_REDUCE, in, out, count, type, op, root, nullptr}, group);
+  return run(call_of(DDL_REDUCE, in, out, count, type, op, root), group);
 }
 ddl_status ddl_all_gather(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_GATHER, in, out, count, type, DDL_SUM, 0, nullptr}, group);
+  return run(call_of(DDL_ALL_GATHER, in, out, count, type), group);
 }
 ddl_status ddl_reduce_scatter(const void* in, void* out, uint64_t count, ddl_type type, ddl_op op,
                               ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_REDUCE_SCATTER, in, out, count, type, op, 0, nullptr}, group);
+  return run(call_of(DDL_REDUCE_SCATTER, in, out, count, type, op), group);
 }
 ddl_status ddl_gather(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                       ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_GATHER, in, out, count, type, DDL_SUM, root, nullptr}, group);
+  return run(call_of(DDL_GATHER, in, out, count, type, DDL_SUM, root), group);
 }
 ddl_status ddl_scatter(const void* in, void* out, uint64_t count, ddl_type type, int32_t root,
                        ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_SCATTER, in, out, count, type, DDL_SUM, root, nullptr}, group);
+  return run(call_of(DDL_SCATTER, in, out, count, type, DDL_SUM, root), group);
 }
 ddl_status ddl_all_to_all(const void* in, void* out, uint64_t count, ddl_type type, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_ALL_TO_ALL, in, out, count, type, DDL_SUM, 0, nullptr}, group);
+  return run(call_of(DDL_ALL_TO_ALL, in, out, count, type), group);
 }
 ddl_status ddl_send(const void* in, uint64_t count, ddl_type type, int32_t to, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_SEND, in, nullptr, count, type, DDL_SUM, to, nullptr}, group);
+  return run(call_of(DDL_SEND, in, nullptr, count, type, DDL_SUM, to), group);
 }
 ddl_status ddl_receive(void* out, uint64_t count, ddl_type type, int32_t from, ddl_group* group) {
-  return run({sizeof(ddl_call), DDL_RECEIVE, nullptr, out, count, type, DDL_SUM, from, nullptr}, group);
+  return run(call_of(DDL_RECEIVE, nullptr, out, count, type, DDL_SUM, from), group);
 }
 
 ddl_status ddl_barrier(ddl_group* group) {

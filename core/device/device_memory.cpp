@@ -28,10 +28,10 @@ const cuda::Driver* driver(Nanoseconds when) {
   };
   ::dl_iterate_phdr(first, &loaded);
   if (objects_seen.load(std::memory_order_acquire) != loaded) {
-    const cuda::Found* its = cuda::process_driver(cuda::Load::kOnlyIfLoaded);
-    if (its && its->driver.pointer_attribute && its->driver.copy) {
-      found.store(&its->driver, std::memory_order_release);
-      return &its->driver;
+    const cuda::Found* library = cuda::process_driver(cuda::Load::kOnlyIfLoaded);
+    if (library && library->driver.pointer_attribute && library->driver.copy) {
+      found.store(&library->driver, std::memory_order_release);
+      return &library->driver;
     }
   }
   // Only now: another thread must not take "not yet" for "no".

@@ -271,19 +271,20 @@ bool StagedCalls::State::enqueue(Calls::Entry& call, cuda::Stream stream) {
 // One chunk's way to the worker.
 bool StagedCalls::State::bring_in(Calls::Entry& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  Slot& its = slot(ticket);
-  if (its.used && index < slots.size() && !fine(driver.stream_wait_event(stream, its.passed, 0), "an event"))
+  Slot& place = slot(ticket);
+  if (place.used && index < slots.size() &&
+      !fine(driver.stream_wait_event(stream, place.passed, 0), "an event"))
     return false;
-  its.used = true;
-  const StagedChunk chunk = call.chunk(index, its);
+  place.used = true;
+  const StagedChunk chunk = call.chunk(index, place);
   const StagedBuffers& buffers = call.buffers;
   for (std::uint32_t block = 0; block < buffers.in_blocks; ++block)
-    if (!fine(driver.copy_to_host_async(its.in + block * chunk.bytes,
+    if (!fine(driver.copy_to_host_async(place.in + block * chunk.bytes,
                                         buffers.in + block * buffers.block_bytes + chunk.offset, chunk.bytes,
                                         stream),
               "a copy from the device"))
       return false;
-  if (!fine(raise(stream, its.ready, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
+  if (!fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
   std::lock_guard lock(mutex);
   jobs.push({&call, index});
   changed.notify_one();
@@ -293,13 +294,13 @@ bool StagedCalls::State::bring_in(Calls::Entry& call, std::uint64_t index, cuda:
 // One chunk's way back.
 bool StagedCalls::State::take_out(const Call& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  Slot& its = slot(ticket);
-  if (!fine(wait(stream, its.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
-  const StagedChunk chunk = call.chunk(index, its);
+  Slot& place = slot(ticket);
+  if (!fine(wait(stream, place.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
+  const StagedChunk chunk = call.chunk(index, place);
   const StagedBuffers& buffers = call.buffers;
   for (std::uint32_t block = 0; block < buffers.out_blocks; ++block)
     if (!fine(driver.copy_to_device_async(buffers.out + block * buffers.block_bytes + chunk.offset,
-                                          its.out + block * chunk.bytes, chunk.bytes, stream),
+                                          place.out + block * chunk.bytes, chunk.bytes, stream),
               "a copy to the device"))
       return false;
   return true;
@@ -360,20 +361,21 @@ void StagedCalls::State::do_job(const Job& job) {
 
 void StagedCalls::State::do_chunk(const Job& job) {
   std::uint64_t ticket = job.call->first_ticket + job.index;
-  Slot& its = slot(ticket);
-  for (Patience patience; !failed && !its.ready.reached(static_cast<std::uint32_t>(ticket)); patience.wait())
+  Slot& place = slot(ticket);
+  for (Patience patience; !failed && !place.ready.reached(static_cast<std::uint32_t>(ticket));
+       patience.wait())
     if (options.meanwhile) options.meanwhile();
   if (!failed) {
     std::string problem;
     try {
-      problem = job.call->work(job.call->chunk(job.index, its));
+      problem = job.call->work(job.call->chunk(job.index, place));
     } catch (const std::exception& error) {
       problem = error.what();
     }
     if (!problem.empty()) fail(problem);
   }
   if (job.index + 1 == job.call->count) job.call->release();
-  its.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
+  place.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
 }
 
 void StagedCalls::State::fail(const std::string& why) {

@@ -128,9 +128,9 @@ bool RouteTuner::maximum_of_all(Times& mine) {
     for (const auto& of_rank : *all) {
       if (!of_rank || of_rank->size() != std::as_bytes(std::span(mine)).size())
         throw Error("a rank says something else than the others");
-      Times its(mine.size());
-      std::memcpy(its.data(), of_rank->data(), of_rank->size());
-      std::transform(mine.begin(), mine.end(), its.begin(), mine.begin(),
+      Times theirs(mine.size());
+      std::memcpy(theirs.data(), of_rank->data(), of_rank->size());
+      std::transform(mine.begin(), mine.end(), theirs.begin(), mine.begin(),
                      [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
     }
     return true;

@@ -25,6 +25,11 @@ Bytes bytes_of_type(ncclDataType_t type) {
   return kTypeBytes[static_cast<std::size_t>(type)];
 }
 
+int size_of(const Call& call) {
+  const int size = call.record ? call.record->size.load() : 0;
+  return size > 0 ? size : size_of(call.comm);
+}
+
 Bytes bytes_of(const Call& call, int ranks) {
   Bytes share = call.count * bytes_of_type(call.type);
   switch (call.verb) {

@@ -29,13 +29,15 @@ struct Call {
   int peer = 0;  // root, destination or source
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  CommPtr its = {};  // what is known of `comm`, once it was looked up
+  CommPtr record = {};  // what is known of `comm`, once it was looked up
 };
 
 /// The function's public name.
 const char* name_of(Call::Verb verb);
 /// Bytes of one element; 0 for an unknown type.
 Bytes bytes_of_type(ncclDataType_t type);
+/// Ranks of its communicator; looked up only where that was not done before.
+int size_of(const Call& call);
 /// Bytes of the larger of the two buffers of one rank of `ranks`; 0 for an unknown type.
 Bytes bytes_of(const Call& call, int ranks);
 /// Calls the original.

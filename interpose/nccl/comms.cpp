@@ -30,21 +30,21 @@ Table& table() {
 
 // The table is locked.
 CommPtr& record_of(Table& t, ncclComm_t comm) {
-  CommPtr& its = t.comms[comm];
-  if (!its) its = std::make_shared<Comm>(comm, Comm::Owner::original);
-  return its;
+  CommPtr& record = t.comms[comm];
+  if (!record) record = std::make_shared<Comm>(comm, Comm::Owner::original);
+  return record;
 }
 
 }  // namespace
 
 std::shared_ptr<StreamComm> Comm::stream() const {
   std::lock_guard lock(mutex);
-  return its_stream;
+  return locked_stream;
 }
 
 Promise Comm::promise() const {
   std::lock_guard lock(mutex);
-  return its_promise;
+  return locked_promise;
 }
 
 CommPtr find(ncclComm_t comm) {
@@ -59,41 +59,41 @@ CommPtr look_up(ncclComm_t comm) {
 }
 
 CommPtr find_ours(ncclComm_t comm) {
-  CommPtr its = look_up(comm);
-  return its && its->is_ours() ? its : nullptr;
+  CommPtr record = look_up(comm);
+  return record && record->is_ours() ? record : nullptr;
 }
 
 CommPtr add(ncclComm_t comm, Comm::Owner owner) {
   Table& t = table();
-  auto its = std::make_shared<Comm>(comm, owner);
+  auto record = std::make_shared<Comm>(comm, owner);
   std::lock_guard lock(t.mutex);
-  t.comms[comm] = its;
+  t.comms[comm] = record;
   t.special.store(true, std::memory_order_release);
-  return its;
+  return record;
 }
 
-void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write) {
+void attach(ncclComm_t comm, const std::function<void(Comm& record)>& write) {
   Table& t = table();
   std::lock_guard lock(t.mutex);
   write(*record_of(t, comm));
   t.special.store(true, std::memory_order_release);
 }
 
-void for_each(const std::function<void(Comm& its)>& body) {
+void for_each(const std::function<void(Comm& record)>& body) {
   std::lock_guard lock(table().mutex);
-  for (const auto& [comm, its] : table().comms) body(*its);
+  for (const auto& [comm, record] : table().comms) body(*record);
 }
 
 void remember(ncclComm_t comm, int rank, int size) {
   Table& t = table();
   std::lock_guard lock(t.mutex);
-  Comm& its = *record_of(t, comm);
-  if (!std::exchange(its.remembered, true)) {
+  Comm& record = *record_of(t, comm);
+  if (!std::exchange(record.remembered, true)) {
     ++t.remembered;
     ++t.facts.created;
   }
-  its.rank = rank;
-  its.size = size;
+  record.rank = rank;
+  record.size = size;
   if (rank < 0 || size < t.facts.largest) return;
   t.facts.lowest = size > t.facts.largest ? rank : std::min(rank, t.facts.lowest);
   t.facts.largest = size;
@@ -101,18 +101,18 @@ void remember(ncclComm_t comm, int rank, int size) {
 
 CommPtr forget(ncclComm_t comm) {
   Table& t = table();
-  CommPtr its;
+  CommPtr record;
   bool was_last = false;
   {
     std::lock_guard lock(t.mutex);
     auto found = t.comms.find(comm);
     if (found == t.comms.end()) return nullptr;
-    its = found->second;
-    if (its->owner == Comm::Owner::original) t.comms.erase(found);
-    if (std::exchange(its->remembered, false)) was_last = --t.remembered == 0;
+    record = found->second;
+    if (record->owner == Comm::Owner::original) t.comms.erase(found);
+    if (std::exchange(record->remembered, false)) was_last = --t.remembered == 0;
   }
   if (was_last) write_report();
-  return its;
+  return record;
 }
 
 int size_of(ncclComm_t comm) {
@@ -145,7 +145,9 @@ ncclResult_t created(ncclResult_t result, ncclComm_t* at, int rank, int size) {
 ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
   if (is_ours(comm))
     return guarded([&] {
-      return create_with("ncclCommSplit", {child, 0, 0, {}, {}, {}, nullptr, comm, color, key}, config);
+      return create_with("ncclCommSplit",
+                         {.at = child, .ranks = 0, .rank = 0, .parent = comm, .color = color, .key = key},
+                         config);
     });
   open_group();
   return guarded([&] { return split_original(comm, color, key, child, config); });
@@ -165,7 +167,7 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 ncclResult_t comm_destroy(ncclComm_t handle) {
   ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(*its); });
+  if (CommPtr record = find_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(*record); });
   finish_calls_on(comm);
   open_group();
   return guarded([&] { return destroy_with_hierarchy(comm, forget(comm)); });
@@ -174,18 +176,18 @@ ncclResult_t comm_destroy(ncclComm_t handle) {
 ncclResult_t comm_abort(ncclComm_t handle) {
   ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
-  if (CommPtr its = find_ours(comm)) return guarded([&] { return forget(comm), abort_ours(*its); });
+  if (CommPtr record = find_ours(comm)) return guarded([&] { return forget(comm), abort_ours(*record); });
   finish_calls_on(comm);
   open_group();
   return guarded([&] { return abort_with_hierarchy(comm, forget(comm)); });
 }
 
 ncclResult_t comm_revoke(ncclComm_t comm, int flags) {
-  CommPtr its = look_up(comm);
-  if (its && its->is_ours()) return refuse_ours(comm, "ncclCommRevoke");
+  CommPtr record = look_up(comm);
+  if (record && record->is_ours()) return refuse_ours(comm, "ncclCommRevoke");
   finish_calls_on(comm);
   open_group();
-  return guarded([&] { return revoke_with_hierarchy(comm, its, flags); });
+  return guarded([&] { return revoke_with_hierarchy(comm, record, flags); });
 }
 
 }  // namespace ddl::nccl

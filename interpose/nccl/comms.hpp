@@ -36,7 +36,7 @@ struct Promise {
 struct Comm {
   enum class Owner : std::uint8_t { original, engine, nobody_yet };
 
-  Comm(ncclComm_t of, Owner its_owner) : handle(of), owner(its_owner) {}
+  Comm(ncclComm_t of, Owner whose) : handle(of), owner(whose) {}
   bool is_ours() const { return owner == Owner::engine; }
   bool is_promised() const { return owner == Owner::nobody_yet; }
   /// Of ours; null once it was destroyed. Its record stays, so that the handle is known for good.
@@ -50,8 +50,8 @@ struct Comm {
   std::shared_ptr<SplitRegistry> splits = {};  // where they are followed
 
   mutable std::mutex mutex;  // of what follows
-  std::shared_ptr<StreamComm> its_stream = {};
-  Promise its_promise = {};
+  std::shared_ptr<StreamComm> locked_stream = {};
+  Promise locked_promise = {};
   bool remembered = false;  // the table's
 };
 
@@ -65,9 +65,9 @@ CommPtr find_ours(ncclComm_t comm);
 /// A new record, of ours or promised.
 CommPtr add(ncclComm_t comm, Comm::Owner owner);
 /// The record of the original's with something that look_up() is to find.
-void attach(ncclComm_t comm, const std::function<void(Comm& its)>& write);
+void attach(ncclComm_t comm, const std::function<void(Comm& record)>& write);
 /// Each of them, at the end of the process; `body` looks none up.
-void for_each(const std::function<void(Comm& its)>& body);
+void for_each(const std::function<void(Comm& record)>& body);
 
 /// It was created. `size` 0: not known yet; `rank` -1 likewise.
 void remember(ncclComm_t comm, int rank, int size);

@@ -44,7 +44,8 @@ Decision split(const Creation& c) {
   ddl_problem problem;
   CommPtr parent_record = find_ours(c.parent);
   decision.result = with_ours(*parent_record, "ncclCommSplit", [&](StreamComm& parent) {
-    ncclResult_t result = result_of(engine()->split(parent.engine, c.color, c.key, &decision.ours, &problem));
+    ncclResult_t result =
+        result_of(stream_api()->split(parent.engine, c.color, c.key, &decision.ours, &problem));
     decision.is_nothing = !decision.ours;
     return result == ncclSuccess
                ? result
@@ -58,21 +59,21 @@ Decision split(const Creation& c) {
 // Waits until all ranks have come.
 ddl_stream_result set_up_with_others(const Creation& c, ddl_setup** setup, ddl_setup_outcome* outcome,
                                      ddl_problem* problem) {
-  ddl_setup_request request = {&c.id,
-                               c.rank,
-                               c.ranks,
-                               next().ncclCommInitRank != nullptr,
-                               next().ncclCommSplit && is_blocking(c.config),
-                               takes_sockets(),
-                               c.host,
-                               c.context};
-  return engine()->set_up(&request, setup, outcome, problem);
+  ddl_setup_request request = {.id = &c.id,
+                               .rank = c.rank,
+                               .size = c.ranks,
+                               .has_original = next().ncclCommInitRank != nullptr,
+                               .can_split = next().ncclCommSplit && is_blocking(c.config),
+                               .by_sockets = takes_sockets(),
+                               .host = c.host,
+                               .context = c.context};
+  return stream_api()->set_up(&request, setup, outcome, problem);
 }
 
 // May run in a helper thread.
 Decision decide(const Creation& c) {
   if (c.parent) return split(c);
-  const ddl_stream_api* api = engine();
+  const ddl_stream_api* api = stream_api();
   if (!api)
     return trouble_of(c, ncclSystemError,
                       "its unique id is the engine's, which cannot work in this process (no CUDA device, or "
@@ -109,8 +110,8 @@ ncclResult_t settle(const Creation& c, Decision decision) {
   if (decision.is_nothing) return ncclSuccess;
   if (!decision.ours) return settle_on_original(c, std::move(decision));
   int rank = 0, size = 0;
-  engine()->place(decision.ours, &rank, &size);
-  *c.at = adopt(decision.ours, rank, size, engine()->device_of(c.context));
+  stream_api()->place(decision.ours, &rank, &size);
+  *c.at = adopt(decision.ours, rank, size, stream_api()->device_of(c.context));
   remember(*c.at, rank, size);
   return ncclSuccess;
 }
@@ -118,10 +119,10 @@ ncclResult_t settle(const Creation& c, Decision decision) {
 // NCCL looks at the current device.
 class OnContext {
  public:
-  explicit OnContext(void* context) : before_(engine()->current_context()) {
-    if (context != before_) engine()->use_context(context);
+  explicit OnContext(void* context) : before_(stream_api()->current_context()) {
+    if (context != before_) stream_api()->use_context(context);
   }
-  ~OnContext() { engine()->use_context(before_); }
+  ~OnContext() { stream_api()->use_context(before_); }
 
  private:
   void* before_;
@@ -191,7 +192,7 @@ ncclResult_t create(Creation creation) {
   if (!creation.at || !has_rank)
     return complain(nullptr, ncclInvalidArgument,
                     "a communicator is wanted for no such rank, or without a place for it");
-  if (!creation.context && engine()) creation.context = engine()->current_context();
+  if (!creation.context && stream_api()) creation.context = stream_api()->current_context();
   *creation.at = nullptr;
   if (!creation.parent && !is_blocking(creation.config)) return create_meanwhile(std::move(creation));
   if (in_group()) return create_at_group_end(std::move(creation)), ncclSuccess;
@@ -245,10 +246,10 @@ ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* c
 // ---- hooks ----
 
 ncclResult_t get_unique_id(ncclUniqueId* id) {
-  if (!engine()) return original::ncclGetUniqueId(id);
+  if (!stream_api()) return original::ncclGetUniqueId(id);
   ddl_problem problem;
   if (!id) return ncclInvalidArgument;
-  ncclResult_t result = result_of(engine()->make_id(id, &problem));
+  ncclResult_t result = result_of(stream_api()->make_id(id, &problem));
   return result == ncclSuccess ? result : complain(nullptr, result, problem.text);
 }
 
@@ -285,7 +286,7 @@ ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices)
   return guarded([&]() -> ncclResult_t {
     std::vector<int> wanted;
     for (int i = 0; i < devices_n; ++i) wanted.push_back(devices ? devices[i] : i);
-    if (original_can(wanted) || !engine() || !comms || devices_n < 1) {
+    if (original_can(wanted) || !stream_api() || !comms || devices_n < 1) {
       open_group();
       ncclResult_t result = original::ncclCommInitAll(comms, devices_n, devices);
       for (int i = 0; went_well(result) && i < devices_n; ++i) created(result, comms + i, i, devices_n);
@@ -295,13 +296,11 @@ ncclResult_t comm_init_all(ncclComm_t* comms, int devices_n, const int* devices)
     if (ncclResult_t result = get_unique_id(&id); result != ncclSuccess) return result;
     std::vector<Creation> creations;
     for (int i = 0; i < devices_n; ++i) {
-      creations.push_back({comms + i,
-                           devices_n,
-                           i,
-                           id,
-                           {},
-                           {},
-                           engine()->context_of_device(wanted[static_cast<std::size_t>(i)])});
+      creations.push_back({.at = comms + i,
+                           .ranks = devices_n,
+                           .rank = i,
+                           .id = id,
+                           .context = stream_api()->context_of_device(wanted[static_cast<std::size_t>(i)])});
       if (!creations.back().context)
         return complain(
             nullptr, ncclInvalidArgument,

@@ -16,18 +16,13 @@ struct Created {
   int rank, size;
 };
 
-struct Issued {
-  Call call;
-  const char* why;  // see count()
-};
-
 struct Group {
   int depth = 0;
   bool open = false;                   // the original's group is started
   bool pending = false;                // a communicator is made meanwhile
   ncclResult_t trouble = ncclSuccess;  // the first of the replayed calls that was refused
   Nanoseconds time = 0;                // inside the original
-  std::vector<Call> recorded;          // of the original
+  std::vector<Issued> recorded;        // of the original
   std::vector<Issued> issued;          // to it
   std::vector<Call> on_hierarchies;    // wait for the end
   std::vector<PendingSetup> setups;
@@ -70,7 +65,7 @@ thread_local PlannedUnit planned_unit;
 void count_unit(Nanoseconds time) {
   if (group.issued.empty()) return;
   const Nanoseconds each = time / static_cast<Nanoseconds>(group.issued.size());
-  for (const Issued& one : group.issued) count(one.call, one.why, each);
+  for (const Issued& one : group.issued) count(one, each);
 }
 
 void note_created() {
@@ -78,16 +73,14 @@ void note_created() {
     if (*one.at) remember(*one.at, one.rank, one.size);
 }
 
-ncclResult_t perform_in_group(const Call& call, const char* why = nullptr) {
+ncclResult_t perform_in_group(const Issued& one) {
   Nanoseconds began = report_clock();
-  ncclResult_t result = issue(call);
+  ncclResult_t result = issue(one.call);
   group.time += report_clock() - began;
-  if (went_well(result)) {
-    group.issued.push_back({call, why});
-    group.issued.back().call.its.reset();  // only its name counts now; it may end in this group
-  } else if (group.trouble == ncclSuccess) {
+  if (went_well(result))
+    group.issued.push_back(one);
+  else if (group.trouble == ncclSuccess)
     group.trouble = result;
-  }
   return result;
 }
 
@@ -95,7 +88,7 @@ void open() {
   if (group.depth == 0 || group.open) return;
   group.open = true;
   if (ncclResult_t result = original::ncclGroupStart(); !went_well(result)) group.trouble = result;
-  for (const Call& call : group.recorded) perform_in_group(call);
+  for (const Issued& one : group.recorded) perform_in_group(one);
 }
 
 // The outer end. `finish` is the original's own.
@@ -114,7 +107,7 @@ ncclResult_t close(Finish finish, Done done) {
 }
 
 // All are looked at before the first is performed.
-void plan_in_group() {
+void plan_recorded_calls() {
   PlannedUnit& unit = planned_unit;
   unit.clear();
   for (const Call& call : group.on_hierarchies) {
@@ -123,18 +116,18 @@ void plan_in_group() {
       unit.calls.push_back(call);
       unit.plans.push_back(std::move(how));
     } else {
-      unit.flat.push_back({call, how.why});
+      unit.flat.push_back(issued(call, how.why));
     }
   }
   group.on_hierarchies.clear();
   if (!unit.flat.empty()) open();
-  for (const Issued& one : unit.flat) perform_in_group(one.call, one.why);
+  for (const Issued& one : unit.flat) perform_in_group(one);
 }
 
-ncclResult_t perform_alone(const Call& call, const char* why) {
+ncclResult_t perform_alone(const Issued& one) {
   Nanoseconds began = report_clock();
-  ncclResult_t result = issue(call);
-  if (went_well(result)) count(call, why, report_clock() - began);
+  ncclResult_t result = issue(one.call);
+  if (went_well(result)) count(one, report_clock() - began);
   return result;
 }
 
@@ -159,20 +152,21 @@ ncclResult_t submit(Call call) noexcept {
     Standing standing = standing_of(call.comm);
     if (ncclResult_t wrong = refuse_unmade(name_of(call.verb), standing); wrong != ncclSuccess) return wrong;
     call.comm = standing.real;
-    call.its = std::move(standing.its);
-    if (call.its && call.its->is_ours()) {
+    call.record = std::move(standing.record);
+    if (call.record && call.record->is_ours()) {
       if (group.depth == 0) return perform_ours(call);
       return group.ours.push_back(std::move(call)), ncclSuccess;
     }
-    if (call.its && call.its->hierarchy) {
+    if (call.record && call.record->hierarchy) {
       if (group.depth > 0) return group.on_hierarchies.push_back(std::move(call)), ncclSuccess;
       PlannedCall how = plan(call);
-      return how.on ? perform_planned({&call, 1}, {&how, 1}) : perform_alone(call, how.why);
+      return how.on ? perform_planned({&call, 1}, {&how, 1})
+                    : perform_alone(issued(std::move(call), how.why));
     }
-    call.its.reset();
-    if (group.depth > 0 && group.open) return perform_in_group(call);
-    if (group.depth > 0) return group.recorded.push_back(std::move(call)), ncclSuccess;
-    return perform_alone(call, nullptr);
+    Issued one = issued(std::move(call));
+    if (group.depth > 0 && group.open) return perform_in_group(one);
+    if (group.depth > 0) return group.recorded.push_back(std::move(one)), ncclSuccess;
+    return perform_alone(one);
   });
 }
 
@@ -208,7 +202,7 @@ void finish_calls_on(ncclComm_t comm) noexcept {
     for (const Call& call : group.on_hierarchies) (call.comm == comm ? calls : others).push_back(call);
     group.on_hierarchies = std::move(others);
     if (!calls.empty()) open();
-    for (const Call& call : calls) perform_in_group(call, "several calls in a group");
+    for (Call& call : calls) perform_in_group(issued(std::move(call), "several calls in a group"));
     return ncclSuccess;
   });
 }
@@ -233,7 +227,7 @@ ncclResult_t group_end() {
     struct Clear {
       ~Clear() { planned_unit.clear(); }
     } whatever_happens;
-    plan_in_group();
+    plan_recorded_calls();
     std::vector<PendingSetup> setups = std::move(group.setups);
     std::vector<Creation> splits = std::move(group.splits);
     ncclResult_t closed = close(original::ncclGroupEnd, [](Nanoseconds time) {
@@ -255,7 +249,7 @@ ncclResult_t group_simulate_end(ncclSimInfo_t* info) {
   if (group.depth > 1) return --group.depth, ncclSuccess;
   return guarded([info] {
     open();  // the estimate of an empty group is the original's too
-    for (const Call& call : std::exchange(group.on_hierarchies, {})) perform_in_group(call);
+    for (const Call& call : std::exchange(group.on_hierarchies, {})) perform_in_group(issued(call));
     return close([info] { return original::ncclGroupSimulateEnd(info); },
                  [](Nanoseconds) { note_created(); });
   });

@@ -15,7 +15,9 @@ namespace {
 
 using Verb = Call::Verb;
 
-HierarchicalCommunicator* hierarchy_of(const CommPtr& its) { return its ? its->hierarchy.get() : nullptr; }
+HierarchicalCommunicator* hierarchy_of(const CommPtr& record) {
+  return record ? record->hierarchy.get() : nullptr;
+}
 
 // A communicator that our rendezvous has served: there is a driver.
 const cuda::Driver& driver() { return cuda::process_driver(cuda::Load::kOnDemand)->driver; }
@@ -73,13 +75,13 @@ void finish_setups(std::vector<PendingSetup> setups) noexcept {
     if (wanted.empty()) return ncclSuccess;
     auto made = set_up_hierarchies(nccl_library(), driver(), std::move(wanted), environment().verbose > 0);
     for (std::size_t i = 0; i < made.size(); ++i)
-      if (made[i]) attach(comms[i], [&](Comm& its) { its.hierarchy = std::move(made[i]); });
+      if (made[i]) attach(comms[i], [&](Comm& record) { record.hierarchy = std::move(made[i]); });
     return ncclSuccess;
   });
 }
 
 PlannedCall plan(const Call& call) {
-  HierarchicalCommunicator& on = *call.its->hierarchy;
+  HierarchicalCommunicator& on = *call.record->hierarchy;
   if (call.verb == Verb::destroy_op) return flat(nullptr);
   if (const char* why = why_flat(call, on)) return flat(why);
   PlannedCall how = on.choose(
@@ -100,18 +102,18 @@ ncclResult_t perform_planned(std::span<const Call> calls, std::span<const Planne
   const ncclResult_t result = enqueue(nccl_library(), plans);
   if (!went_well(result)) return result;
   const Nanoseconds each = (report_clock() - began) / static_cast<Nanoseconds>(calls.size());
-  for (std::size_t i = 0; i < calls.size(); ++i)
+  for (std::size_t i = 0; began != 0 && i < calls.size(); ++i)
     if (plans[i].plan->steps.empty())
-      count(calls[i], plans[i].why, each);
-    else if (began != 0)
+      count(issued(calls[i], plans[i].why), each);
+    else
       count_planned(calls[i], plans[i].on->name_of(plans[i].route), each);
   return result;
 }
 
 void abandon_hierarchies() noexcept {
   guarded([] {
-    for_each([](Comm& its) {
-      if (its.hierarchy) its.hierarchy->let_rails_go();
+    for_each([](Comm& record) {
+      if (record.hierarchy) record.hierarchy->let_rails_go();
     });
     return ncclSuccess;
   });
@@ -120,19 +122,19 @@ void abandon_hierarchies() noexcept {
 // ---- hooks ----
 
 // The lease for its splits ends first, and the hierarchy before what it is part of.
-ncclResult_t destroy_with_hierarchy(ncclComm_t comm, CommPtr its) {
-  if (its) its->splits.reset();
-  if (HierarchicalCommunicator* hierarchy = hierarchy_of(its))
+ncclResult_t destroy_with_hierarchy(ncclComm_t comm, CommPtr record) {
+  if (record) record->splits.reset();
+  if (HierarchicalCommunicator* hierarchy = hierarchy_of(record))
     for (void* part : hierarchy->release()) original::ncclCommDestroy(static_cast<ncclComm_t>(part));
-  its.reset();
+  record.reset();
   return original::ncclCommDestroy(comm);
 }
 
 // In a group, so that all of them know before the first waits for its kernels, which may be behind those of
 // another.
-ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr its) {
-  if (its) its->splits.reset();
-  HierarchicalCommunicator* hierarchy = hierarchy_of(its);
+ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr record) {
+  if (record) record->splits.reset();
+  HierarchicalCommunicator* hierarchy = hierarchy_of(record);
   if (!hierarchy) return original::ncclCommAbort(comm);
   hierarchy->let_rails_go();
   original::ncclGroupStart();
@@ -141,24 +143,24 @@ ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr its) {
   return went_well(result) ? of_group : result;
 }
 
-ncclResult_t finalize_with_hierarchy(ncclComm_t comm, const CommPtr& its) {
-  if (HierarchicalCommunicator* hierarchy = hierarchy_of(its))
+ncclResult_t finalize_with_hierarchy(ncclComm_t comm, const CommPtr& record) {
+  if (HierarchicalCommunicator* hierarchy = hierarchy_of(record))
     for (void* part : hierarchy->parts()) original::ncclCommFinalize(static_cast<ncclComm_t>(part));
   return original::ncclCommFinalize(comm);
 }
 
-ncclResult_t revoke_with_hierarchy(ncclComm_t comm, const CommPtr& its, int flags) {
-  if (HierarchicalCommunicator* hierarchy = hierarchy_of(its)) {
+ncclResult_t revoke_with_hierarchy(ncclComm_t comm, const CommPtr& record, int flags) {
+  if (HierarchicalCommunicator* hierarchy = hierarchy_of(record)) {
     hierarchy->let_rails_go();
     for (void* part : hierarchy->parts()) original::ncclCommRevoke(static_cast<ncclComm_t>(part), flags);
   }
   return original::ncclCommRevoke(comm, flags);
 }
 
-ncclResult_t async_error_with_hierarchy(ncclComm_t comm, const CommPtr& its, ncclResult_t* error) {
+ncclResult_t async_error_with_hierarchy(ncclComm_t comm, const CommPtr& record, ncclResult_t* error) {
   ncclResult_t result = original::ncclCommGetAsyncError(comm, error);
   if (result != ncclSuccess || !error || *error != ncclSuccess) return result;
-  if (HierarchicalCommunicator* hierarchy = hierarchy_of(its)) *error = hierarchy->state();
+  if (HierarchicalCommunicator* hierarchy = hierarchy_of(record)) *error = hierarchy->state();
   return result;
 }
 

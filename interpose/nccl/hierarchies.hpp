@@ -43,10 +43,10 @@ ncclResult_t perform_planned(std::span<const Call> calls, std::span<const Planne
 void abandon_hierarchies() noexcept;
 
 /// What the program's hooks do, with the smaller communicators too. `its`: its record, if there is one.
-ncclResult_t destroy_with_hierarchy(ncclComm_t comm, CommPtr its);
-ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr its);
-ncclResult_t finalize_with_hierarchy(ncclComm_t comm, const CommPtr& its);
-ncclResult_t revoke_with_hierarchy(ncclComm_t comm, const CommPtr& its, int flags);
-ncclResult_t async_error_with_hierarchy(ncclComm_t comm, const CommPtr& its, ncclResult_t* error);
+ncclResult_t destroy_with_hierarchy(ncclComm_t comm, CommPtr record);
+ncclResult_t abort_with_hierarchy(ncclComm_t comm, CommPtr record);
+ncclResult_t finalize_with_hierarchy(ncclComm_t comm, const CommPtr& record);
+ncclResult_t revoke_with_hierarchy(ncclComm_t comm, const CommPtr& record, int flags);
+ncclResult_t async_error_with_hierarchy(ncclComm_t comm, const CommPtr& record, ncclResult_t* error);
 
 }  // namespace ddl::nccl

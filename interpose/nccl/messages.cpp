@@ -11,7 +11,7 @@ using Calls = std::vector<Call>;
 
 bool is_message(const Call& call) { return call.verb == Verb::send || call.verb == Verb::recv; }
 
-int my_rank(const Call& call) { return call.its->rank; }
+int my_rank(const Call& call) { return call.record->rank; }
 
 // Communicators are independent of each other: they keep the order in which they come.
 auto place_of(const Call& call, const std::vector<ncclComm_t>& comms) {

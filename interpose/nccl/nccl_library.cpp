@@ -49,14 +49,14 @@ int meet(void* byte, void* comm, void* stream) {
 
 void make_rails_id(void* id) {
   ddl_problem unsaid;  // who opens them will find out
-  engine()->make_id(id, &unsaid);
+  stream_api()->make_id(id, &unsaid);
 }
 
 void* open_rails(const void* id, int place, int extent, void* context, const char* who,
                  char why[DDL_RAILS_TEXT_BYTES]) {
   ddl_problem problem;
   ddl_stream_comm* rails = nullptr;
-  if (engine()->open_rails(id, place, extent, context, who, &rails, &problem) != DDL_STREAM_OK)
+  if (stream_api()->open_rails(id, place, extent, context, who, &rails, &problem) != DDL_STREAM_OK)
     std::copy(std::begin(problem.text), std::end(problem.text), why);
   return rails;
 }
@@ -69,11 +69,11 @@ int all_reduce_on_rails(const void* in, void* out, std::size_t count, int type, 
 
 int state_of_rails(void* rails) {
   ddl_problem said;
-  return result_of(engine()->state(rails_of(rails), &said));
+  return result_of(stream_api()->state(rails_of(rails), &said));
 }
 
-void abort_rails(void* rails) { engine()->abort(rails_of(rails)); }
-void close_rails(void* rails) { engine()->destroy(rails_of(rails)); }
+void abort_rails(void* rails) { stream_api()->abort(rails_of(rails)); }
+void close_rails(void* rails) { stream_api()->destroy(rails_of(rails)); }
 
 }  // namespace
 

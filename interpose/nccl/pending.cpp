@@ -17,9 +17,9 @@ std::atomic<bool> any{false};
 void settle(Comm& promised, ncclComm_t made, ncclResult_t result) {
   {
     std::lock_guard lock(promised.mutex);
-    Promise& its = promised.its_promise;
-    if (!its.ended) {
-      its = went_well(result) ? Promise{find(made), ncclSuccess} : Promise{nullptr, result};
+    Promise& record = promised.locked_promise;
+    if (!record.ended) {
+      record = went_well(result) ? Promise{find(made), ncclSuccess} : Promise{nullptr, result};
       return;
     }
   }
@@ -54,13 +54,13 @@ ncclComm_t make_meanwhile(std::function<ncclResult_t(ncclComm_t* at)> make) {
 bool has_pending() { return any.load(std::memory_order_acquire); }
 
 Standing standing_of(ncclComm_t comm) {
-  CommPtr its = look_up(comm);
-  if (!its || !its->is_promised()) return {.its = std::move(its), .real = comm};
-  Promise promise = its->promise();
-  if (promise.ended) return {.its = std::move(its), .real = comm, .ended = true};
-  if (!promise.made) return {.its = std::move(its), .real = comm, .unmade = promise.state};
+  CommPtr record = look_up(comm);
+  if (!record || !record->is_promised()) return {.record = std::move(record), .real = comm};
+  Promise promise = record->promise();
+  if (promise.ended) return {.record = std::move(record), .real = comm, .ended = true};
+  if (!promise.made) return {.record = std::move(record), .real = comm, .unmade = promise.state};
   const ncclComm_t real = promise.made->handle;
-  return {.its = std::move(promise.made), .real = real};
+  return {.record = std::move(promise.made), .real = real};
 }
 
 ncclResult_t refuse_unmade(const char* function, const Standing& standing) {
@@ -71,11 +71,11 @@ ncclResult_t refuse_unmade(const char* function, const Standing& standing) {
 }
 
 ncclComm_t end_promise(ncclComm_t comm) {
-  CommPtr its = has_pending() ? look_up(comm) : nullptr;
-  if (!its || !its->is_promised()) return comm;
-  std::lock_guard lock(its->mutex);
-  its->its_promise.ended = true;
-  CommPtr made = std::exchange(its->its_promise.made, nullptr);
+  CommPtr record = has_pending() ? look_up(comm) : nullptr;
+  if (!record || !record->is_promised()) return comm;
+  std::lock_guard lock(record->mutex);
+  record->locked_promise.ended = true;
+  CommPtr made = std::exchange(record->locked_promise.made, nullptr);
   return made ? made->handle : nullptr;
 }
 

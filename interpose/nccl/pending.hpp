@@ -20,9 +20,9 @@ bool has_pending();
 
 /// What a handle stands for.
 struct Standing {
-  CommPtr its = {};    // its record, as look_up() has it, or that of what was made of it
-  ncclComm_t real;     // itself where it is none of these, or stands for nothing yet
-  bool ended = false;  // it was one of these, and was ended
+  CommPtr record = {};  // its record, as look_up() has it, or that of what was made of it
+  ncclComm_t real;      // itself where it is none of these, or stands for nothing yet
+  bool ended = false;   // it was one of these, and was ended
   // How it stands with a handle that stands for nothing: in progress, or what went wrong.
   std::optional<ncclResult_t> unmade = {};
 };

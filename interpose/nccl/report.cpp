@@ -112,11 +112,17 @@ const Env& environment() { return report().env; }
 
 Nanoseconds report_clock() { return report().env.report.empty() ? 0 : now(); }
 
-void count(const Call& call, const char* why, Nanoseconds time) {
+Issued issued(Call call, const char* why) {
+  const int ranks = report().env.report.empty() ? 0 : size_of(call);
+  call.record.reset();
+  return {.call = std::move(call), .why = why, .ranks = ranks};
+}
+
+void count(const Issued& one, Nanoseconds time) {
   Report& r = report();
-  if (r.env.report.empty() || call.verb == Call::Verb::destroy_op) return;
-  const char* reason = !r.env.enable ? "engine is off" : why ? why : kLeft;
-  r.counters.count_original(name_of(call.verb), reason, {1, bytes_of(call, size_of(call.comm)), time});
+  if (r.env.report.empty() || one.call.verb == Call::Verb::destroy_op) return;
+  const char* reason = !r.env.enable ? "engine is off" : one.why ? one.why : kLeft;
+  r.counters.count_original(name_of(one.call.verb), reason, {1, bytes_of(one.call, one.ranks), time});
 }
 
 namespace {
@@ -125,7 +131,7 @@ void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
   Report& r = report();
   if (r.env.report.empty()) return;
   r.served = true;
-  Bytes bytes = bytes_of(call, size_of(call.comm));
+  Bytes bytes = bytes_of(call, size_of(call));
   r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), how, {1, bytes, time});
 }
 

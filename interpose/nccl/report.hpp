@@ -19,9 +19,16 @@ const Env& environment();
 /// next to nothing.
 Nanoseconds report_clock();
 
-/// One call that the original took as it was, and the time the program spent in it. `why`: of a communicator
-/// that has plans, why none of them; else null.
-void count(const Call& call, const char* why, Nanoseconds time);
+/// A call that goes to the original as it is.
+struct Issued {
+  Call call;
+  const char* why = nullptr;  // of a communicator that has plans: why none of them
+  int ranks = 0;              // of the communicator; 0 where no report is wanted
+};
+/// Without the record of its communicator, which may end before the call is counted.
+Issued issued(Call call, const char* why = nullptr);
+/// The original took it, and the program spent that time in it.
+void count(const Issued& one, Nanoseconds time);
 
 /// One call that went by a plan beside the original's communicator; the plan's name.
 void count_planned(const Call& call, const std::string& plan, Nanoseconds time);

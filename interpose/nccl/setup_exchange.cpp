@@ -4,12 +4,12 @@
 
 namespace ddl::nccl {
 
-SetupExchange::~SetupExchange() { engine()->leave(setup_); }
+SetupExchange::~SetupExchange() { stream_api()->leave(setup_); }
 
 void SetupExchange::start(std::span<const std::byte> mine) {
   ddl_problem problem;
   bytes_ = mine.size();
-  if (engine()->start_all_gather(setup_, mine.data(), mine.size(), &problem) != DDL_STREAM_OK)
+  if (stream_api()->start_all_gather(setup_, mine.data(), mine.size(), &problem) != DDL_STREAM_OK)
     throw Error(problem.text);
 }
 
@@ -17,7 +17,7 @@ std::optional<Exchange::Answers> SetupExchange::collect(int32_t wait) {
   ddl_problem problem;
   int32_t done = 0;
   std::vector<std::byte> all(bytes_ * static_cast<std::size_t>(size_));
-  if (engine()->test_all_gather(setup_, wait, all.data(), bytes_, &done, &problem) != DDL_STREAM_OK)
+  if (stream_api()->test_all_gather(setup_, wait, all.data(), bytes_, &done, &problem) != DDL_STREAM_OK)
     throw Error(problem.text);
   if (!done) return std::nullopt;
   Answers answers;

@@ -7,7 +7,7 @@
 namespace ddl::nccl {
 
 struct EndLease {
-  void operator()(ddl_lease* lease) const { engine()->end_lease(lease); }
+  void operator()(ddl_lease* lease) const { stream_api()->end_lease(lease); }
 };
 
 struct SplitRegistry {
@@ -20,20 +20,20 @@ void follow_splits(const Creation& parent) {
   auto registry = std::make_shared<SplitRegistry>(parent, nullptr);
   ddl_lease* lease = nullptr;
   ddl_problem unsaid;  // without it splits get no plans
-  if (parent.rank == 0 && engine()->lease(&parent.id, &lease, &unsaid) == DDL_STREAM_OK)
+  if (parent.rank == 0 && stream_api()->lease(&parent.id, &lease, &unsaid) == DDL_STREAM_OK)
     registry->lease.reset(lease);
-  attach(*parent.at, [&](Comm& its) { its.splits = std::move(registry); });
+  attach(*parent.at, [&](Comm& record) { record.splits = std::move(registry); });
 }
 
 std::optional<Creation> next_split(ncclComm_t parent, int color, ncclComm_t* at, const ncclConfig_t* config) {
-  CommPtr its = look_up(parent);
-  if (!its || !its->splits || !at) return std::nullopt;
+  CommPtr record = look_up(parent);
+  if (!record || !record->splits || !at) return std::nullopt;
   GivenConfig given = copy_of(config);
   if (!given.trouble.empty()) return std::nullopt;
-  SplitRegistry& registry = *its->splits;
+  SplitRegistry& registry = *record->splits;
   Creation split = registry.parent;
   split.at = at;
-  engine()->part_of(&registry.parent.id, ++registry.splits, color, &split.id);
+  stream_api()->part_of(&registry.parent.id, ++registry.splits, color, &split.id);
   if (!given.bytes.empty()) {
     split.config = std::move(given.bytes);
     split.texts = std::move(given.texts);

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <optional>
 
-#include "core/base/error.hpp"
 #include "core/api/c_types.hpp"
+#include "core/base/error.hpp"
 #include "core/plan/kind.hpp"
 #include "core/reduce/types.hpp"
 #include "interpose/nccl/report.hpp"
@@ -105,7 +105,7 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
   if (Wrong wrong = translate(ours, call, translated); wrong.result != ncclSuccess)
     return complain(call.comm, wrong.result, on_rank(ours, wrong.text));
   Nanoseconds began = report_clock();
-  ncclResult_t result = result_of(engine()->submit(ours.engine, &translated, &problem));
+  ncclResult_t result = result_of(stream_api()->submit(ours.engine, &translated, &problem));
   if (result == ncclSuccess) {
     count_served(call, report_clock() - began);
     if (call.verb == Verb::send && call.out) {  // it was a receive too
@@ -115,7 +115,7 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
     }
     return result;
   }
-  if (engine()->state(ours.engine, &said) == DDL_STREAM_OK)
+  if (stream_api()->state(ours.engine, &said) == DDL_STREAM_OK)
     return complain(call.comm, result, on_rank(ours, problem.text));
   std::lock_guard lock(ours.mutex);
   std::copy(std::begin(said.text), std::end(said.text), ours.last_error.begin());
@@ -125,7 +125,7 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
 }  // namespace
 
 ncclResult_t perform_ours(const Call& call) {
-  return with_ours(*call.its, name_of(call.verb), [&](StreamComm& ours) { return perform(ours, call); });
+  return with_ours(*call.record, name_of(call.verb), [&](StreamComm& ours) { return perform(ours, call); });
 }
 
 ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {
@@ -133,17 +133,17 @@ ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {
   ddl_stream_call one = in_our_words(call, kind, *type_of(call.type, kind));
   one.op = to_c(kOpOf[call.op]);
   ddl_problem problem, said;
-  ncclResult_t result = result_of(engine()->submit(ours, &one, &problem));
-  if (result != ncclSuccess && engine()->state(ours, &said) == DDL_STREAM_OK)
+  ncclResult_t result = result_of(stream_api()->submit(ours, &one, &problem));
+  if (result != ncclSuccess && stream_api()->state(ours, &said) == DDL_STREAM_OK)
     complain(nullptr, result, problem.text);
   return result;
 }
 
 ncclResult_t red_op_create_pre_mul_sum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
-  CommPtr its = find_ours(comm);
-  if (!its) return original::ncclRedOpCreatePreMulSum(op, scalar, type, residence, comm);
-  return with_ours(*its, "ncclRedOpCreatePreMulSum", [&](StreamComm& ours) -> ncclResult_t {
+  CommPtr record = find_ours(comm);
+  if (!record) return original::ncclRedOpCreatePreMulSum(op, scalar, type, residence, comm);
+  return with_ours(*record, "ncclRedOpCreatePreMulSum", [&](StreamComm& ours) -> ncclResult_t {
     std::optional<DType> known = type_of(type, Kind::all_reduce);
     if (!op || !scalar || !known)
       return complain(comm, ncclInvalidArgument,

@@ -23,13 +23,13 @@ struct StreamComm {
   std::map<ncclRedOp_t, OwnOp> ops;
   std::array<char, DDL_PROBLEM_BYTES> last_error{};  // lent to the program
 
-  ~StreamComm() { nccl::engine()->destroy(engine); }
+  ~StreamComm() { stream_api()->destroy(engine); }
 };
 
 /// Runs `body` with one of ours, or complains that it is gone.
 template <class Body>
-ncclResult_t with_ours(const Comm& its, const char* function, Body body) {
-  if (std::shared_ptr<StreamComm> found = its.stream()) return body(*found);
+ncclResult_t with_ours(const Comm& record, const char* function, Body body) {
+  if (std::shared_ptr<StreamComm> found = record.stream()) return body(*found);
   return complain(nullptr, ncclInvalidArgument,
                   std::string(function) + " names a communicator that was destroyed; use it before that");
 }

@@ -49,7 +49,7 @@ const ddl_stream_api* load() {
 
 }  // namespace
 
-const ddl_stream_api* engine() {
+const ddl_stream_api* stream_api() {
   static const ddl_stream_api* const loaded = load();
   return loaded;
 }
@@ -62,11 +62,11 @@ ncclComm_t adopt(ddl_stream_comm* ours, int rank, int size, int device) {
   made->rank = rank;
   made->size = size;
   made->device = device;
-  CommPtr its = add(new_handle(), Comm::Owner::engine);
-  std::lock_guard lock(its->mutex);
-  its->its_stream = std::move(made);
+  CommPtr record = add(new_handle(), Comm::Owner::engine);
+  std::lock_guard lock(record->mutex);
+  record->locked_stream = std::move(made);
   any = true;
-  return its->handle;
+  return record->handle;
 }
 
 bool has_ours() { return any.load(std::memory_order_acquire); }
@@ -76,8 +76,8 @@ ncclResult_t complain(ncclComm_t comm, ncclResult_t result, const std::string& t
     place[text.copy(place.data(), place.size() - 1)] = 0;
   };
   log_error(text);
-  CommPtr its = find_ours(comm);
-  if (std::shared_ptr<StreamComm> ours = its ? its->stream() : nullptr) {
+  CommPtr record = find_ours(comm);
+  if (std::shared_ptr<StreamComm> ours = record ? record->stream() : nullptr) {
     std::lock_guard lock(ours->mutex);
     keep(ours->last_error);
   }
@@ -116,9 +116,9 @@ ncclResult_t refuse_ours(ncclComm_t comm, const char* name) {
 void abandon_ours() noexcept {
   guarded([] {
     std::vector<std::shared_ptr<StreamComm>> left;
-    for_each([&](Comm& its) { left.push_back(its.stream()); });
+    for_each([&](Comm& record) { left.push_back(record.stream()); });
     for (const std::shared_ptr<StreamComm>& ours : left)
-      if (ours) engine()->abort(ours->engine);
+      if (ours) stream_api()->abort(ours->engine);
     return ncclSuccess;
   });
 }
@@ -129,9 +129,9 @@ namespace {
 
 template <class Original>
 ncclResult_t tell(ncclComm_t comm, const char* name, int* at, int StreamComm::*what, Original original) {
-  CommPtr its = find_ours(comm);
-  if (!its) return original(comm, at);
-  return with_ours(*its, name, [&](StreamComm& ours) -> ncclResult_t {
+  CommPtr record = find_ours(comm);
+  if (!record) return original(comm, at);
+  return with_ours(*record, name, [&](StreamComm& ours) -> ncclResult_t {
     if (!at) return complain(comm, ncclInvalidArgument, std::string(name) + " has no place for its answer");
     *at = ours.*what;
     return ncclSuccess;
@@ -155,12 +155,12 @@ ncclResult_t comm_cu_device(ncclComm_t comm, int* device) {
 ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
   const Standing standing = standing_of(handle);
   if (standing.unmade) return error ? *error = *standing.unmade, ncclSuccess : ncclInvalidArgument;
-  if (!standing.its || !standing.its->is_ours())
-    return async_error_with_hierarchy(standing.real, standing.its, error);
-  return with_ours(*standing.its, "ncclCommGetAsyncError", [&](StreamComm& ours) -> ncclResult_t {
+  if (!standing.record || !standing.record->is_ours())
+    return async_error_with_hierarchy(standing.real, standing.record, error);
+  return with_ours(*standing.record, "ncclCommGetAsyncError", [&](StreamComm& ours) -> ncclResult_t {
     ddl_problem said;
     if (!error) return ncclInvalidArgument;
-    *error = result_of(engine()->state(ours.engine, &said));
+    *error = result_of(stream_api()->state(ours.engine, &said));
     if (*error == ncclSuccess) return ncclSuccess;
     std::lock_guard lock(ours.mutex);
     std::copy(std::begin(said.text), std::end(said.text), ours.last_error.begin());
@@ -170,19 +170,19 @@ ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
 
 // Calls are on their streams already; destroying waits for them.
 ncclResult_t comm_finalize(ncclComm_t comm) {
-  CommPtr its = look_up(comm);
-  if (!its || !its->is_ours()) {
+  CommPtr record = look_up(comm);
+  if (!record || !record->is_ours()) {
     finish_calls_on(comm);
-    return open_group(), finalize_with_hierarchy(comm, its);
+    return open_group(), finalize_with_hierarchy(comm, record);
   }
-  return with_ours(*its, "ncclCommFinalize", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
+  return with_ours(*record, "ncclCommFinalize", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
 }
 
 // A hint that memory will be used again and again: nothing to gain here.
 ncclResult_t comm_register(ncclComm_t comm, void* buffer, std::size_t bytes, void** handle) {
-  CommPtr its = find_ours(comm);
-  if (!its) return open_group(), original::ncclCommRegister(comm, buffer, bytes, handle);
-  return with_ours(*its, "ncclCommRegister", [&](StreamComm&) -> ncclResult_t {
+  CommPtr record = find_ours(comm);
+  if (!record) return open_group(), original::ncclCommRegister(comm, buffer, bytes, handle);
+  return with_ours(*record, "ncclCommRegister", [&](StreamComm&) -> ncclResult_t {
     if (!handle) return ncclInvalidArgument;
     *handle = buffer;
     return ncclSuccess;
@@ -190,20 +190,20 @@ ncclResult_t comm_register(ncclComm_t comm, void* buffer, std::size_t bytes, voi
 }
 
 ncclResult_t comm_deregister(ncclComm_t comm, void* handle) {
-  CommPtr its = find_ours(comm);
-  if (!its) return open_group(), original::ncclCommDeregister(comm, handle);
-  return with_ours(*its, "ncclCommDeregister", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
+  CommPtr record = find_ours(comm);
+  if (!record) return open_group(), original::ncclCommDeregister(comm, handle);
+  return with_ours(*record, "ncclCommDeregister", [](StreamComm&) -> ncclResult_t { return ncclSuccess; });
 }
 
 namespace {
 
 // Its record stays, so that the handle is known for good. Another thread that is inside a call finishes that
 // first.
-ncclResult_t end(Comm& its, const char* name) {
-  return with_ours(its, name, [&](StreamComm&) -> ncclResult_t {
+ncclResult_t end(Comm& record, const char* name) {
+  return with_ours(record, name, [&](StreamComm&) -> ncclResult_t {
     std::shared_ptr<StreamComm> last;
-    std::unique_lock lock(its.mutex);
-    last.swap(its.its_stream);
+    std::unique_lock lock(record.mutex);
+    last.swap(record.locked_stream);
     lock.unlock();
     return ncclSuccess;
   });
@@ -211,34 +211,35 @@ ncclResult_t end(Comm& its, const char* name) {
 
 }  // namespace
 
-ncclResult_t destroy_ours(Comm& its) { return end(its, "ncclCommDestroy"); }
+ncclResult_t destroy_ours(Comm& record) { return end(record, "ncclCommDestroy"); }
 
-ncclResult_t abort_ours(Comm& its) {
-  if (std::shared_ptr<StreamComm> ours = its.stream()) engine()->abort(ours->engine);
-  return end(its, "ncclCommAbort");
+ncclResult_t abort_ours(Comm& record) {
+  if (std::shared_ptr<StreamComm> ours = record.stream()) stream_api()->abort(ours->engine);
+  return end(record, "ncclCommAbort");
 }
 
 const char* get_last_error(ncclComm_t handle) {
   const Standing standing = standing_of(handle);
-  const CommPtr& its = standing.its;
-  if (std::shared_ptr<StreamComm> ours = its ? its->stream() : nullptr) return ours->last_error.data();
+  const CommPtr& record = standing.record;
+  if (std::shared_ptr<StreamComm> ours = record ? record->stream() : nullptr) return ours->last_error.data();
   const char* of_process = last_error().text.data();
-  const bool has_no_other = !standing.real ? *of_process != 0 : its && (its->is_ours() || its->is_promised());
+  const bool has_no_other =
+      !standing.real ? *of_process != 0 : record && (record->is_ours() || record->is_promised());
   return has_no_other ? of_process : original::ncclGetLastError(standing.real);
 }
 
 ncclResult_t mem_alloc(void** address, std::size_t bytes) {
-  if (next().ncclMemAlloc || !engine()) return original::ncclMemAlloc(address, bytes);
+  if (next().ncclMemAlloc || !stream_api()) return original::ncclMemAlloc(address, bytes);
   ddl_problem problem;
-  ncclResult_t result = result_of(engine()->allocate(address, bytes, &problem));
+  ncclResult_t result = result_of(stream_api()->allocate(address, bytes, &problem));
   return result == ncclSuccess ? result
                                : complain(nullptr, result, std::string("ncclMemAlloc: ") + problem.text);
 }
 
 ncclResult_t mem_free(void* address) {
-  if (next().ncclMemFree || !engine()) return original::ncclMemFree(address);
+  if (next().ncclMemFree || !stream_api()) return original::ncclMemFree(address);
   ddl_problem problem;
-  ncclResult_t result = result_of(engine()->release(address, &problem));
+  ncclResult_t result = result_of(stream_api()->release(address, &problem));
   return result == ncclSuccess ? result
                                : complain(nullptr, result, std::string("ncclMemFree: ") + problem.text);
 }

@@ -14,7 +14,7 @@ namespace ddl::nccl {
 
 /// The engine's functions, loaded at the first question; null where there is no CUDA device, no engine, or
 /// DDL_ENABLE=0.
-const ddl_stream_api* engine();
+const ddl_stream_api* stream_api();
 
 /// A handle that no NCCL takes for its own, and that is never freed: a program may use it again.
 ncclComm_t new_handle();
@@ -45,8 +45,8 @@ ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call);
 /// For functions that ours do not have.
 ncclResult_t refuse_ours(ncclComm_t comm, const char* name);
 
-ncclResult_t destroy_ours(Comm& its);
-ncclResult_t abort_ours(Comm& its);
+ncclResult_t destroy_ours(Comm& record);
+ncclResult_t abort_ours(Comm& record);
 /// Ends all that are left, when the process ends: nobody waits for them.
 void abandon_ours() noexcept;
 
