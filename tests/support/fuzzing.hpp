@@ -120,6 +120,11 @@ inline void expect_named(const std::string& failure, std::span<const Rank> suspe
       << failure;
 }
 
+// Of a refusal: whom it names; any of these may have lied.
+inline void expect_named_if_refused(const Calls& calls, std::span<const Rank> suspects) {
+  if (const std::string failure = calls.engine.failure(); !failure.empty()) expect_named(failure, suspects);
+}
+
 inline void expect_sane(const Calls& calls, Fate fate, std::span<const Rank> suspects) {
   std::string failure = calls.engine.failure();
   if (fate == Fate::right) {

@@ -52,7 +52,14 @@ class VirtualJob {
   Activity& activity(Rank rank) { return ranks_[static_cast<std::size_t>(rank)].local->activity(); }
   /// How often it has moved the original library.
   int host_progressed(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].host_progressed; }
-  int flushes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].wire->flushes; }
+  /// From now on what is flushed has not left before let_flushes_go().
+  void hold_flushes() {
+    for (PerRank& one : ranks_) one.wire->holds_flushes = true;
+  }
+  int flushes(Rank rank) const { return static_cast<int>(wire_of(rank).flushed.size()); }
+  void let_flushes_go(Rank rank) {
+    for (std::uint32_t* unfinished : std::exchange(wire_of(rank).flushed, {})) --*unfinished;
+  }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
                                     PlanLimits limits = {1, Bytes{1} << 20, 0},
@@ -74,7 +81,8 @@ class VirtualJob {
   struct TestWire : LoopbackTransport {
     using LoopbackTransport::LoopbackTransport;
     bool read_late = false;
-    int flushes = 0;
+    bool holds_flushes = false;
+    std::vector<std::uint32_t*> flushed;  // and held
     std::vector<std::pair<Outgoing, std::vector<Rank>>> waiting;
 
     bool send(const Outgoing& message) override {
@@ -83,7 +91,11 @@ class VirtualJob {
       ++*message.unfinished;
       return true;
     }
-    void flush(std::uint32_t&) override { ++flushes; }
+    void flush(std::uint32_t& unfinished) override {
+      if (!holds_flushes) return;
+      ++unfinished;
+      flushed.push_back(&unfinished);
+    }
     bool progress(MessageHandler& handler) override {
       // Arrivals first: the worst case for what still waits.
       bool moved = LoopbackTransport::progress(handler);
@@ -106,6 +118,8 @@ class VirtualJob {
     std::unique_ptr<std::atomic<int>> host_progressed;
     std::unique_ptr<Engine> engine;
   };
+  TestWire& wire_of(Rank rank) const { return *ranks_[static_cast<std::size_t>(rank)].wire; }
+
   std::vector<HostIndex> hosts_;
   LoopbackNet net_;
   std::vector<PerRank> ranks_;

@@ -106,9 +106,14 @@ TEST(EndpointInfo, WithAnyByteChangedItHarmsNobody) {
       std::vector<std::byte> bytes = whole;
       bytes[at] ^= static_cast<std::byte>(change);
       std::optional<EndpointInfo> endpoint = unpack(bytes);
-      if (endpoint) endpoint->trouble.clear();  // so that all of it is looked at
-      map_job({endpoint, good, good});
-      map_job({good, endpoint, good});
+      if (endpoint) {
+        EXPECT_EQ(unpack(pack(*endpoint)), endpoint) << "byte " << at;
+        endpoint->trouble.clear();  // so that all of it is looked at
+      }
+      for (const auto& endpoints : {std::vector{endpoint, {good}, {good}}, {{good}, endpoint, {good}}}) {
+        const JobMap job = map_job(endpoints);
+        EXPECT_TRUE(!job.trouble.empty() || job.host_of_rank.size() == 3) << "byte " << at;
+      }
     }
 }
 

@@ -98,8 +98,11 @@ TEST(RendezvousServer, EndsByItselfWhenAllHaveLeft) {
 }
 
 TEST(RendezvousServer, EndsByItselfWhenNobodyEverComes) {
+  const Nanoseconds began = now();
   RendezvousServer server({0.2, kLong_s});
   wait_until_over(server);
+  EXPECT_GE(now() - began, 200'000'000) << "who comes within the time must be let in";
+  EXPECT_FALSE(connect_to_server(server.id()).is_open()) << "it still listens";
 }
 
 TEST(RendezvousServer, EndsAtOnceWithItsObject) {

@@ -380,6 +380,7 @@ TEST(Engine, ABufferIsNotOverwrittenWhileTheWireStillReadsIt) {
 
 TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
   VirtualJob job({0, 1});
+  job.hold_flushes();
   auto world = job.create(1, {0, 1});
   std::vector<std::vector<float>> values = {shares(0, 70'000, 4), shares(1, 70'000, 4)};
   std::vector<std::unique_ptr<Completion>> operations;
@@ -388,11 +389,19 @@ TEST(Engine, AnOperationIsDoneOnlyWhenItsWireIsFlushed) {
     operations.push_back(test::start(job.engine(rank), *world[static_cast<std::size_t>(rank)],
                                      {v.data(), v.data(), v.size(), DType::float32, Op::sum}));
   }
-  test::until([&] { return operations[0]->done() && operations[1]->done(); },
-              [&] {
-                for (Rank rank : {0, 1}) job.engine(rank).progress();
-              });
-  for (Rank rank : {0, 1}) EXPECT_EQ(job.flushes(rank), 1);
+  auto progress = [&] {
+    for (Rank rank : {0, 1}) job.engine(rank).progress();
+  };
+  test::until([&] { return job.flushes(0) > 0 && job.flushes(1) > 0; }, progress);
+  for (int round = 0; round < 100; ++round) progress();
+  for (Rank rank : {0, 1}) {
+    const auto& v = values[static_cast<std::size_t>(rank)];
+    expect_sum(v, {0, 1}, 4);
+    EXPECT_EQ(job.flushes(rank), 1);
+    EXPECT_FALSE(operations[static_cast<std::size_t>(rank)]->done());
+    job.let_flushes_go(rank);
+  }
+  test::until([&] { return operations[0]->done() && operations[1]->done(); }, progress);
 }
 
 TEST(Engine, TimedOperationsTellWhatEachDimensionTook) {

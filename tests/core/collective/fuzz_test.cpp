@@ -145,6 +145,11 @@ TEST(Fuzz, ManyLiesAtOnceBreakNothing) {
       HostileJob job(scenario.hosts);
       Calls calls(scenario, job, 0);
       tell(story, job, calls, random);
+      std::vector<Rank> suspects;
+      for (const Story& told : {truth, story})
+        for (const Said& said : told) suspects.insert(suspects.end(), {said.by, said.header.from});
+      expect_named_if_refused(calls, suspects);
+      for (const auto& buffers : calls.buffers) buffers->expect_untouched(calls.me);
     });
   }
 }
