@@ -6,6 +6,7 @@
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 
 namespace ddl {
 namespace {
@@ -29,12 +30,10 @@ Rank rank_or(Rank asked, const char* name, const char* what, const std::string& 
   return static_cast<Rank>(number_in(name, value, kMostRanks));
 }
 
-// FNV-1a, in two halves of different beginnings.
+// In two halves of different beginnings.
 RendezvousId::Token token_of(const std::string& text) {
   RendezvousId::Token token{};
-  std::uint64_t hash[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
-  for (std::uint64_t& half : hash)
-    for (char c : text) half = (half ^ static_cast<std::uint8_t>(c)) * 0x100000001b3u;
+  const std::uint64_t hash[2] = {hash_of(text), hash_of(text, 0x84222325cbf29ce4u)};
   for (std::size_t i = 0; i < token.size(); ++i)
     token[i] = static_cast<std::uint8_t>(hash[i / 8] >> (i % 8 * 8));
   return token;

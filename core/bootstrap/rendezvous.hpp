@@ -1,8 +1,8 @@
-// Rendezvous: one rank's rendezvous in a group that meets at a RendezvousServer and exchanges blobs in
-// rounds.
+// Rendezvous: one rank's connection to the RendezvousServer at which its group meets; the ranks exchange blobs
+// in rounds.
 //
 // The rules a user can break: all ranks make the same sequence of rounds; after an exception only the
-// destructor is called. Ranks may be threads of one process, each with its own rendezvous. Thread safety: one
+// destructor is called. Ranks may be threads of one process, each with an object of its own. Thread safety: one
 // call at a time. In a forked child the destructor closes without a word.
 #pragma once
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/topology/nics.hpp"
 
@@ -16,13 +17,6 @@ namespace ddl {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'d', 'd', 'l', '-', 'r', 'd', 'v', '1'};
-
-// FNV-1a: the same in every build of the library, which std::hash does not promise.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : text) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 RendezvousId::Token fresh_token() {
   RendezvousId::Token token{};

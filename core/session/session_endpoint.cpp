@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <random>
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/random.hpp"
 #include "core/transport/staging_pool.hpp"
 
 namespace ddl {
 
 void SessionEndpoint::describe(EndpointInfo& endpoint) {
   endpoint.pid = ::getpid();
-  endpoint.nonce = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+  endpoint.nonce = random_number();
   region_ = std::make_shared<Region>(
       Region::create(counts_.local_size, StagingPool::region_bytes(env_.staging_bytes), endpoint.nonce));
   endpoint.fd = region_->fd();

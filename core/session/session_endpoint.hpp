@@ -45,7 +45,7 @@ class SessionEndpoint {
   const HostCounts counts_;
   const Env& env_;
   std::shared_ptr<Region> region_;
-  std::unique_ptr<RailListeners> listeners_;  // until all have knocked
+  std::unique_ptr<RailListeners> listeners_;  // until all have tried them
   std::unique_ptr<WireTransport> wire_;
   std::unique_ptr<SharedMemoryTransport> local_;
 };

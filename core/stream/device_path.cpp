@@ -15,7 +15,7 @@ namespace {
 // What the ranks tell each other. The text is for people.
 struct Offer {
   Bytes bytes = 0;
-  gpu_window::EndpointInfo endpoint{};
+  gpu_window::ExportedWindow endpoint{};
   std::array<char, 300> trouble{};
 };
 struct Outcome {

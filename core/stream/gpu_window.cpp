@@ -5,11 +5,11 @@
 
 #include <map>
 #include <mutex>
-#include <random>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
+#include "core/base/random.hpp"
 
 namespace ddl::gpu_window {
 namespace {
@@ -18,18 +18,13 @@ constexpr Bytes kPage = 4096;
 constexpr Bytes kAllocationUnit = Bytes{2} << 20;  // what CUDA exports whole
 static_assert(DeviceCalls::kFlagBytes <= kPage);
 
-std::uint64_t fresh_nonce() {
-  std::random_device random;
-  return static_cast<std::uint64_t>(random()) << 32 | random();
-}
-
 struct Kept {
   std::mutex mutex;
   std::multimap<std::pair<cuda::Context, Bytes>, Own> given_back;
   std::map<std::pair<cuda::Context, std::uint64_t>, std::pair<DeviceWindow, std::shared_ptr<Region>>> opened;
   std::vector<Own> abandoned;
   std::map<cuda::Context, std::string> refused;  // what cannot be shown, once tried, is not allocated again
-  std::uint64_t process = fresh_nonce();
+  std::uint64_t process = random_number();
 };
 
 Kept& kept() {
@@ -62,7 +57,7 @@ void pin(const cuda::Driver& driver, Region& region, DeviceWindow& window) {
 void show(const cuda::Driver& driver, Own& own) {
   own.endpoint.of_process = kept().process;
   own.endpoint.process = ::getpid();
-  own.endpoint.nonce = fresh_nonce();
+  own.endpoint.nonce = random_number();
   must(driver, driver.context_device(&own.endpoint.device), "its device");
   must(driver, driver.ipc_get_handle(&own.endpoint.handle, own.window.memory),
        "to share memory with other processes");
@@ -122,7 +117,7 @@ void abandon(Own own) {
   kept().abandoned.push_back(std::move(own));
 }
 
-DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const EndpointInfo& endpoint) {
+DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const ExportedWindow& endpoint) {
   cuda::CurrentContext current(driver, context);
   must(driver, current.result(), "its context");
   if (endpoint.of_process == kept().process) {

@@ -18,7 +18,7 @@
 namespace ddl::gpu_window {
 
 /// For the other ranks; travels as it is.
-struct EndpointInfo {
+struct ExportedWindow {
   std::uint64_t of_process = 0;  // the same number in one process, and nowhere else
   pid_t process = 0;
   int flags_file = -1, device = -1;
@@ -32,7 +32,7 @@ struct Own {
   Bytes bytes = 0;
   cuda::Context context = nullptr;
   std::shared_ptr<Region> flags;
-  EndpointInfo endpoint;
+  ExportedWindow endpoint;
 };
 
 /// Staging of that many bytes, or one given back before: to be given back or abandoned. Throws Error.
@@ -44,6 +44,6 @@ void give_back(Own own);
 void abandon(Own own);
 
 /// Another rank's, as this context sees it. Throws Error.
-DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const EndpointInfo& endpoint);
+DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const ExportedWindow& endpoint);
 
 }  // namespace ddl::gpu_window

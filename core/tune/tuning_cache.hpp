@@ -59,7 +59,7 @@ class TuningCache {
  public:
   explicit TuningCache(std::string machine) : machine_(std::move(machine)) {}
 
-  /// Takes the lessons for this machine from the text of a cache file. Returns what is wrong with it, "" when
+  /// Takes the entries for this machine from the text of a cache file. Returns what is wrong with it, "" when
   /// nothing; then nothing was taken.
   std::string read(const std::string& text);
   /// Finds what was read, never what was learned since: that may differ from rank to rank, as communicators

@@ -1,4 +1,4 @@
-// The rules of the house that a compiler does not see: who may include whom.
+// What a compiler does not see: who may include whom.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -52,10 +52,10 @@ void expect_never(const std::string& folder, const std::vector<std::string>& hea
 }
 
 // "plan" of core/plan/grid.hpp; "" of what lies in none.
-std::string room_of(const std::string& path) {
-  static const std::regex kRoom("^core/([a-z_]+)/.*");
+std::string folder_of(const std::string& path) {
+  static const std::regex kFolder("^core/([a-z_]+)/.*");
   std::smatch found;
-  return std::regex_match(path, found, kRoom) ? found[1].str() : "";
+  return std::regex_match(path, found, kFolder) ? found[1].str() : "";
 }
 
 }  // namespace
@@ -79,14 +79,14 @@ TEST(Layering, SocketsAreConfinedToTheNet) {
   expect_only_in("poll.h", {"core/net/", "core/transport/shared_memory"}, {"core", "interpose"});
 }
 
-TEST(Layering, TheRoomsKnowOnlyThoseBelowThem) {
+TEST(Layering, TheFoldersKnowOnlyThoseBelowThem) {
   expect_never("core", {"launcher/", "interpose/", "hwloc_topo/"});
   expect_never("hwloc_topo", {"launcher/", "interpose/"});
   expect_never("interpose", {"launcher/", "hwloc_topo/"});
   expect_never("launcher", {"interpose/"});
 }
 
-// A room knows those of the layers before its own, and itself.
+// A folder knows those of the layers before its own, and itself.
 TEST(Layering, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
   const std::vector<std::vector<std::string>> layers = {{"base"},
                                                         {"net", "topology", "reduce", "trace"},
@@ -98,10 +98,10 @@ TEST(Layering, InsideCoreEachLayerKnowsOnlyThoseBeforeIt) {
                                                         {"api"}};
   std::map<std::string, std::size_t> layer_of;
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
-    for (const std::string& room : layers[layer]) layer_of[room] = layer;
+    for (const std::string& folder : layers[layer]) layer_of[folder] = layer;
   for (const Include& include : includes_under({"core"})) {
-    const std::string from = room_of(include.file), to = room_of(include.header);
-    EXPECT_NE(from, "") << include.file << " is in no room";
+    const std::string from = folder_of(include.file), to = folder_of(include.header);
+    EXPECT_NE(from, "") << include.file << " is in no folder of core";
     if (from == to || include.header.rfind("core/", 0) != 0) continue;
     ASSERT_TRUE(layer_of.count(from)) << from << " is in no layer";
     const bool is_before = !to.empty() && layer_of.count(to) && layer_of[to] < layer_of[from];

@@ -64,7 +64,7 @@ class BoardExchange : public Exchange {
  public:
   BoardExchange(ExchangeBoard& board, Rank rank) : board_(board), rank_(rank) {}
   /// It does not hear that round, though it has spoken.
-  void is_deaf_in(int round) { deaf_round_ = round; }
+  void misses(int round) { missed_round_ = round; }
   /// From before that round it says nothing more.
   void goes_before(int round) { last_round_ = round - 1; }
 
@@ -78,14 +78,14 @@ class BoardExchange : public Exchange {
     board_.write(++round_, rank_, mine);
   }
   std::optional<Answers> test() override {
-    if (round_ == deaf_round_) throw Error(fmt::format("rank {} does not hear round {}", rank_, round_));
+    if (round_ == missed_round_) throw Error(fmt::format("rank {} does not hear round {}", rank_, round_));
     return board_.read(round_);
   }
 
  private:
   ExchangeBoard& board_;
   const Rank rank_;
-  int round_ = 0, last_round_ = -1, deaf_round_ = -1;
+  int round_ = 0, last_round_ = -1, missed_round_ = -1;
 };
 
 }  // namespace ddl::test

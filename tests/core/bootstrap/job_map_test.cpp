@@ -28,7 +28,7 @@ std::vector<std::optional<EndpointInfo>> all(std::vector<EndpointInfo> endpoints
 }  // namespace
 
 // Every field differs from its default and from its neighbours.
-EndpointInfo full_card() {
+EndpointInfo full_endpoint() {
   EndpointInfo endpoint = endpoint_on("h1", {{"r0", "10.0.0.0/24"}, {"r1", "10.0.1.0/24"}});
   endpoint.rails[0].ip = "10.0.0.1";
   endpoint.rails[0].probe_port = 40'000;
@@ -53,7 +53,7 @@ EndpointInfo full_card() {
 }
 
 TEST(EndpointInfo, SurvivesPacking) {
-  EXPECT_EQ(unpack(pack(full_card())), full_card());
+  EXPECT_EQ(unpack(pack(full_endpoint())), full_endpoint());
   EXPECT_EQ(unpack(pack(EndpointInfo{})), EndpointInfo{});
 }
 
@@ -74,16 +74,16 @@ TEST(JobMap, TakesTheStrictestSettingsAndSaysSo) {
 }
 
 TEST(EndpointInfo, SettingsThatCannotBeAreNamed) {
-  EndpointInfo endpoint = full_card();
+  EndpointInfo endpoint = full_endpoint();
   endpoint.gradients.wire_type = static_cast<WireType>(99);
   EXPECT_NE(unpack(pack(endpoint))->trouble.find("wire_type"), std::string::npos);
-  endpoint = full_card();
+  endpoint = full_endpoint();
   endpoint.gradients.sparse.share = 0;
   EXPECT_NE(unpack(pack(endpoint))->trouble.find("sparse share"), std::string::npos);
 }
 
 TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
-  std::vector<std::byte> whole = pack(full_card());
+  std::vector<std::byte> whole = pack(full_endpoint());
   std::set<std::string> troubles;
   for (std::size_t bytes = sizeof(int); bytes < whole.size(); ++bytes) {
     std::optional<EndpointInfo> endpoint =
@@ -100,7 +100,7 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
 
 TEST(EndpointInfo, WithAnyByteChangedItHarmsNobody) {
   const EndpointInfo good = endpoint_on("h0", {{"r0", "10.0.0.0/24"}});
-  const std::vector<std::byte> whole = pack(full_card());
+  const std::vector<std::byte> whole = pack(full_endpoint());
   for (std::size_t at = 0; at < whole.size(); ++at)
     for (unsigned change : {1u, 0x40u, 0x80u, 0xffu}) {
       std::vector<std::byte> bytes = whole;
@@ -125,7 +125,7 @@ TEST(EndpointInfo, NumbersThatCannotBeAreNamed) {
   }
 }
 
-TEST(EndpointInfo, GarbageAndOtherVersionsAreNoCards) {
+TEST(EndpointInfo, GarbageAndOtherVersionsAreNone) {
   EXPECT_FALSE(unpack({}));
   EXPECT_FALSE(unpack({std::byte{1}, std::byte{2}, std::byte{3}}));
   EndpointInfo endpoint = endpoint_on("h1");

@@ -60,9 +60,10 @@ TEST(ConcludeScale, FourThousandCardsAreUnpackedAndConcludedFrom) {
     EXPECT_EQ(job_map.trouble, "");
     EXPECT_EQ(job_map.hosts(), ranks / ranks_per_host);
     EXPECT_EQ(limits.rails, kRails);
-    std::printf("%d cards of %d hosts, %zu bytes each: unpacked in %.0f ms, concluded from in %.0f ms\n",
-                ranks, job_map.hosts(), packed[0].size(), static_cast<double>(unpacked - began) / 1e6,
-                static_cast<double>(concluded - unpacked) / 1e6);
+    std::printf(
+        "%d endpoints of %d hosts, %zu bytes each: unpacked in %.0f ms, a conclusion from them in %.0f ms\n",
+        ranks, job_map.hosts(), packed[0].size(), static_cast<double>(unpacked - began) / 1e6,
+        static_cast<double>(concluded - unpacked) / 1e6);
   }
 }
 

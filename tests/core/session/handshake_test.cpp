@@ -18,12 +18,12 @@ using test::ExchangeBoard;
 
 enum class Fault {
   none,
-  no_engine,      // the rank is in the job without us
-  no_endpoint,    // describing itself throws
-  cannot,         // its endpoint info says so
-  hears_no_card,  // the first round fails on it alone
-  reach,          // a neighbour's memory cannot be attached
-  loses_a_lane,   // a rail leads nowhere: the job goes on over the other
+  no_engine,          // the rank is in the job without us
+  no_endpoint,        // describing itself throws
+  cannot,             // its endpoint info says so
+  hears_no_endpoint,  // the first round fails on it alone
+  reach,              // a neighbour's memory cannot be attached
+  loses_a_lane,       // a rail leads nowhere: the job goes on over the other
   loses_all,
   connect,
   goes_before_round_2,
@@ -34,7 +34,7 @@ constexpr std::array kFaults = {Fault::none,
                                 Fault::no_engine,
                                 Fault::no_endpoint,
                                 Fault::cannot,
-                                Fault::hears_no_card,
+                                Fault::hears_no_endpoint,
                                 Fault::reach,
                                 Fault::loses_a_lane,
                                 Fault::loses_all,
@@ -53,7 +53,7 @@ class Member : private JoinSteps {
  public:
   Member(ExchangeBoard& board, Rank rank, Fault fault)
       : fault_(fault), rank_(rank), exchange_(board, rank), handshake_(exchange_, *this) {
-    if (fault == Fault::hears_no_card) exchange_.is_deaf_in(1);
+    if (fault == Fault::hears_no_endpoint) exchange_.misses(1);
     if (fault == Fault::goes_before_round_2) exchange_.goes_before(2);
     if (fault == Fault::goes_before_round_3) exchange_.goes_before(3);
     if (fault == Fault::no_engine) {
@@ -80,7 +80,7 @@ class Member : private JoinSteps {
 
  private:
   EndpointInfo describe() override {
-    if (fault_ == Fault::no_endpoint) throw Error("no card");
+    if (fault_ == Fault::no_endpoint) throw Error("no endpoint");
     EndpointInfo endpoint;
     endpoint.host = rank_ % 2 ? "odd" : "even";
     const std::string number = rank_ % 2 ? "1" : "2";
@@ -165,7 +165,7 @@ void expect_alike(const HandshakeMembers& members, Fault fault) {
 bool makes_sense(Fault fault, Rank size) {
   if (size > 1) return true;
   return fault == Fault::none || fault == Fault::cannot || fault == Fault::reach || fault == Fault::connect ||
-         fault == Fault::hears_no_card;
+         fault == Fault::hears_no_endpoint;
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ TEST(Handshake, RanksThatAreThreadsConcludeAlike) {
 
 TEST(Handshake, OfManyRanksInTroubleTheFirstSaysItsReason) {
   using enum Fault;
-  for (Fault fault : {cannot, hears_no_card, reach, loses_all, connect}) {
+  for (Fault fault : {cannot, hears_no_endpoint, reach, loses_all, connect}) {
     ExchangeBoard board(5);
     HandshakeMembers members = members_of(board, {none, fault, none, fault, fault});
     ASSERT_TRUE(step_all(members, 1));
@@ -218,7 +218,7 @@ TEST(Handshake, OfManyRanksInTroubleTheFirstSaysItsReason) {
 
 TEST(Handshake, DifferentTroubleOnTwoRanksIsOneReason) {
   using enum Fault;
-  for (Fault one : {cannot, hears_no_card, reach, connect})
+  for (Fault one : {cannot, hears_no_endpoint, reach, connect})
     for (Fault other : {reach, loses_a_lane, loses_all, connect}) {
       SCOPED_TRACE(fmt::format("{} and {}", static_cast<int>(one), static_cast<int>(other)));
       ExchangeBoard board(4);

@@ -52,7 +52,7 @@ TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheGpuIs) {
 
 TEST_F(GpuWindow, OfARankThatIsGoneIsAnError) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
-  gpu_window::EndpointInfo endpoint = own.endpoint;
+  gpu_window::ExportedWindow endpoint = own.endpoint;
   endpoint.of_process += 1;  // as if it were another one's
   endpoint.nonce += 1;
   EXPECT_THROW(gpu_window::open(cuda_, context_, endpoint), Error);

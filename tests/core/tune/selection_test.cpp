@@ -315,9 +315,9 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
     std::size_t at = text.find("\"grid\": \"") + 9;
     good.grid = text.substr(at, text.find('"', at) - at);
   }
-  auto measures_after = [&](const TuningEntry& lesson) {
+  auto measures_after = [&](const TuningEntry& entry) {
     TuningCache writer("test");
-    writer.learn(lesson);
+    writer.learn(entry);
     VirtualJob job({0, 0, 1, 1});
     memories = memories_of(job);
     for (auto& memory : memories) EXPECT_EQ(memory->read(writer.write("")), "");
@@ -333,7 +333,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
   bad[4].choice.share = {0, 0};
   bad[5].choice.algorithm = {Algorithm::exchange, Algorithm::ring};
   bad[6].choice.window = 0;
-  for (const TuningEntry& lesson : bad) EXPECT_TRUE(measures_after(lesson));
+  for (const TuningEntry& entry : bad) EXPECT_TRUE(measures_after(entry));
 }
 
 TEST(Selection, DeterministicMeansThatNothingIsMeasured) {

@@ -5,7 +5,7 @@
 namespace ddl {
 namespace {
 
-TuningEntry lesson(Bytes size_class) {
+TuningEntry entry_of(Bytes size_class) {
   TuningEntry one;
   one.grid = "2 local x 4 hosts";
   one.size_class = size_class;
@@ -21,8 +21,8 @@ TuningEntry lesson(Bytes size_class) {
 
 TEST(TuningCache, WhatOneJobWroteTheNextOneFinds) {
   TuningCache first("machine");
-  first.learn(lesson(4096));
-  TuningEntry original = lesson(64);
+  first.learn(entry_of(4096));
+  TuningEntry original = entry_of(64);
   original.original = true;
   first.learn(original);
   TuningCache second("machine");
@@ -30,8 +30,8 @@ TEST(TuningCache, WhatOneJobWroteTheNextOneFinds) {
   EXPECT_FALSE(second.has_news());
   auto found = second.find("2 local x 4 hosts", 4096);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->choice.algorithm, lesson(4096).choice.algorithm);
-  EXPECT_EQ(found->choice.share, lesson(4096).choice.share);
+  EXPECT_EQ(found->choice.algorithm, entry_of(4096).choice.algorithm);
+  EXPECT_EQ(found->choice.share, entry_of(4096).choice.share);
   EXPECT_EQ(found->choice.segment, 4096u);
   EXPECT_TRUE(second.find("2 local x 4 hosts", 64)->original);
   EXPECT_EQ(second.rail_rates("2 local x 4 hosts"), (std::vector<double>{2e8, 1e8}));
@@ -41,11 +41,11 @@ TEST(TuningCache, WhatOneJobWroteTheNextOneFinds) {
 
 TEST(TuningCache, WhatWasLearnedSinceIsForTheNextJob) {
   TuningCache first("machine"), second("machine");
-  first.learn(lesson(64));
+  first.learn(entry_of(64));
   EXPECT_FALSE(first.find("2 local x 4 hosts", 64)) << "other communicators of this job may know otherwise";
   EXPECT_TRUE(first.rail_rates("2 local x 4 hosts").empty());
   ASSERT_EQ(second.read(first.write("")), "");
-  TuningEntry better = lesson(64);
+  TuningEntry better = entry_of(64);
   better.microseconds = 3;
   second.learn(better);
   EXPECT_EQ(second.find("2 local x 4 hosts", 64)->microseconds, 12.5);
@@ -56,13 +56,13 @@ TEST(TuningCache, WhatWasLearnedSinceIsForTheNextJob) {
 
 TEST(TuningCache, OtherCollectivesAreRememberedAsTheyWere) {
   TuningCache first("machine"), second("machine");
-  TuningEntry entry = lesson(4096);
+  TuningEntry entry = entry_of(4096);
   entry.choice = {};
   entry.grid += ", broadcast";
   entry.task =
       TaskChoice{{Kind::broadcast, 0}, Crossing::directly, Division::chain, 3, {2, 1}, {1, 0}, 8192, 2};
   first.learn(entry);
-  first.learn(lesson(4096));
+  first.learn(entry_of(4096));
   const std::string text = first.write("");
   ASSERT_EQ(second.read(text), "");
   EXPECT_EQ(second.find(entry.grid, 4096)->task, entry.task);
@@ -74,11 +74,11 @@ TEST(TuningCache, OtherCollectivesAreRememberedAsTheyWere) {
 
 TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
   TuningCache first("one"), second("two"), third("one");
-  first.learn(lesson(64));
+  first.learn(entry_of(64));
   std::string text = first.write("");
   EXPECT_EQ(second.read(text), "");
   EXPECT_FALSE(second.find("2 local x 4 hosts", 64));
-  second.learn(lesson(128));
+  second.learn(entry_of(128));
   EXPECT_EQ(third.read(second.write(text)), "");
   EXPECT_TRUE(third.find("2 local x 4 hosts", 64));
 }
@@ -88,7 +88,7 @@ TEST(TuningCache, WhatOneWireTaughtDoesNotServeTheOther) {
   std::vector<std::string> rails = {"10.0.0.0/24"};
   TuningCache tcp(machine_name({2, ""}, hosts, "tcp", rails)),
       ucx(machine_name({2, ""}, hosts, "ucx", rails));
-  tcp.learn(lesson(64));
+  tcp.learn(entry_of(64));
   EXPECT_EQ(ucx.read(tcp.write("")), "");
   EXPECT_FALSE(ucx.find("2 local x 4 hosts", 64));
 }
@@ -103,8 +103,8 @@ TEST(TuningCache, AMachineIsItsCoresRanksAndWhatJoinsThem) {
 
 TEST(TuningCache, ACorruptOrOldFileIsRefusedWhole) {
   TuningCache good("machine");
-  good.learn(lesson(64));
-  good.learn(lesson(128));
+  good.learn(entry_of(64));
+  good.learn(entry_of(128));
   std::string text = good.write("");
   std::string unknown = text, old = text;
   unknown.replace(unknown.rfind("doubling"), 8, "tripling");
@@ -120,8 +120,8 @@ TEST(TuningCache, ACorruptOrOldFileIsRefusedWhole) {
 TEST(TuningCache, OnlyWhatFitsTheProcessorsAndCanBeReadIsTold) {
   const Cpus two{2, "X"};
   TuningCache here("2 cores of X; 1 1; tcp"), elsewhere("4 cores of X; 1 1; tcp");
-  here.learn(lesson(64));
-  elsewhere.learn(lesson(128));
+  here.learn(entry_of(64));
+  elsewhere.learn(entry_of(128));
   const std::string text = elsewhere.write(here.write(""));
   TuningToTell tell = tuning_to_tell(text, two);
   EXPECT_EQ(tell.trouble, "");
@@ -140,7 +140,7 @@ TEST(TuningCache, OnlyWhatFitsTheProcessorsAndCanBeReadIsTold) {
 
 TEST(TuningCache, RatesThatNoNetworkHasAreRefused) {
   for (double rate : {0.0, -1.0, 1e300}) {
-    TuningEntry wrong = lesson(64);
+    TuningEntry wrong = entry_of(64);
     wrong.rail_rates = {rate, 1e8};
     TuningCache writer("machine"), reader("machine");
     writer.learn(wrong);
@@ -153,7 +153,7 @@ TEST(TuningCache, WhatIsNestedDeeplyIsNeitherCopiedNorWritten) {
                            std::string(400'000, ']') + "}}";
   TuningCache cache("machine");
   EXPECT_EQ(cache.read(text), "");
-  cache.learn(lesson(64));
+  cache.learn(entry_of(64));
   EXPECT_LT(cache.write(text).size(), 2000u);
   tuning_to_tell(text, {2, "X"});
 }
@@ -162,11 +162,11 @@ TEST(TuningCache, OtherMachinesGoWhereTheFileWouldBeTooLarge) {
   std::string text;
   for (const char* name : {"one", "two", "three"}) {
     TuningCache cache(name);
-    cache.learn(lesson(64));
+    cache.learn(entry_of(64));
     text = cache.write(text);
   }
   TuningCache last("last"), read("last");
-  last.learn(lesson(64));
+  last.learn(entry_of(64));
   EXPECT_GT(last.write(text).size(), text.size());
   const std::string cut = last.write(text, text.size());
   EXPECT_LE(cut.size(), text.size());
