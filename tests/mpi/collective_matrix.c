@@ -5,12 +5,12 @@
  *   collective_matrix [--only-eligible]
  *
  * --only-eligible leaves out what an engine may hand to the original library. */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static long cases, failures;
+#include "matrix.h"
+
 static int only_eligible;
 
 enum kind {
@@ -37,12 +37,6 @@ enum shape {
   SHAPES
 };
 
-struct comm_case {
-  const char* name;
-  MPI_Comm comm;
-  int size, me;
-};
-
 struct memory { /* blocks of n ints in that shape */
   enum shape shape;
   int blocks, n, stride; /* stride: ints from one to the next */
@@ -50,14 +44,6 @@ struct memory { /* blocks of n ints in that shape */
   int count;
   int* at;
 };
-
-enum { kUntouched = 0x5a5a5a5a };
-
-static int value(int from, int block, int i, int seed) {
-  return (from * 1009 + block * 7919 + i * 31 + seed * 101) % 9973;
-}
-
-static MPI_Datatype pairs, gaps;
 
 static struct memory make_memory(enum shape shape, int blocks, int n) {
   struct memory m = {shape, blocks, n, shape == GAPS ? 2 : 1, MPI_INT, n, NULL};
@@ -85,7 +71,7 @@ struct want {
   enum shape in, out;
 };
 
-static void fail(const struct want* w, const char* what, int block, int i, int got, int expected) {
+static void wrong(const struct want* w, const char* what, int block, int i, int got, int expected) {
   if (failures++ < 10)
     fprintf(stderr,
             "check: %s on %s of %d, rank %d, root %d, %d ints (shapes %d %d%s%s): %s, block %d element %d: "
@@ -137,38 +123,37 @@ static void call(const struct want* w, const void* in, const struct memory* send
   int* counts = malloc((size_t)w->on->size * sizeof(int));
   for (int i = 0; i < w->on->size; ++i) counts[i] = w->n;
   const int root = w->root;
-#define EITHER(blocking, nonblocking_) (w->nonblocking ? (nonblocking_) : (blocking))
   switch (w->kind) {
     case BCAST:
-      EITHER(MPI_Bcast(out, receive->count, receive->type, root, comm),
+      EITHER(w, MPI_Bcast(out, receive->count, receive->type, root, comm),
              MPI_Ibcast(out, receive->count, receive->type, root, comm, r));
       break;
     case REDUCE:
-      EITHER(MPI_Reduce(in, out, w->n, MPI_INT, MPI_SUM, root, comm),
+      EITHER(w, MPI_Reduce(in, out, w->n, MPI_INT, MPI_SUM, root, comm),
              MPI_Ireduce(in, out, w->n, MPI_INT, MPI_SUM, root, comm, r));
       break;
     case REDUCE_SCATTER:
-      EITHER(MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm),
+      EITHER(w, MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm),
              MPI_Ireduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm, r));
       break;
     case REDUCE_SCATTER_BLOCK:
-      EITHER(MPI_Reduce_scatter_block(in, out, w->n, MPI_INT, MPI_SUM, comm),
+      EITHER(w, MPI_Reduce_scatter_block(in, out, w->n, MPI_INT, MPI_SUM, comm),
              MPI_Ireduce_scatter_block(in, out, w->n, MPI_INT, MPI_SUM, comm, r));
       break;
     case ALLGATHER:
-      EITHER(MPI_Allgather(in, send->count, send->type, out, receive->count, receive->type, comm),
+      EITHER(w, MPI_Allgather(in, send->count, send->type, out, receive->count, receive->type, comm),
              MPI_Iallgather(in, send->count, send->type, out, receive->count, receive->type, comm, r));
       break;
     case ALLTOALL:
-      EITHER(MPI_Alltoall(in, send->count, send->type, out, receive->count, receive->type, comm),
+      EITHER(w, MPI_Alltoall(in, send->count, send->type, out, receive->count, receive->type, comm),
              MPI_Ialltoall(in, send->count, send->type, out, receive->count, receive->type, comm, r));
       break;
     case GATHER:
-      EITHER(MPI_Gather(in, send->count, send->type, out, receive->count, receive->type, root, comm),
+      EITHER(w, MPI_Gather(in, send->count, send->type, out, receive->count, receive->type, root, comm),
              MPI_Igather(in, send->count, send->type, out, receive->count, receive->type, root, comm, r));
       break;
     default:
-      EITHER(MPI_Scatter(in, send->count, send->type, out, receive->count, receive->type, root, comm),
+      EITHER(w, MPI_Scatter(in, send->count, send->type, out, receive->count, receive->type, root, comm),
              MPI_Iscatter(in, send->count, send->type, out, receive->count, receive->type, root, comm, r));
       break;
   }
@@ -180,12 +165,12 @@ static void verify(const struct want* w, const struct memory* out, int first, in
   for (int b = first; b < first + blocks; ++b)
     for (int i = 0; i < w->n; ++i) {
       int want = expected(w, b - first, i), got = *element(out, b, i);
-      if (got != want) return fail(w, "result", b, i, got, want);
+      if (got != want) return wrong(w, "result", b, i, got, want);
       if (out->stride == 2 && element(out, b, i)[1] != kUntouched)
-        return fail(w, "gap", b, i, element(out, b, i)[1], kUntouched);
+        return wrong(w, "gap", b, i, element(out, b, i)[1], kUntouched);
     }
   int* end = element(out, out->blocks, 0);
-  if (*end != kUntouched) fail(w, "behind the end", out->blocks, 0, *end, kUntouched);
+  if (*end != kUntouched) wrong(w, "behind the end", out->blocks, 0, *end, kUntouched);
 }
 
 /* Where the output counts on this rank. */
@@ -203,7 +188,7 @@ static void one(struct want w) {
   const int at_root = !is_rooted(w.kind) || me == w.root;
   const int place = w.in_place && at_root && w.kind != BCAST; /* here */
   if (reduces(w.kind)) w.in = w.out = INTS;
-  ++cases;
+  ++cases_done;
   ++w.seed;
   /* In place one memory serves for both. */
   struct memory in = make_memory(w.in, in_blocks, w.n);
@@ -222,7 +207,7 @@ static void one(struct want w) {
     if (place && w.kind == SCATTER) {
       for (int i = 0; i < w.n; ++i)
         if (*element(&in, me, i) != expected(&w, 0, i))
-          fail(&w, "own block", me, i, *element(&in, me, i), expected(&w, 0, i));
+          wrong(&w, "own block", me, i, *element(&in, me, i), expected(&w, 0, i));
     } else {
       verify(&w, &out, 0, out_blocks);
     }
@@ -253,7 +238,7 @@ static void barriers(const struct comm_case* on) {
     MPI_Barrier(on->comm);
     MPI_Ibarrier(on->comm, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    cases += 2;
+    cases_done += 2;
   }
 }
 
@@ -274,7 +259,7 @@ static void outstanding(const struct comm_case* on) {
   }
   for (int c = kCalls - 1; c >= kCalls / 2; --c) MPI_Wait(&requests[c], MPI_STATUS_IGNORE);
   MPI_Waitall(kCalls / 2, requests, MPI_STATUSES_IGNORE);
-  for (int c = 0; c < kCalls; ++c, ++cases) {
+  for (int c = 0; c < kCalls; ++c, ++cases_done) {
     const int* into = out + (size_t)c * kInts * (size_t)on->size;
     const int root = c % on->size;
     struct want w = {
@@ -283,11 +268,11 @@ static void outstanding(const struct comm_case* on) {
       int best = 0;
       for (int r = 0; r < on->size; ++r) best = value(r, c, i, 5) > best ? value(r, c, i, 5) : best;
       if (c % 3 == 0 && into[i] != value(root, c, i, 5))
-        fail(&w, "outstanding", 0, i, into[i], value(root, c, i, 5));
-      if (c % 3 == 2 && on->me == root && into[i] != best) fail(&w, "outstanding", 0, i, into[i], best);
+        wrong(&w, "outstanding", 0, i, into[i], value(root, c, i, 5));
+      if (c % 3 == 2 && on->me == root && into[i] != best) wrong(&w, "outstanding", 0, i, into[i], best);
       for (int r = 0; c % 3 == 1 && r < on->size; ++r)
         if (into[r * kInts + i] != value(r, c, i, 5))
-          fail(&w, "outstanding", r, i, into[r * kInts + i], value(r, c, i, 5));
+          wrong(&w, "outstanding", r, i, into[r * kInts + i], value(r, c, i, 5));
     }
   }
   free(in);
@@ -307,7 +292,7 @@ static void freed_type(const struct comm_case* on) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   verify(&w, &m, 0, 1);
   free(m.at);
-  ++cases;
+  ++cases_done;
 }
 
 /* What the original has to do: an operation that is said not to commute. */
@@ -327,48 +312,21 @@ static void left_to_original(const struct comm_case* on) {
   for (int i = 0; on->me == on->size - 1 && i < 4; ++i) {
     int best = 0;
     for (int r = 0; r < on->size; ++r) best = value(r, 0, i, 9) > best ? value(r, 0, i, 9) : best;
-    if (most[i] != best) fail(&w, "own operation", 0, i, most[i], best);
+    if (most[i] != best) wrong(&w, "own operation", 0, i, most[i], best);
   }
   MPI_Op_free(&op);
-  ++cases;
+  ++cases_done;
 }
 
-static struct comm_case named(const char* name, MPI_Comm comm) {
-  struct comm_case c = {name, comm, 0, 0};
-  MPI_Comm_size(comm, &c.size);
-  MPI_Comm_rank(comm, &c.me);
-  return c;
+static void all(const struct comm_case* on) {
+  all_kinds(on);
+  barriers(on);
+  outstanding(on);
+  freed_type(on);
+  if (!only_eligible) left_to_original(on);
 }
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
   only_eligible = argc > 1 && strcmp(argv[1], "--only-eligible") == 0;
-  int rank, size;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Type_contiguous(2, MPI_INT, &pairs);
-  MPI_Type_commit(&pairs);
-  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gaps);
-  MPI_Type_commit(&gaps);
-  MPI_Comm reversed, halves;
-  MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
-  struct comm_case on[] = {named("the world", MPI_COMM_WORLD), named("the world reversed", reversed),
-                           named("every other rank", halves), named("itself", MPI_COMM_SELF)};
-  for (size_t c = 0; c < sizeof on / sizeof *on; ++c) {
-    all_kinds(&on[c]);
-    barriers(&on[c]);
-    outstanding(&on[c]);
-    freed_type(&on[c]);
-    if (!only_eligible) left_to_original(&on[c]);
-  }
-  MPI_Comm_free(&reversed);
-  MPI_Comm_free(&halves);
-  MPI_Type_free(&pairs);
-  MPI_Type_free(&gaps);
-  long mine[2] = {cases, failures}, all[2];
-  MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) printf("check: %ld cases %ld failures\n", all[0], all[1]);
-  MPI_Finalize();
-  return all[1] ? 1 : 0;
+  return run_matrix(argc, argv, all);
 }

@@ -2,31 +2,23 @@
  * blocking and not. Blocks lie in another order than the ranks, with gaps; all memory is compared, gaps
  * included. An ordinary MPI program: it knows nothing of who serves its calls.
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static long cases, failures;
-static MPI_Datatype gaps;
+#include "matrix.h"
 
 enum kind { ALLGATHERV, REDUCE_SCATTER, GATHERV, SCATTERV, ALLTOALLV, ALLTOALLW, KINDS };
 static const char* const kNames[KINDS] = {"allgatherv", "reduce_scatter", "gatherv",
                                           "scatterv",   "alltoallv",      "alltoallw"};
-enum { kUntouched = 0x5a5a5a5a, kHole = 2 };
+enum { kHole = 2 };
 
 /* How a rank describes ints: as they are, as bytes, or each followed by one that nobody may touch. */
 enum shape { INTS, BYTES, GAPS, SHAPES };
 
-struct on {
-  const char* name;
-  MPI_Comm comm;
-  int size, me;
-};
-
 struct want {
   enum kind kind;
-  const struct on* on;
+  const struct comm_case* on;
   int root, pattern, scale, in_place, nonblocking, seed;
   enum shape in, out;
 };
@@ -37,10 +29,6 @@ struct blocks { /* one buffer, with `expected` contents */
   int *length, *counts, *displacements; /* the latter in the type's elements */
   int *at, *expected;
 };
-
-static int value(int from, int to, int i, int seed) {
-  return (from * 1009 + to * 7919 + i * 31 + seed * 101) % 9973;
-}
 
 /* What rank `from` has for rank `to`; the same for all, where the kind has one length for each rank. */
 static int length(const struct want* w, int from, int to) {
@@ -144,38 +132,42 @@ static void call(const struct want* w, const void* in, const struct blocks* send
   MPI_Request request = MPI_REQUEST_NULL, *r = &request;
   const int root = w->root;
   struct types from = types_of(send), to = types_of(receive);
-#define EITHER(blocking, nonblocking_) (w->nonblocking ? (nonblocking_) : (blocking))
   switch (w->kind) {
     case ALLGATHERV:
-      EITHER(MPI_Allgatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
+      EITHER(w,
+             MPI_Allgatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
                             receive->type, comm),
              MPI_Iallgatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
                              receive->type, comm, r));
       break;
     case REDUCE_SCATTER:
-      EITHER(MPI_Reduce_scatter(in, out, send->counts, MPI_INT, MPI_SUM, comm),
+      EITHER(w, MPI_Reduce_scatter(in, out, send->counts, MPI_INT, MPI_SUM, comm),
              MPI_Ireduce_scatter(in, out, send->counts, MPI_INT, MPI_SUM, comm, r));
       break;
     case GATHERV:
-      EITHER(MPI_Gatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
+      EITHER(w,
+             MPI_Gatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
                          receive->type, root, comm),
              MPI_Igatherv(in, send->counts[0], send->type, out, receive->counts, receive->displacements,
                           receive->type, root, comm, r));
       break;
     case SCATTERV:
-      EITHER(MPI_Scatterv(in, send->counts, send->displacements, send->type, out, receive->counts[0],
+      EITHER(w,
+             MPI_Scatterv(in, send->counts, send->displacements, send->type, out, receive->counts[0],
                           receive->type, root, comm),
              MPI_Iscatterv(in, send->counts, send->displacements, send->type, out, receive->counts[0],
                            receive->type, root, comm, r));
       break;
     case ALLTOALLV:
-      EITHER(MPI_Alltoallv(in, send->counts, send->displacements, send->type, out, receive->counts,
+      EITHER(w,
+             MPI_Alltoallv(in, send->counts, send->displacements, send->type, out, receive->counts,
                            receive->displacements, receive->type, comm),
              MPI_Ialltoallv(in, send->counts, send->displacements, send->type, out, receive->counts,
                             receive->displacements, receive->type, comm, r));
       break;
     default:
-      EITHER(MPI_Alltoallw(in, send->counts, from.places, from.type, out, receive->counts, to.places, to.type,
+      EITHER(w,
+             MPI_Alltoallw(in, send->counts, from.places, from.type, out, receive->counts, to.places, to.type,
                            comm),
              MPI_Ialltoallw(in, send->counts, from.places, from.type, out, receive->counts, to.places,
                             to.type, comm, r));
@@ -207,7 +199,7 @@ static void one(struct want w) {
   const int me = w.on->me, size = w.on->size, reduces = w.kind == REDUCE_SCATTER;
   const int is_rooted = w.kind == GATHERV || w.kind == SCATTERV, at_root = !is_rooted || me == w.root;
   const int in_place = w.in_place && at_root;
-  ++cases;
+  ++cases_done;
   if (reduces) w.in = w.out = INTS;
   struct blocks in = make_blocks(w.in, gives_one(w.kind) ? 1 : at_root ? size : 0);
   struct blocks out = make_blocks(w.out, gets_one(w.kind) ? 1 : at_root ? size : 0);
@@ -244,7 +236,7 @@ static void one(struct want w) {
   drop(&out);
 }
 
-static void all_kinds(const struct on* on) {
+static void all_kinds(const struct comm_case* on) {
   static const int scales[] = {0, 1, 3, 40, 1000, 30000};
   static int seed;
   for (size_t c = 0; c < sizeof scales / sizeof *scales; ++c)
@@ -262,32 +254,4 @@ static void all_kinds(const struct on* on) {
       }
 }
 
-static struct on named(const char* name, MPI_Comm comm) {
-  struct on c = {name, comm, 0, 0};
-  MPI_Comm_size(comm, &c.size);
-  MPI_Comm_rank(comm, &c.me);
-  return c;
-}
-
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank, size;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gaps);
-  MPI_Type_commit(&gaps);
-  MPI_Comm reversed, halves;
-  MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
-  struct on on[] = {named("the world", MPI_COMM_WORLD), named("the world reversed", reversed),
-                    named("every other rank", halves), named("itself", MPI_COMM_SELF)};
-  for (size_t c = 0; c < sizeof on / sizeof *on; ++c) all_kinds(&on[c]);
-  MPI_Comm_free(&reversed);
-  MPI_Comm_free(&halves);
-  MPI_Type_free(&gaps);
-  long mine[2] = {cases, failures}, all[2];
-  MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) printf("check: %ld cases %ld failures\n", all[0], all[1]);
-  MPI_Finalize();
-  return all[1] ? 1 : 0;
-}
+int main(int argc, char** argv) { return run_matrix(argc, argv, all_kinds); }
