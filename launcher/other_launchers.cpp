@@ -15,6 +15,12 @@ constexpr std::string_view kMeeting =
     "ddlrun sets MASTER_ADDR and MASTER_PORT; other values: -x MASTER_ADDR=HOST";
 constexpr std::string_view kNodes = "the hosts are -H h1:2,h2:2, a --hostfile or the scheduler's";
 
+constexpr std::string_view kGpus =
+    "every rank sees the GPUs of its host and takes the one of its LOCAL_RANK; --accelerators N starts a "
+    "rank for "
+    "each of N";
+constexpr std::string_view kCores = "each rank gets its share of the cores; other shares: --map-by slot:pe=N";
+
 constexpr OtherOption kOptions[] = {
     // MPICH's and Intel's mpiexec
     {"ppn", 1, "-N", {}},
@@ -39,6 +45,12 @@ constexpr OtherOption kOptions[] = {
     {"w", 1, "-H", {}},
     {"export", 1, {}, "write -x NAME for each variable"},
     {"mpi", 1, {}, "leave it out: ddlrun starts the job with mpirun, also inside an allocation of Slurm"},
+    {"gpus", 1, {}, kGpus},
+    {"gpus-per-task", 1, {}, kGpus},
+    {"gpus-per-node", 1, {}, kGpus},
+    {"gres", 1, {}, kGpus},
+    {"num_gpus", 1, {}, kGpus},  // of deepspeed
+    {"cpus-per-task", 1, {}, kCores},
     // torchrun
     {"nproc_per_node", 1, "-N", {}},
     {"nproc-per-node", 1, "-N", {}},

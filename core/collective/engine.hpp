@@ -129,6 +129,8 @@ class Engine : private MessageHandler {
   void fail(const std::string& why);
   /// A rank of this host has ended. Nothing happens unless a call waits for it still.
   void fail_without(Rank rank, Nanoseconds waited);
+  /// That rank can do no more, as somebody has seen who is not the engine.
+  void fail_without(Rank rank, const std::string& why);
 
  private:
   void deliver(const Header& header, const View& view) override;

@@ -173,6 +173,11 @@ void Engine::fail_without(Rank rank, Nanoseconds waited) {
               fmt::format("{}, waited for {:.1f} s", how, static_cast<double>(waited) * 1e-9));
 }
 
+void Engine::fail_without(Rank rank, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (!failed() && !wire_is_closed_) peer_failed(rank, why);
+}
+
 void Engine::close_wire() {
   std::lock_guard lock(mutex_);
   wire_is_closed_ = true;

@@ -13,7 +13,7 @@
 #include "core/base/log.hpp"
 #include "core/base/signals.hpp"
 #include "core/bootstrap/host_identity.hpp"
-#include "core/bootstrap/starter_link.hpp"
+#include "core/net/unanswered.hpp"
 #include "core/trace/stall.hpp"
 
 namespace ddl {
@@ -22,8 +22,6 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery{250};
 constexpr Nanoseconds kLookAtHostEvery = 1'000'000'000;
 constexpr Nanoseconds kToEnd = 2'000'000'000;  // what SIGTERM has for it
-// The kernel sends again after 0.2 s at least, then ever twice as long: six seconds without an answer.
-constexpr unsigned kTimesInVain = 5;
 
 }  // namespace
 
@@ -98,13 +96,13 @@ void JoinWatch::look_at_host(const std::vector<Sibling>& here) {
     if (now() - ended_ > kToEnd) ::kill(::getpid(), SIGKILL);
     return;
   }
-  const std::string far_end = unanswered_connection_of(::getppid(), kTimesInVain);
-  if (far_end.empty()) return;
+  const std::vector<std::string> unanswered = unanswered_connections_of(::getppid());
+  if (unanswered.empty()) return;
   if (here.empty() || here.front().rank == me_) {
     const std::string& host = host_identity().host;
     speak(fmt::format(
         "{} is cut off: {} has not answered for 6 s, and {} cannot end without it; the ranks of {} end", host,
-        far_end, what_, host));
+        unanswered.front(), what_, host));
   }
   ended_ = now();
   ::kill(::getpid(), SIGTERM);

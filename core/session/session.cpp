@@ -35,7 +35,8 @@ Session::Session(JobStart start, SessionOptions options)
       endpoint_(rank_, start.hosts, options_.env),
       tuning_(rank_, options_.env, options_.has_original),
       handshake_(*exchange_, *this),
-      watch_(nanoseconds_of(options_.env.stall_warn_s), rank_, handshake_.job_map()) {
+      watch_(nanoseconds_of(options_.env.stall_warn_s), rank_, handshake_.job_map(),
+             [this] { return endpoint_.silent_peer(); }) {
   handshake_.start();
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/random.hpp"
+#include "core/net/unanswered.hpp"
 #include "core/transport/staging_pool.hpp"
 
 namespace ddl {
@@ -52,6 +53,7 @@ void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<Endp
 void SessionEndpoint::connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
   stop_listening();
   if (job_map.hosts() == 1) return;
+  if (endpoints[static_cast<std::size_t>(me_)].wire == "ucx") note_far_ends(job_map, endpoints);
   std::vector<std::vector<WireAddress>> addresses;
   for (std::size_t r = 0; r < endpoints.size(); ++r) {
     addresses.emplace_back();
@@ -59,6 +61,25 @@ void SessionEndpoint::connect(const JobMap& job_map, const std::vector<EndpointI
       addresses.back().push_back(endpoints[r].rails[rail].address);
   }
   wire_->set_lanes(job_map.rail_of_lane[static_cast<std::size_t>(me_)], std::move(addresses));
+}
+
+void SessionEndpoint::note_far_ends(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
+  for (Rank leader : job_map.leaders()) {
+    const auto r = static_cast<std::size_t>(leader);
+    if (job_map.host_of_rank[r] == job_map.host_of_rank[static_cast<std::size_t>(me_)]) continue;
+    for (std::size_t rail : job_map.rail_of_lane[r])
+      far_ends_[endpoints[r].rails[rail].ip] = {leader, endpoints[r].host};
+  }
+}
+
+// UCX leaves it to the kernel to find out that nobody answers, which over sockets takes a quarter of an hour.
+std::optional<std::pair<Rank, std::string>> SessionEndpoint::silent_peer() const {
+  if (far_ends_.empty()) return std::nullopt;
+  for (const std::string& address : unanswered_connections_of(::getpid()))
+    if (auto far_end = far_ends_.find(address); far_end != far_ends_.end())
+      return std::pair(far_end->second.rank,
+                       fmt::format("{} has not answered at {} for 6 s", far_end->second.host, address));
+  return std::nullopt;
 }
 
 }  // namespace ddl

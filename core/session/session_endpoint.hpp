@@ -5,8 +5,11 @@
 // one call at a time.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/env.hpp"
@@ -33,13 +36,23 @@ class SessionEndpoint {
   /// Nobody tries a rail any more.
   void stop_listening() { listeners_.reset(); }
 
+  /// A rank of a host to which the wire sends in vain, and why it must be so; of a wire that does not see it
+  /// itself. While the wire is open, by any thread.
+  std::optional<std::pair<Rank, std::string>> silent_peer() const;
+
   SharedMemoryTransport* local() const { return local_.get(); }
   WireTransport* wire() const { return wire_.get(); }
 
  private:
+  void note_far_ends(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
   void open_rails(EndpointInfo& endpoint);
   void attach_local(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
   Reach try_rails(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints);
+
+  struct FarEnd {
+    Rank rank;
+    std::string host;
+  };
 
   const Rank me_;
   const HostCounts counts_;
@@ -47,6 +60,7 @@ class SessionEndpoint {
   std::shared_ptr<Region> region_;
   std::unique_ptr<RailListeners> listeners_;  // until all have tried them
   std::unique_ptr<WireTransport> wire_;
+  std::map<std::string, FarEnd> far_ends_;  // by address
   std::unique_ptr<SharedMemoryTransport> local_;
 };
 

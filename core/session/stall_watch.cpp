@@ -16,7 +16,7 @@
 namespace ddl {
 namespace {
 
-constexpr Nanoseconds kLookEvery = 250'000'000;
+constexpr Nanoseconds kLookEvery = 250'000'000, kForSilenceEvery = 1'000'000'000;
 constexpr Nanoseconds kForAnswers = 1'000'000'000, kForNeighbours = 500'000'000;
 // Another rank is to speak: how long it has for that; twice as long where this one does not know why it
 // waits.
@@ -41,11 +41,12 @@ std::string text_of(const LongCall& call, std::uint64_t number) {
 
 }  // namespace
 
-StallWatch::StallWatch(Nanoseconds first, Rank me, const JobMap& job_map)
+StallWatch::StallWatch(Nanoseconds first, Rank me, const JobMap& job_map, SilentPeer silent_peer)
     : first_(first),
       lead_(std::min(kForAnswers + kForNeighbours + kLookEvery, first / 4)),
       me_(me),
-      job_map_(job_map) {}
+      job_map_(job_map),
+      silent_peer_(std::move(silent_peer)) {}
 
 StallWatch::~StallWatch() {
   {
@@ -92,6 +93,7 @@ void StallWatch::look() {
   engine_->look_after();
   const std::vector<LongCall> calls = engine_->calls_longer_than(kLookEvery);
   look_for_the_gone(calls);
+  if (!calls.empty()) look_for_silence();
   if (first_ == 0) return;
   for (auto& [key, said] : said_) said.is_fresh = false;
   const std::vector<CallStatus> mine = statuses_of(*activity_, now());
@@ -106,6 +108,12 @@ void StallWatch::look_for_the_gone(const std::vector<LongCall>& calls) {
     for (Rank rank : call.waits_for)
       if (const auto peer = engine_->look_at(rank, 0, 0); peer && peer->presence == Peer::Presence::gone)
         return engine_->fail_without(rank, now() - call.began);
+}
+
+void StallWatch::look_for_silence() {
+  if (now() - looked_for_silence_ < kForSilenceEvery) return;
+  looked_for_silence_ = now();
+  if (const auto silent = silent_peer_()) engine_->fail_without(silent->first, silent->second);
 }
 
 void StallWatch::look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine) {

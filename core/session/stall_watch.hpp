@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,8 +27,12 @@ namespace ddl {
 
 class StallWatch {
  public:
-  /// `first`: until the first line; 0: never. `job_map` is read from begin() on.
-  StallWatch(Nanoseconds first, Rank me, const JobMap& job_map);
+  /// A rank that does not answer, and why.
+  using SilentPeer = std::function<std::optional<std::pair<Rank, std::string>>()>;
+
+  /// `first`: until the first line; 0: never. `job_map` is read from begin() on. `silent_peer` is asked while
+  /// a call takes long.
+  StallWatch(Nanoseconds first, Rank me, const JobMap& job_map, SilentPeer silent_peer);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
@@ -46,6 +51,7 @@ class StallWatch {
   void watch();
   void look();
   void look_for_the_gone(const std::vector<LongCall>& calls);
+  void look_for_silence();
   void look_at_calls(const std::vector<LongCall>& calls, const std::vector<CallStatus>& mine);
   void look_at_originals(const std::vector<CallStatus>& mine);
   void consider(const Key& key, Stall stall, const std::vector<Rank>& members,
@@ -60,6 +66,8 @@ class StallWatch {
   const Nanoseconds first_, lead_;  // so long before a line is due the others are asked
   const Rank me_;
   const JobMap& job_map_;
+  const SilentPeer silent_peer_;
+  Nanoseconds looked_for_silence_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;

@@ -55,6 +55,12 @@ class BadRailsTest(unittest.TestCase):
         self.assertNotIn(code, (0, 99), said)
         self.assertRegex(said, r"ddl: error: \[rank [0-3] on h[01]\] rank [0-3] of the job is gone \(.* over r1")
 
+    def ends_with_ucx(self, harm):
+        """UCX knows no other rail, and would wait for a quarter of an hour."""
+        code, said = run("true", f"{DDLRUN} -s -x DDL_WIRE=ucx", f"{BUILD}/tests/bin/lost_rail 5 '{harm}'")
+        self.assertNotIn(code, (0, 99), said)
+        self.assertRegex(said, r"ddl: error: \[rank \d on h\d\] rank \d of the job is gone \(h[01] has not answered at 10.77.1.[12] for 6 s")
+
     def test_all_is_well(self):
         self.goes_on("true", "", "", BOTH)
 
@@ -104,6 +110,12 @@ class BadRailsTest(unittest.TestCase):
 
     def test_slow_between_two_collectives(self):
         self.survives(5, SLOW_R1)
+
+    def test_silent_between_two_collectives_with_ucx(self):
+        self.ends_with_ucx(CUT_R1)
+
+    def test_down_between_two_collectives_with_ucx(self):
+        self.ends_with_ucx(DOWN_R1)
 
     def test_the_only_rail_is_silent_between_two_collectives(self):
         self.ends(5, CUT_R1)

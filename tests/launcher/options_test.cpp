@@ -129,6 +129,8 @@ TEST(Options, OtherLaunchersOptionsAreSaidInMpirunsWords) {
 
 TEST(Options, OtherLaunchersOptionsThatDoNotFitAreAnswered) {
   EXPECT_EQ(parse("--nproc_per_node=2 p").apps[0].options[0].name, "N");
+  EXPECT_NE(fault("--gpus-per-task 1 p").find("option of another launcher; every rank sees the GPUs"),
+            std::string::npos);
   EXPECT_NE(fault("--nnodes 2 p").find("--nnodes is an option of another launcher; the hosts are -H"),
             std::string::npos);
   EXPECT_NE(fault("--master_addr h1 p").find("-x MASTER_ADDR=HOST"), std::string::npos);

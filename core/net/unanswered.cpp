@@ -1,4 +1,4 @@
-#include "core/bootstrap/starter_link.hpp"
+#include "core/net/unanswered.hpp"
 
 #include <fmt/format.h>
 
@@ -49,7 +49,9 @@ std::set<std::uint64_t> sockets_of(const std::string& process) {
 
 // sl local rem st tx:rx tr:when retransmissions uid probes inode ...: without a way to the far end, as when
 // the interface is down, the kernel counts probes instead.
-std::string unanswered_in(const std::string& table, const std::set<std::uint64_t>& sockets, unsigned times) {
+std::vector<std::string> unanswered_in(const std::string& table, const std::set<std::uint64_t>& sockets,
+                                       unsigned times) {
+  std::vector<std::string> found;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -59,16 +61,16 @@ std::string unanswered_in(const std::string& table, const std::set<std::uint64_t
       continue;
     const std::uint64_t in_vain = std::max(number_in(sent_again, 16), number_in(probes, 10));
     if (number_in(state, 16) == kEstablished && in_vain >= times && sockets.count(number_in(inode, 10)))
-      return address_in(remote);
+      found.push_back(address_in(remote));
   }
-  return {};
+  return found;
 }
 
-std::string unanswered_connection_of(pid_t pid, unsigned times) {
+std::vector<std::string> unanswered_connections_of(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   const std::set<std::uint64_t> sockets = sockets_of(process);
   if (sockets.empty()) return {};
-  return unanswered_in(read_file(process + "/net/tcp", kMostBytes).text, sockets, times);
+  return unanswered_in(read_file(process + "/net/tcp", kMostBytes).text, sockets, kTimesInVain);
 }
 
 }  // namespace ddl
