@@ -18,6 +18,7 @@
 #include "core/net/strangers.hpp"
 #include "core/net/wait.hpp"
 #include "core/transport/lost_rails.hpp"
+#include "core/transport/slow_rails.hpp"
 #include "core/transport/tcp_stream.hpp"
 
 namespace ddl {
@@ -26,8 +27,10 @@ namespace {
 // What an event is about: the kind in the upper half, an index in the lower.
 enum class Kind : std::uint32_t { listener, out, in };
 
-constexpr int kLooks = 256;  // between two at the clock
-constexpr Nanoseconds kInspectEvery = 500'000'000;
+constexpr int kLooks = 64;  // between two at the clock
+constexpr Nanoseconds kInspectEvery = 500'000'000, kSampleEvery = 50'000'000;
+constexpr Nanoseconds kSlowFor = 2'000'000'000;  // that long, or a little more, before a rail is called slow
+constexpr std::size_t kMostSampled = 64;         // peers
 // Unanswered tries in a row, each twice as late as the one before, from 0.2 s: 3 s, or 6 s where no other
 // rail is left.
 constexpr int kTries = 4, kLastTries = 5;
@@ -141,6 +144,8 @@ struct TcpTransport::Impl : LostStreams {
   };
   std::vector<BrokenIn> broken_ins;
   std::map<std::pair<std::size_t, Rank>, Pace> paces;
+  SlowRails slow_rails;
+  Nanoseconds sampled = 0, concluded = 0;
   std::vector<Note> notes;
   MessageHandler* handler = nullptr;  // while progress() is at work
 
@@ -166,6 +171,9 @@ struct TcpTransport::Impl : LostStreams {
   bool on_out(std::size_t index);
   bool on_in(std::size_t index);
   void inspect();
+  void sample();
+  SlowRails::Load load_of(std::size_t lane) const;
+  void conclude();
   void inspect_links();
   void inspect_pace(std::size_t lane, Rank to, Nanoseconds passed);
   void try_again();
@@ -516,8 +524,42 @@ void TcpTransport::Impl::inspect() {
   if (rails.size() == 1) return;
   for (std::size_t lane = 0; lane < rails.size(); ++lane)
     for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
+  conclude();
   try_again();
   say_notes(now() - kInspectEvery);
+}
+
+SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
+  SlowRails::Load load;
+  for (std::size_t i = 0; i < std::min(rails[lane].used.size(), kMostSampled); ++i) {
+    const Rank to = rails[lane].used[i];
+    const OutStream& stream = *out(lane, to);
+    if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
+    load.is_usable = true;
+    load.acknowledged += stream.acknowledged();
+    load.backlog += stream.backlog();
+    load.waited_for_reader += stream.socket().waited_for_reader();
+  }
+  return load;
+}
+
+void TcpTransport::Impl::sample() {
+  const Nanoseconds when = now();
+  if (rails.size() == 1 || when - sampled < kSampleEvery) return;
+  sampled = when;
+  std::vector<SlowRails::Load> loads;
+  for (std::size_t lane = 0; lane < rails.size(); ++lane) loads.push_back(load_of(lane));
+  slow_rails.sample(loads);
+}
+
+void TcpTransport::Impl::conclude() {
+  const Nanoseconds passed = now() - concluded;
+  if (passed < kSlowFor) return;
+  concluded += passed;
+  for (const auto& [lane, bytes] : slow_rails.conclude(passed)) {
+    const double rate = static_cast<double>(bytes) * 1e3 / static_cast<double>(passed);
+    give_up_all(lane, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed});
+  }
 }
 
 void TcpTransport::Impl::inspect_links() {
@@ -580,7 +622,10 @@ bool TcpTransport::progress(MessageHandler& handler) {
   impl_->handler = &handler;
   std::span<const epoll_event> events = impl_->events.look();
   bool moved = push(0);
-  if (++impl_->looks % kLooks == 0) impl_->inspect();
+  if (++impl_->looks % kLooks == 0) {
+    impl_->sample();
+    impl_->inspect();
+  }
   for (const epoll_event& event : events) {
     std::uint64_t key = event.data.u64;
     auto index = static_cast<std::size_t>(key & 0xffff'ffff);

@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 HANGS = 600  # seconds, on a machine that may stand still for a while
 CUT_R1 = "vcluster-agent h1 ip neigh replace 10.77.1.1 lladdr 02:00:00:00:00:99 dev r1 nud permanent"  # no answers
 UNPLUG_R1 = "nsenter -t 1 -n ip link set h1r1 nomaster"  # h0 does not even learn h1's Ethernet address
+SLOWER_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 100mbit burst 128kb latency 20ms"
 SLOW_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 1mbit burst 32kb latency 20ms"
 DOWN_R1 = "vcluster-agent h1 ip link set r1 down"
 BOTH = "10.77.0.0/24, 10.77.1.0/24"
@@ -42,12 +43,12 @@ class BadRailsTest(unittest.TestCase):
         used = re.findall(r"engine on 4 of 4 ranks, 2 hosts, rails (.*?);", said)
         self.assertEqual(used, [rails] if rails else [], said)
 
-    def survives(self, when, harm):
+    def survives(self, when, harm, sums=20, why=""):
         """A rail that is lost meanwhile is named, and the job goes on over the other one."""
-        code, said = run("true", DDLRUN, f"{BUILD}/tests/bin/lost_rail {when} '{harm}'")
+        code, said = run("true", DDLRUN, f"{BUILD}/tests/bin/lost_rail {when} '{harm}' {sums}")
         self.assertEqual(code, 0, said)
-        self.assertIn("check: 20 sums 0 wrong", said)
-        self.assertRegex(said, r"ddl: warning: .*rail r1 is lost \(.*\); what it carried goes over r0")
+        self.assertIn(f"check: {sums} sums 0 wrong", said)
+        self.assertRegex(said, rf"ddl: warning: .*rail r1 is lost \(.*{why}.*\); what it carried goes over r0")
 
     def ends(self, when, harm):
         """The job ends with an error that names a rank and a rail."""
@@ -110,6 +111,9 @@ class BadRailsTest(unittest.TestCase):
 
     def test_slow_between_two_collectives(self):
         self.survives(5, SLOW_R1)
+
+    def test_a_tenth_as_fast_between_two_collectives(self):
+        self.survives(800, SLOWER_R1, 1200, "another is three times as fast")
 
     def test_silent_between_two_collectives_with_ucx(self):
         self.ends_with_ucx(CUT_R1)

@@ -1,10 +1,10 @@
-/* lost_rail WHEN COMMAND: sums on all ranks, and rank 0 runs a shell command that cuts a rail, either before the
+/* lost_rail WHEN COMMAND [SUMS]: sums on all ranks, and rank 0 runs a shell command that cuts a rail, either before the
  * first sum (WHEN = 0) or after so many. Ends with 0 when all sums are right. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kElements = 1 << 18, kSums = 20 };
+enum { kElements = 1 << 18 };
 
 static int is_sum_wrong(float* in, float* out, int ranks) {
   for (int i = 0; i < kElements; ++i) in[i] = (float)(i % 1000);
@@ -21,8 +21,8 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   float* in = malloc(kElements * sizeof(float));
   float* out = malloc(kElements * sizeof(float));
-  int cut_at = argc > 2 ? atoi(argv[1]) : -1;
-  for (int sum = 0; sum < kSums; ++sum) {
+  int cut_at = argc > 2 ? atoi(argv[1]) : -1, sums = argc > 3 ? atoi(argv[3]) : 20;
+  for (int sum = 0; sum < sums; ++sum) {
     if (sum == cut_at) {
       MPI_Barrier(MPI_COMM_WORLD);
       if (rank == 0 && system(argv[2]) != 0) MPI_Abort(MPI_COMM_WORLD, 99);
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     }
     wrong += is_sum_wrong(in, out, ranks);
   }
-  if (rank == 0) printf("check: %d sums %d wrong\n", kSums, wrong);
+  if (rank == 0) printf("check: %d sums %d wrong\n", sums, wrong);
   free(in);
   free(out);
   MPI_Finalize();

@@ -1,0 +1,61 @@
+#include "core/transport/slow_rails.hpp"
+
+#include <algorithm>
+
+namespace ddl {
+namespace {
+
+constexpr Bytes kWork = 64 << 10;  // less than that are messages that travel on one rail alone
+constexpr unsigned kLeastSamples = 10;
+constexpr double kBehind = 0.65;  // of the samples: the other is three times as fast
+
+Bytes moved(const SlowRails::Load& first, const SlowRails::Load& last) {
+  return last.acknowledged - std::min(first.acknowledged, last.acknowledged);
+}
+
+}  // namespace
+
+void SlowRails::sample(std::span<const Load> lanes) {
+  if (first_.size() != lanes.size()) {
+    first_.assign(lanes.begin(), lanes.end());
+    behind_.assign(lanes.size(), 0);
+    working_.assign(lanes.size(), 0);
+    best_.resize(lanes.size(), 0);
+  }
+  last_.assign(lanes.begin(), lanes.end());
+  const auto works = [](const Load& lane) { return lane.is_usable && lane.backlog >= kWork; };
+  const auto is_free = [](const Load& lane) { return lane.is_usable && lane.backlog == 0; };
+  ++samples_;
+  if (std::none_of(lanes.begin(), lanes.end(), works)) return;
+  ++loaded_;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) working_[lane] += works(lanes[lane]);
+  if (std::none_of(lanes.begin(), lanes.end(), is_free)) return;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) behind_[lane] += works(lanes[lane]);
+}
+
+// The other rail must have carried about as much: what one rail carries alone makes it no slower. Who waits
+// for its reader is not slow.
+std::vector<SlowRails::Slow> SlowRails::conclude(Nanoseconds time) {
+  std::vector<Slow> slow;
+  for (std::size_t lane = 0; lane < last_.size() && loaded_ >= kLeastSamples; ++lane) {
+    const Bytes carried = moved(first_[lane], last_[lane]);
+    bool has_equal = false;
+    for (std::size_t other = 0; other < last_.size(); ++other)
+      has_equal |=
+          other != lane && last_[other].is_usable && moved(first_[other], last_[other]) >= carried / 2;
+    const bool is_behind = static_cast<double>(behind_[lane]) >= kBehind * loaded_;
+    const Nanoseconds waited = last_[lane].waited_for_reader - first_[lane].waited_for_reader;
+    if (working_[lane] < kLeastSamples / 2 || !last_[lane].is_usable) continue;
+    const double worked_s = static_cast<double>(time) * 1e-9 * working_[lane] / samples_;
+    const double rate = static_cast<double>(carried) / worked_s;
+    if (is_behind && has_equal && waited < time / 4 && rate < best_[lane] / 2)
+      slow.push_back({lane, carried});
+    best_[lane] = std::max(best_[lane], rate);
+  }
+  first_.clear();
+  last_.clear();
+  samples_ = loaded_ = 0;
+  return slow;
+}
+
+}  // namespace ddl

@@ -1,0 +1,43 @@
+// SlowRails: which rail is still at work while another has long been through with as much. Pure.
+//
+// The ranks share a buffer over the rails so that all are through together. When one has become much slower
+// the others wait for it: each call takes as long as its part. Then the job is better off without it: at a
+// third of the speed of the other of two, by 1.5.
+//
+// Thread safety: none.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/types.hpp"
+
+namespace ddl {
+
+class SlowRails {
+ public:
+  /// Of all streams on it: what goes around a ring goes to another peer on each lane.
+  struct Load {
+    Bytes acknowledged = 0;  // in all
+    Bytes backlog = 0;       // not yet
+    Nanoseconds waited_for_reader = 0;
+    bool is_usable = false;
+  };
+  struct Slow {
+    std::size_t lane;
+    Bytes acknowledged;  // in the window
+  };
+
+  /// Of all lanes, now and then.
+  void sample(std::span<const Load> lanes);
+  /// Those that were slow in all the time since the last conclusion, which was so long.
+  std::vector<Slow> conclude(Nanoseconds time);
+
+ private:
+  std::vector<Load> first_, last_;
+  std::vector<unsigned> working_, behind_;  // samples in which that lane had work; and another none
+  unsigned samples_ = 0, loaded_ = 0;       // all; in which any had work
+  std::vector<double> best_;                // bytes per second of work, in any window before
+};
+
+}  // namespace ddl

@@ -1,0 +1,94 @@
+#include "core/transport/slow_rails.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+constexpr Nanoseconds kWindow = 2'000'000'000;
+constexpr Bytes kMuch = 1 << 20;
+
+// So many samples of two rails, of which each carries `moved` bytes more than in the one before.
+struct Rails {
+  SlowRails rails;
+  SlowRails::Load first{0, 0, 0, true}, second{0, 0, 0, true};
+  void sample(int times, Bytes backlog, Bytes other_backlog, Bytes moved = kMuch, Bytes other_moved = kMuch) {
+    for (int i = 0; i < times; ++i) {
+      first.acknowledged += moved, second.acknowledged += other_moved;
+      first.backlog = backlog, second.backlog = other_backlog;
+      const SlowRails::Load loads[] = {first, second};
+      rails.sample(loads);
+    }
+  }
+  // A window in which both are eight times as fast as later.
+  void begin_fast() {
+    sample(20, kMuch, kMuch, 8 * kMuch, 8 * kMuch);
+    EXPECT_TRUE(rails.conclude(kWindow).empty());
+  }
+};
+
+}  // namespace
+
+TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
+  Rails rails;
+  rails.begin_fast();
+  rails.sample(4, kMuch, kMuch);
+  rails.sample(16, kMuch, 0);
+  const auto slow = rails.rails.conclude(kWindow);
+  ASSERT_EQ(slow.size(), 1u);
+  EXPECT_EQ(slow[0].lane, 0u);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+TEST(SlowRails, OneThatHasNeverBeenFasterIsNot) {
+  Rails rails;
+  for (int i = 0; i < 3; ++i) {
+    rails.sample(20, kMuch, 0);
+    EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+  }
+}
+
+TEST(SlowRails, ThoseThatWorkTogetherAreNot) {
+  Rails rails;
+  rails.begin_fast();
+  rails.sample(20, kMuch, kMuch);
+  rails.sample(5, kMuch, 0);
+  rails.sample(5, 0, kMuch);
+  rails.sample(100, 0, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+TEST(SlowRails, OneThatCarriesAloneIsNot) {
+  Rails rails;
+  rails.begin_fast();
+  rails.sample(40, kMuch, 0, kMuch, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+  rails.sample(40, 1000, 0);  // small messages beside large ones
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+TEST(SlowRails, OneThatWaitsForItsReaderIsNot) {
+  Rails rails;
+  rails.begin_fast();
+  rails.sample(10, kMuch, 0);
+  rails.first.waited_for_reader = kWindow / 2;
+  rails.sample(10, kMuch, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+TEST(SlowRails, AFewSamplesAreNoProof) {
+  Rails rails;
+  rails.begin_fast();
+  rails.sample(9, kMuch, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+TEST(SlowRails, NobodyIsFreeOnARailThatIsLost) {
+  Rails rails;
+  rails.begin_fast();
+  rails.second.is_usable = false;
+  rails.sample(40, kMuch, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+}  // namespace ddl
