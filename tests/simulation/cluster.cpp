@@ -61,6 +61,12 @@ Cluster with_hosts(Cluster cluster, Rank hosts) {
   return cluster;
 }
 
+Cluster with_gpus(Cluster cluster, Rank gpus) {
+  cluster.name = std::to_string(cluster.hosts) + "x" + std::to_string(gpus);
+  cluster.gpus = gpus;
+  return cluster;
+}
+
 double bandwidth_limit(const Cluster& cluster, Bytes bytes, Kind kind) {
   auto share = [&](Rank parts) {
     double of_all = kind == Kind::all_reduce ? 2.0 * (parts - 1) / parts : parts > 1 ? 1 : 0;

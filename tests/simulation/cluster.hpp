@@ -45,6 +45,8 @@ const std::vector<Cluster>& known_clusters();
 const Cluster& find_cluster(const std::string& name);
 /// The same cluster with fewer hosts or another number of them.
 Cluster with_hosts(Cluster cluster, Rank hosts);
+/// The same with so many GPUs in each.
+Cluster with_gpus(Cluster cluster, Rank gpus);
 
 /// Seconds that no all-reduce of that many bytes can beat: the rails of a host must carry 2 (H - 1) / H of it
 /// out, a GPU's links 2 (p - 1) / p; latency not counted. A broadcast or a reduce: they carry all of it once.

@@ -22,9 +22,10 @@ struct Options {
   std::vector<std::string> clusters{"64x4", "48x4", "64x8", "8x8"};
   std::vector<Bytes> sizes{4096, 1 << 20, 102'400'000, 244'000'000};
   Bytes staging = 16 << 20;
-  Rank hosts = 0;
+  Rank hosts = 0, gpus = 0;
   Bytes window = 128 << 10;
   std::string between;
+  std::vector<Method> methods;
   Kind kind = Kind::all_reduce;
   StepOptions step;
   bool papers = false, candidates = false, lanes = false, pairs = false;
@@ -41,15 +42,24 @@ std::string size_text(Bytes bytes) {
                                 : fmt::format("{:.3g} KiB", static_cast<double>(bytes) / 1024);
 }
 
-std::vector<Method> methods_of(Kind kind) {
-  if (kind != Kind::all_reduce) return {Method::ours, Method::open_mpi, Method::mvapich2};
+std::map<std::string, Method> method_names() {
+  return {{"ours", Method::ours},
+          {"flat-ring", Method::flat_ring},
+          {"double-tree", Method::double_tree},
+          {"open-mpi", Method::open_mpi},
+          {"mvapich2", Method::mvapich2}};
+}
+
+std::vector<Method> methods_of(const Options& options) {
+  if (!options.methods.empty()) return options.methods;
+  if (options.kind != Kind::all_reduce) return {Method::ours, Method::open_mpi, Method::mvapich2};
   return {std::begin(kMethods), std::end(kMethods)};
 }
 
 void print_size(const Cluster& cluster, Bytes bytes, const Options& options) {
   std::string row = fmt::format("{:>10}", size_text(bytes)), plan;
   double ours = NAN, best = INFINITY, limit = bandwidth_limit(cluster, bytes, options.kind);
-  for (Method method : methods_of(options.kind)) {
+  for (Method method : methods_of(options)) {
     std::optional<Outcome> outcome =
         simulate(cluster, method, bytes, options.staging, options.between, options.kind);
     row += fmt::format(" {:>12}", outcome ? seconds_text(outcome->seconds) : "failed");
@@ -75,7 +85,7 @@ void print_cluster(const Cluster& cluster, const Options& options) {
       cluster.rail_rate / 1e9, cluster.local_latency * 1e6, cluster.wire_latency * 1e6,
       cluster.message_cost * 1e6);
   fmt::print("{:>10}", "size");
-  for (Method method : methods_of(options.kind)) fmt::print(" {:>12}", name_of(method));
+  for (Method method : methods_of(options)) fmt::print(" {:>12}", name_of(method));
   fmt::print(" {:>12} {:>10} {:>10}   {}\n", "limit", "ours/limit", "best/ours", "our plan");
   for (Bytes bytes : options.sizes) print_size(cluster, bytes, options);
 }
@@ -188,6 +198,10 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--hosts", options.hosts, "so many hosts instead of the cluster's own")
       ->check(CLI::Range(2, 4096));
+  app.add_option("--gpus", options.gpus, "so many GPUs of each host instead of the cluster's own")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--method", options.methods, "only these: ours, flat-ring, double-tree, open-mpi, mvapich2")
+      ->transform(CLI::CheckedTransformer(method_names()));
   app.add_option("--window", options.window, "bytes under way on a connection before the next message waits")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
@@ -207,6 +221,7 @@ int run(int argc, char** argv) {
     clusters.push_back(find_cluster(name));
     clusters.back().connection_window = static_cast<double>(options.window);
     if (options.hosts > 0) clusters.back() = with_hosts(clusters.back(), options.hosts);
+    if (options.gpus > 0) clusters.back() = with_gpus(clusters.back(), options.gpus);
     clusters.back().pair_dimension = options.pairs && clusters.back().interior == Interior::paired;
   }
   for (const Cluster& cluster : clusters) {

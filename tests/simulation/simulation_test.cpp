@@ -64,6 +64,16 @@ TEST(Simulation, BroadcastsAndReducesComeToTheirEndAndNobodyBeatsTheLimit) {
         }
 }
 
+TEST(Simulation, ABroadcastOverManyHostsGrowsWithTheirLogarithm) {
+  for (Method method : {Method::ours, Method::open_mpi, Method::mvapich2}) {
+    auto seconds = [&](Rank hosts) {
+      const Cluster cluster = with_gpus(with_hosts(find_cluster("64x4"), hosts), 1);
+      return simulate(cluster, method, 64, 16 << 20, "", Kind::broadcast).value().seconds;
+    };
+    EXPECT_LT(seconds(512), 2 * seconds(64)) << name_of(method);
+  }
+}
+
 TEST(Simulation, NobodyBeatsTheLimit) {
   for (const Cluster& cluster : small_clusters())
     for (Bytes bytes : {Bytes{4096}, Bytes{1} << 20, Bytes{8'000'004}})
