@@ -6,6 +6,7 @@
 #   scripts/bench.sh --build DIR          with what is built in DIR
 #   scripts/bench.sh ... --predictions    instead: what the cost model predicts beside what is measured
 #   scripts/bench.sh ... --calls          instead: what surrounds the blocking all-reduce; see bench_calls.sh
+#   scripts/bench.sh ... --collectives    instead: all other collectives against Open MPI; --ops bcast,reduce only these
 #   scripts/bench.sh ... --only TEXT      only the rows whose title contains TEXT; --reps N runs of each (3)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +15,7 @@ if [ "${1:-}" = --build ]; then
   build=${2:?--build needs a folder}
   shift 2
 elif [ "${1:-}" = --help ]; then
-  sed -n '2,10s/^# \{0,1\}//p' "$0"
+  sed -n '2,11s/^# \{0,1\}//p' "$0"
   exit 0
 else
   scripts/install_deps.sh
@@ -29,5 +30,6 @@ table=bench_table
 case "${1:-}" in
   --predictions) table=bench_predictions; shift ;;
   --calls) table=bench_calls_table; shift ;;
+  --collectives) table=bench_collectives_table; shift ;;
 esac
 exec python3 -B "scripts/$table.py" --build "$build" "$@"
