@@ -71,8 +71,7 @@ json Session::report_of(const std::vector<std::string>& parts) const {
   json report = empty_report(size(), engine_ != nullptr, job_map().trouble);
   for (const std::string& text : parts)
     if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge(report, part);
-  for (json& collective : report["collectives"])
-    if (collective.contains("ranks")) collective["ranks"] = collective["ranks"].size();
+  count_ranks(report);
   json dims = json::array();
   if (!job_map().host_of_rank.empty()) {
     Grid grid = tuning_.grid(job_map().host_of_rank, job_map().numa_of_rank);

@@ -170,6 +170,12 @@ void merge_counts(json& into, const json& from) {
   merge_lists(into["rails"], from.value("rails", json::array()), "name", "name");
 }
 
+void count_ranks(json& report) {
+  for (json& collective : report["collectives"])
+    if (collective.contains("ranks") && collective["ranks"].is_array())
+      collective["ranks"] = collective["ranks"].size();
+}
+
 void merge_plans(json& into, const json& from) {
   json& plans = into["algorithms"];
   for (const json& one : from.value("algorithms", json::array())) {

@@ -72,6 +72,8 @@ class Counters {
 
 /// Adds the counts of another rank's report to this one's.
 void merge_counts(nlohmann::json& into, const nlohmann::json& from);
+/// All are added: of each collective it now says how many ranks made such calls, no longer which.
+void count_ranks(nlohmann::json& report);
 /// Adds the calls of another rank per plan ("algorithms").
 void merge_plans(nlohmann::json& into, const nlohmann::json& from);
 

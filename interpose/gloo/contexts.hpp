@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -82,7 +81,7 @@ class EngineContext {
   Routes routes_;
 };
 
-using EngineContextList = std::deque<std::shared_ptr<EngineContext>>;
+using EngineContextList = std::vector<std::shared_ptr<EngineContext>>;
 
 class EngineContexts {
  public:

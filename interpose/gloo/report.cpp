@@ -46,6 +46,7 @@ json merged(json report, const std::vector<std::string>& parts) {
     for (const json& algorithm : part.value("algorithms", json::array()))
       report["algorithms"].push_back(algorithm);
   }
+  count_ranks(report);
   return report;
 }
 

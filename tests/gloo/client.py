@@ -82,6 +82,24 @@ def several_tensors():
     assert all(torch.equal(part, right) for part in parts), (parts, right)
 
 
+def beside_mpi():
+    """Calls of MPI's and gloo's, outstanding together."""
+    import numpy
+    from mpi4py import MPI
+    world = MPI.COMM_WORLD
+    right = world.size * (world.size + 1) / 2
+    for i in range(60):
+        theirs = numpy.full(1000 + i, world.rank + 1.0)
+        ours = torch.full((1000 + i,), float(dist.get_rank() + 1))
+        work = dist.all_reduce(ours, async_op=True)
+        request = world.Iallreduce(MPI.IN_PLACE, theirs)
+        request.Wait()
+        work.wait()
+        assert (theirs == right).all() and (ours == right).all()
+        world.Barrier()
+        dist.barrier()
+
+
 def long_loop():
     """One call again and again, until the ranks know which library is faster."""
     for i in range(600):

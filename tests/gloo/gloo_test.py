@@ -173,6 +173,21 @@ class GlooTest(unittest.TestCase):
             self.assertGreater(counts["engine"]["bytes"], 0)
             self.assertEqual(self.but_measured(counts), [])
 
+    def test_beside_mpi(self):
+        """One report of both, and one line."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
+                                   "beside_mpi"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=HANGS)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            with open(f"{folder}/report", encoding="utf-8") as file:
+                report = json.load(file)
+        self.assertRegex(done.stdout, "ddlrun: engine: [0-9]+ of 60 (MPI_Iallreduce|gloo::allreduce) calls per rank")
+        for name in ("MPI_Iallreduce", "gloo::allreduce"):
+            counts = next(one for one in report["collectives"] if one["name"] == name)
+            self.assertGreater(counts["engine"]["calls"], 0)
+            self.assertIsInstance(counts["ranks"], int)
+
     def test_the_faster_library_wins(self):
         """The engine has a slow rail, gloo a fast one: after some trials calls are gloo's."""
         where = ["--hosts", "2", "--rails", "2", "--rate", "20mbit,none"]

@@ -88,6 +88,9 @@ TEST(Counters, RanksAndPlansOfAllRanksAddUp) {
     merge_plans(total, part);
   }
   EXPECT_EQ(total["collectives"][0]["ranks"], json::array({0, 1}));
+  json done = total;
+  for (int times = 0; times < 2; ++times) count_ranks(done);
+  EXPECT_EQ(done["collectives"][0]["ranks"], 2);
   ASSERT_EQ(total["algorithms"].size(), 2u);
   EXPECT_EQ(total["algorithms"][0]["calls"], 1);
   EXPECT_EQ(total["algorithms"][1]["calls"], 2);
