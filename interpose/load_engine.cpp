@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "interpose/whole_library.h"
+
 namespace ddl {
 
 SignalKeeper::SignalKeeper() {
@@ -21,6 +23,8 @@ const ddl_engine_api* load_engine(const char** why) {
   if (!dladdr(reinterpret_cast<void*>(&load_engine), &self)) return nullptr;
   std::string path = self.dli_fname;
   path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
+  static const std::string cut_short = path + ": the file is cut short";
+  if (ddl_is_cut_short(path.c_str())) return *why = cut_short.c_str(), nullptr;
   SignalKeeper keeper;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -17,6 +17,7 @@
  * front is never unloaded. */
 #define _GNU_SOURCE
 #include "interpose/shim.h"
+#include "interpose/whole_library.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -83,6 +84,12 @@ void* ddl_load_sibling(const char* file) {
   const char* slash = strrchr(self.dli_fname, '/');
   int folder = slash ? (int)(slash - self.dli_fname) : 1;
   snprintf(path, sizeof path, "%.*s/%s", folder, slash ? self.dli_fname : ".", file);
+  if (ddl_is_cut_short(path)) {
+    char why[sizeof path + 32];
+    snprintf(why, sizeof why, "%s: the file is cut short", path);
+    ddl_shim_warn(why);
+    return NULL;
+  }
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) ddl_shim_warn(dlerror());
   return library;

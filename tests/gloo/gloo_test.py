@@ -279,6 +279,26 @@ class GlooTest(unittest.TestCase):
                         shutil.copy(f"{BUILD}/lib/{name}", folder)
                 self.left_to_gloo(2, "few", f"{absent}: cannot open shared object file", folder=folder)
 
+    def test_a_library_is_broken(self):
+        """No library, one that is cut short (which dlopen() would die of), and another one."""
+        def cut(name):
+            with open(f"{BUILD}/lib/{name}", "rb") as file:
+                return file.read(100_000)  # debug information at the end would not be missed
+
+        for broken, content, line in (("libddl.so", b"none", "libddl.so: (file too short|invalid ELF header)"),
+                                      ("libddl.so", cut("libddl.so"), "libddl.so: the file is cut short"),
+                                      ("libddl_gloo.so", cut("libddl_gloo.so"), "libddl_gloo.so: the file is cut short"),
+                                      ("libddl.so", None, "libddl.so is of another version")):
+            with tempfile.TemporaryDirectory() as folder:
+                for name in ("libddl_shim.so", "libddl.so", "libddl_gloo.so"):
+                    shutil.copy(f"{BUILD}/lib/{name}", folder)
+                if content is None:
+                    shutil.copy(f"{BUILD}/lib/libddl_shim.so", f"{folder}/{broken}")
+                else:
+                    with open(f"{folder}/{broken}", "wb") as file:
+                        file.write(content)
+                self.left_to_gloo(2, "few", line, folder=folder)
+
     def test_a_library_is_absent_on_one_rank(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("libddl_shim.so", "libddl_gloo.so"):
