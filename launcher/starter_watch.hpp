@@ -18,8 +18,8 @@ namespace ddl {
 /// What was seen of mpirun.
 struct StarterSeen {
   bool has_children = false;
-  std::string
-      waits_for_lock;  // its main thread's system call with arguments where that is a futex's, else ""
+  // Its main thread's system call with arguments where that is a futex's, else "".
+  std::string waits_for_lock;
 };
 
 class StarterWatch {

@@ -193,8 +193,8 @@ class Engine : private MessageHandler {
   mutable BiasedMutex mutex_;
   Shared shared_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::unique_ptr<Communicator>>
-      buried_;                         // freed after a failure: a transport may still read their operations
+  // Freed after a failure: a transport may still read their operations.
+  std::vector<std::unique_ptr<Communicator>> buried_;
   std::vector<Communicator*> active_;  // those with operations under way
   std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are

@@ -25,8 +25,8 @@ struct ReduceCopy {
   Op op;
   std::span<const void*> sources;  // folded in this order; one: copied. Used up by apply().
   std::byte* out;  // may be one of the sources; null: a fold of which only `forward` is wanted
-  std::byte*
-      forward;  // a second place for the result, or null: a block that peers read, or one of the sources
+  // A second place for the result, or null: a block that peers read, or one of the sources.
+  std::byte* forward;
   Elements count;
   Store store;            // how `out` is written; `forward` is always cached, it is read at once
   OwnReduction own = {};  // in place of `op`

@@ -40,8 +40,8 @@ struct PlanChoice {
   // way around.
   std::vector<std::uint32_t> share = {1};
   std::vector<LaneId> rail;  // per lane; empty: lane i on rail i
-  std::vector<std::vector<int>>
-      order;  // per lane the dimensions in the order they are reduced; empty: 0, 1, ...
+  // Per lane the dimensions in the order they are reduced; empty: 0, 1, ...
+  std::vector<std::vector<int>> order;
   Bytes segment = 0;
   int window = 4;
   WireFormat wire = {};  // what travels between hosts

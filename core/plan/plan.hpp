@@ -62,8 +62,8 @@ struct Step {
   std::uint32_t peer;  // first of its peers in Plan::peers
   std::uint32_t peers;
   std::uint32_t own_rank;  // reduce: position of the own share in the fold
-  std::uint32_t
-      expected;      // reduce, copy: first of its messages in Plan::expected; send: number among local sends
+  // Reduce, copy: first of its messages in Plan::expected; send: number among local sends.
+  std::uint32_t expected;
   bool after_sends;  // reduce: writes what this rank has sent, so the sends must have finished reading it
   bool is_token;     // its slice is empty, and yet there is a message
   bool rounds;       // reduce, copy without a peer: to what travels between hosts

@@ -23,11 +23,11 @@ struct Header {
   std::uint64_t tag;      // which message of the segment: Plan's tag
   Seq seq;                // which collective on the communicator
   std::uint32_t segment;  // which segment of it
-  Fingerprint
-      fingerprint;  // kind, count, type and op of the call: a mismatch is a program error, reported as such
-  Rank from;        // in the communicator
+  // Kind, count, type and op of the call: a mismatch is a program error, reported as such.
+  Fingerprint fingerprint;
+  Rank from;            // in the communicator
   std::uint32_t bytes;  // of payload
-  std::uint32_t turn;   // used by mailboxes, 0 on the wire
+  std::uint32_t turn;   // used by mailboxes; on the wire see tcp_stream.hpp, 0: a message
 };
 static_assert(sizeof(Header) == 40);
 /// In Header::segment, where a call within a host has only one: its sender had finished all earlier calls on

@@ -19,8 +19,8 @@ struct GlooCall {
   std::shared_ptr<Context> context;
   std::chrono::milliseconds timeout;
   std::uint32_t tag;
-  std::size_t
-      elements;  // of all that is brought to an all-reduce, broadcast or reduce, and got of an all-gather
+  // Of all that is brought to an all-reduce, broadcast or reduce, and got of an all-gather.
+  std::size_t elements;
   std::size_t element_size;
   const void* in = nullptr;
   void* out = nullptr;

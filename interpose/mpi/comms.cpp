@@ -14,8 +14,6 @@
 namespace ddl::mpi {
 namespace {
 
-// Attributes deleted so far: what a thread remembers of a communicator holds until the next.
-
 constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
 int on_delete(MPI_Comm, int, void* value, void*) {
