@@ -22,7 +22,7 @@ line() {
   grep -q "^ddlrun: engine: $text" err || fail "no '$text': ddlrun $*"
 }
 
-line 0 '[0-9]* of 300 MPI_Allreduce calls per rank, [0-9.]* k*B, [0-9.]* [um]s; original: [0-9]* measured; and [0-9]* of [0-9]* calls of [0-9]* other collectives$' -v -np 2 "$bench" -m 4
+line 0 '[0-9]* of 300 MPI_Allreduce calls per rank, [0-9.]* k*B, [0-9.]* [um]*s; original: [0-9]* measured; and [0-9]* of [0-9]* calls of [0-9]* other collectives$' -v -np 2 "$bench" -m 4
 line 0 '[0-9]* of 300 MPI_Allreduce' --report r.json -np 2 "$bench" -m 4
 [ "$(grep -c 'report written to' err)" = 1 ] || fail "the report is not named"
 line 0 'not used, because DDL_ENABLE=0$' -v -x DDL_ENABLE=0 -np 2 "$bench" -m 4
