@@ -17,7 +17,7 @@ namespace ddl::test {
 class TcpLiar {
  public:
   explicit TcpLiar(Rank ranks) : honest_({{"lo", "127.0.0.1"}}, 0) {
-    WireAddress address = honest_.address(0);  // a token and an endpoint, see tcp.cpp
+    WireAddress address = honest_.address(0);  // a token and an endpoint, see tcp_impl.hpp
     std::memcpy(&token_, address.data(), sizeof(token_));
     std::memcpy(&remote_, address.data() + sizeof(token_), sizeof(remote_));
     listeners_ = listen_on(TcpRail{"lo", "127.0.0.1"}, local_);

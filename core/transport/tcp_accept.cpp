@@ -1,0 +1,103 @@
+// The connections that other ranks make to this one, and those of strangers.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+#include "core/net/strangers.hpp"
+#include "core/transport/tcp_impl.hpp"
+
+namespace ddl {
+namespace {
+
+// A stranger that one of us may be has had that long to say hello.
+constexpr Nanoseconds kStrangersLeast = 100'000'000;
+}  // namespace
+
+// Ranks of other hosts connect from the addresses of their rails.
+bool TcpTransport::Impl::is_peer(std::size_t lane, const IpAddress& remote) const {
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const IpAddress known = address_of(lane, rank).endpoint.address;
+    if (rank != me && known.family != 0 && known == remote) return true;
+  }
+  return false;
+}
+
+void TcpTransport::Impl::accept_all(std::size_t lane) {
+  while (strangers.size() < kMostStrangers || make_room(kStrangersLeast)) {
+    Socket socket = accept_from(rails[lane].listener);
+    if (!socket.is_open()) {
+      const bool is_full = errno == EMFILE || errno == ENFILE;
+      if (is_full && make_room(kStrangersLeast)) continue;
+      if (is_full) refuse(lane, fmt::format("none can be accepted for the moment: {}", std::strerror(errno)));
+      return;
+    }
+    keep_descriptors_free(socket.fd());
+    if (!is_peer(lane, socket.remote())) {
+      refuse(lane, "it comes from another machine");
+      continue;
+    }
+    std::size_t index = 0;
+    while (index < ins.size() && ins[index]) ++index;
+    if (index == ins.size()) ins.emplace_back();
+    ins[index] = std::make_unique<InStream>(std::move(socket), lane);
+    strangers.push_back({ins[index].get(), now()});
+    events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(TcpEvent::in, index));
+  }
+}
+
+// The oldest that has not said hello for so long goes; false when there is none. One that is being read is
+// about to be known.
+bool TcpTransport::Impl::make_room(Nanoseconds least) {
+  if (strangers.empty() || now() - strangers.front().since < least) return false;
+  InStream* oldest = strangers.front().in;
+  if (oldest->is_reading()) return false;
+  std::size_t index = 0;
+  while (ins[index].get() != oldest) ++index;
+  on_in(index);  // it may just have done so
+  if (strangers.empty() || strangers.front().in != oldest) return true;
+  refuse(oldest->rail(), "it does not say who it is");
+  remove_in(index);
+  return true;
+}
+
+void TcpTransport::Impl::refuse(std::size_t lane, const std::string& why) {
+  if (!std::exchange(said_stranger, true))
+    log_warning(fmt::format("a connection over {} that does not belong to this job was refused ({})",
+                            rails[lane].interface, why));
+}
+
+void TcpTransport::Impl::remove_in(std::size_t index) {
+  std::erase_if(strangers, [&](const Stranger& one) { return one.in == ins[index].get(); });
+  ins[index].reset();
+}
+
+bool TcpTransport::Impl::on_in(std::size_t index) {
+  if (index >= ins.size() || !ins[index]) return false;
+  InStream& in = *ins[index];
+  const std::size_t lane = in.rail();
+  bool moved = in.receive(hello_of(lane), pool, *handler, *this);
+  if (in.from() >= 0 && !strangers.empty())
+    std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; });
+  if (in.state() == StreamState::open) return moved;
+  const Reason why{fmt::format("connection over {}: {}", rails[lane].interface, in.why()), Loss::of_a_peer,
+                   in.is_silent()};
+  const Rank from = in.from();
+  if (in.state() == StreamState::broken && from >= 0) {
+    if (rails.size() > 1) {
+      next_of[{from, lane, in.epoch()}] = in.next_frame();
+      in.abandon(*handler);
+      broken_ins.push_back({lane, from, why});
+    } else {
+      fail(from, why);
+    }
+  }
+  if (from < 0) refuse(lane, in.why());
+  remove_in(index);
+  return moved;
+}
+
+}  // namespace ddl

@@ -1,0 +1,151 @@
+// What the parts of TcpTransport share: its rails, their connections, and what is known of those that are
+// lost.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/net/wait.hpp"
+#include "core/transport/lost_rails.hpp"
+#include "core/transport/slow_rails.hpp"
+#include "core/transport/tcp.hpp"
+#include "core/transport/tcp_stream.hpp"
+
+namespace ddl {
+
+// What an event is about: the kind in the upper half, an index in the lower.
+enum class TcpEvent : std::uint32_t { listener, out, in };
+
+inline std::uint64_t key_of(TcpEvent kind, std::size_t index) {
+  return static_cast<std::uint64_t>(kind) << 32 | index;
+}
+
+// As it travels in the endpoint info of a rank; all ranks run the same build.
+struct PackedTcpAddress {
+  std::uint64_t token;
+  Endpoint endpoint;
+};
+
+struct TcpTransport::Impl : LostStreams {
+  struct Rail {
+    std::string interface;
+    Endpoint local;
+    std::uint64_t token = 0;
+    Socket listener;
+    std::vector<std::unique_ptr<OutStream>> outs;  // by rank in the job
+    std::vector<Rank> used;                        // those of outs that exist
+    Bytes sent = 0;
+    std::vector<Rank> gathering;  // those of used that have had messages since the last push
+    bool is_said_lost = false;
+  };
+  struct Pace {
+    Bytes acknowledged = 0;
+    Nanoseconds waited_for_reader = 0;
+    int slow = 0;
+  };
+  // Why a rail is lost, or a peer has failed.
+  struct Reason {
+    std::string text;
+    Loss loss = Loss::of_a_peer;
+    bool is_silence = false;  // nobody answers
+    bool is_told = false;     // by another rank, which says it
+  };
+  // What is to be said of a rail, unless it turns out that the peer is gone.
+  struct Note {
+    std::size_t lane;
+    Nanoseconds since;
+    std::string text;
+  };
+
+  Rank me = 0;
+  Rank ranks = 0;
+  ReceivePool pool;
+  std::vector<Rail> rails;  // after set_lanes(): by lane
+  std::vector<std::vector<WireAddress>> addresses;
+  std::vector<std::unique_ptr<InStream>> ins;
+  struct Stranger {
+    InStream* in;
+    Nanoseconds since;
+  };
+  std::deque<Stranger> strangers;  // those of `ins` that have not said hello, the oldest first
+  struct Failure {
+    Rank peer;
+    std::string why;
+    Nanoseconds due;  // to be told
+    Nanoseconds since;
+  };
+  std::vector<Failure> failures;
+  EventSet events;
+  bool said_stranger = false;
+  int looks = 0;
+  Nanoseconds inspected = 0;
+
+  // Where there are several rails.
+  LostRails lost_rails{0};
+  std::map<LostStream, std::uint64_t> next_of;  // of streams that were lost: the number of the next frame
+  std::vector<std::pair<std::size_t, Rank>> suspects;  // streams that may be broken
+  struct BrokenIn {
+    std::size_t lane;
+    Rank from;
+    Reason why;
+  };
+  std::vector<BrokenIn> broken_ins;
+  std::map<std::pair<std::size_t, Rank>, Pace> paces;
+  SlowRails slow_rails;
+  Nanoseconds sampled = 0, concluded = 0;
+  std::vector<Note> notes;
+  MessageHandler* handler = nullptr;  // while progress() is at work
+
+  void open_rail(const TcpRail& wanted);
+  OutStream* connect(std::size_t lane, Rank to);
+  OutStream* stream_for(std::size_t& lane, Rank to);
+  OutStream* begin_stream(std::size_t lane, Rank to);
+  void end_stream(std::size_t lane, Rank to);
+  void fail(Rank peer, const Reason& why);
+  void tell_failures();
+  void accept_all(std::size_t lane);
+  bool is_peer(std::size_t lane, const IpAddress& remote) const;
+  bool make_room(Nanoseconds least);
+  void refuse(std::size_t lane, const std::string& why);
+  void remove_in(std::size_t index);
+  Hello hello_of(std::size_t lane) const {
+    return {Hello::kMagic, rails[lane].token, static_cast<std::uint32_t>(ranks), 0};
+  }
+  void check(std::size_t lane, Rank to, bool had_to_send);
+  void check_suspects();
+  void give_up(std::size_t lane, Rank to, const Reason& why);
+  void give_up_all(std::size_t lane, const Reason& why);
+  bool on_out(std::size_t index);
+  bool on_in(std::size_t index);
+  void inspect();
+  void sample();
+  SlowRails::Load load_of(std::size_t lane) const;
+  void conclude();
+  void inspect_links();
+  void inspect_pace(std::size_t lane, Rank to, Nanoseconds passed);
+  void try_again();
+  void say_notes(Nanoseconds before);
+
+  void lost(const LostStream& stream, Loss loss) override;
+  bool lacks(const LostStream& stream, std::uint64_t frame) const override;
+  void gone(Rank says, Rank who) override;
+  bool is_over(const LostStream& stream) const override { return next_of.contains(stream); }
+  void took(const LostStream& stream, std::uint64_t frame) override;
+  /// Where that rank listens; all zeros: it gave none.
+  PackedTcpAddress address_of(std::size_t lane, Rank rank) const {
+    PackedTcpAddress packed{};
+    const WireAddress& bytes = addresses[static_cast<std::size_t>(rank)][lane];
+    if (bytes.size() == sizeof(packed)) std::memcpy(&packed, bytes.data(), sizeof(packed));
+    return packed;
+  }
+  OutStream* out(std::size_t lane, Rank to) const {
+    return rails[lane].outs[static_cast<std::size_t>(to)].get();
+  }
+};
+
+}  // namespace ddl

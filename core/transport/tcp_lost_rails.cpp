@@ -1,0 +1,230 @@
+// How a rail is found to be lost, what is done with what it carried, and how it is taken back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+#include "core/net/strangers.hpp"
+#include "core/transport/tcp_impl.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Nanoseconds kInspectEvery = 500'000'000, kSampleEvery = 50'000'000;
+constexpr Nanoseconds kSlowFor = 2'000'000'000;  // that long, or a little more, before a rail is called slow
+constexpr std::size_t kMostSampled = 64;         // peers
+// Unanswered tries in a row, each twice as late as the one before, from 0.2 s: 3 s, or 6 s where no other
+// rail is left.
+constexpr int kTries = 4, kLastTries = 5;
+// A rail that needs longer than that for what waits, while another one has nothing to do, is given up; and
+// how often in a row it is found so.
+constexpr double kTooSlow_s = 2;
+constexpr int kTooSlow = 2;
+// Before what was lost is tried again. A slow rail takes connections.
+constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
+
+}  // namespace
+
+void TcpTransport::Impl::check_suspects() {
+  for (auto [lane, to] : std::exchange(suspects, {}))
+    if (out(lane, to)) check(lane, to, true);
+}
+
+// A peer that closes its end says so first; it has failed all the same when there is something to send.
+void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
+  const OutStream& stream = *out(lane, to);
+  if (stream.state() == StreamState::open) return;
+  const bool has_left = stream.state() == StreamState::left;
+  if (has_left && !had_to_send) return;
+  const Reason why{
+      fmt::format("connection over {}: {}", rails[lane].interface, has_left ? "it has left" : stream.why()),
+      Loss::of_a_peer, stream.is_silent()};
+  if (!has_left && rails.size() > 1)
+    give_up(lane, to, why);
+  else
+    fail(to, why);
+}
+
+// Whatever may not have come there goes another way; the peer hears of it even if there is nothing. Where no
+// rail is left, or nobody answers on it, the peer has failed.
+void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
+  const std::uint32_t epoch = lost_rails.times(to, lane);
+  if (!lost_rails.lose(to, lane, now(), why.loss == Loss::of_speed ? kPauseOfSlow : kPause)) return;
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
+    OutStream* next = connect(*carrier, to);
+    if (!next) continue;  // that one is lost, too
+    if (OutStream* old = out(lane, to))
+      next->take_over(*old, lane, epoch, why.loss);
+    else
+      next->say_lost(lane, epoch, why.loss);
+    end_stream(lane, to);
+    std::vector<Rank>& gathering = rails[*carrier].gathering;
+    if (std::find(gathering.begin(), gathering.end(), to) == gathering.end()) gathering.push_back(to);
+    if (!why.is_told) {
+      const std::string whom = why.loss == Loss::of_a_peer ? fmt::format(", rank {}", to) : "";
+      notes.push_back({lane, now(),
+                       fmt::format("rail {} is lost ({}{}); what it carried goes over {}",
+                                   rails[lane].interface, why.text, whom, rails[*carrier].interface)});
+    }
+    if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
+    return;
+  }
+  fail(to, why);
+}
+
+// ---- what its writer has lost ----
+
+// What came there before is taken first.
+void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
+  if (stream.lane >= rails.size()) return;
+  accept_all(stream.lane);
+  for (std::size_t i = 0; i < ins.size(); ++i) {
+    InStream* in = ins[i].get();
+    auto is_it = [&] { return in->from() == stream.from && in->epoch() <= stream.epoch; };
+    if (!in || in->is_reading() || in->rail() != stream.lane || !(in->from() < 0 || is_it())) continue;
+    while (in->receive(hello_of(stream.lane), pool, *handler, *this)) continue;
+    if (!is_it()) continue;
+    next_of[{stream.from, stream.lane, in->epoch()}] = in->next_frame();
+    in->abandon(*handler);
+    remove_in(i);
+  }
+  next_of.try_emplace(stream, 1);
+  const Reason why{"the other end has lost it", loss, false, true};
+  if (loss == Loss::of_a_peer)
+    give_up(stream.lane, stream.from, why);
+  else
+    give_up_all(stream.lane, why);
+}
+
+bool TcpTransport::Impl::lacks(const LostStream& stream, std::uint64_t frame) const {
+  auto known = next_of.find(stream);
+  return known == next_of.end() || frame >= known->second;
+}
+
+void TcpTransport::Impl::took(const LostStream& stream, std::uint64_t frame) {
+  std::uint64_t& next = next_of[stream];
+  next = std::max(next, frame + 1);
+}
+
+// ---- what makes no event ----
+
+// A peer's machine that has gone, a link without carrier, a rail that has become slow.
+void TcpTransport::Impl::inspect() {
+  const Nanoseconds passed = now() - inspected;
+  if (passed < kInspectEvery) return;
+  const bool is_first = inspected == 0;
+  inspected += passed;
+  while (make_room(static_cast<Nanoseconds>(kStrangersTime_s * 1e9))) continue;
+  if (is_first) return;
+  if (rails.size() > 1) inspect_links();
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    for (Rank to : rails[lane].used) {
+      OutStream& stream = *out(lane, to);
+      if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
+      const bool is_last = lost_rails.carrier(to, lane + 1) == lane;
+      stream.listen_for_silence(is_last ? kLastTries : kTries);
+      if (stream.state() != StreamState::open) suspects.emplace_back(lane, to);
+    }
+  check_suspects();
+  if (rails.size() == 1) return;
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
+  conclude();
+  try_again();
+  say_notes(now() - kInspectEvery);
+}
+
+SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
+  SlowRails::Load load;
+  for (std::size_t i = 0; i < std::min(rails[lane].used.size(), kMostSampled); ++i) {
+    const Rank to = rails[lane].used[i];
+    const OutStream& stream = *out(lane, to);
+    if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
+    load.is_usable = true;
+    load.acknowledged += stream.acknowledged();
+    load.backlog += stream.backlog();
+    load.waited_for_reader += stream.socket().waited_for_reader();
+  }
+  return load;
+}
+
+void TcpTransport::Impl::sample() {
+  const Nanoseconds when = now();
+  if (rails.size() == 1 || when - sampled < kSampleEvery) return;
+  sampled = when;
+  std::vector<SlowRails::Load> loads;
+  for (std::size_t lane = 0; lane < rails.size(); ++lane) loads.push_back(load_of(lane));
+  slow_rails.sample(loads);
+}
+
+void TcpTransport::Impl::conclude() {
+  const Nanoseconds passed = now() - concluded;
+  if (passed < kSlowFor) return;
+  concluded += passed;
+  for (const auto& [lane, bytes] : slow_rails.conclude(passed)) {
+    const double rate = static_cast<double>(bytes) * 1e3 / static_cast<double>(passed);
+    give_up_all(lane, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed});
+  }
+}
+
+void TcpTransport::Impl::inspect_links() {
+  for (std::size_t lane = 0; lane < rails.size(); ++lane)
+    if (!is_running(rails[lane].interface)) give_up_all(lane, {"its link is down"});
+}
+
+void TcpTransport::Impl::give_up_all(std::size_t lane, const Reason& why) {
+  std::set<Rank> peers;
+  for (const Rail& rail : rails) peers.insert(rail.used.begin(), rail.used.end());
+  for (Rank to : peers) give_up(lane, to, why);
+}
+
+// Who waits for its reader is not slow. What goes around a ring waits for its slowest link, so a slow rail is
+// given up by all.
+void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds passed) {
+  OutStream* stream = out(lane, to);
+  if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, lane)) return;
+  Pace& pace = paces[{lane, to}];
+  const Pace before = pace;
+  pace.acknowledged = stream->acknowledged();
+  pace.waited_for_reader = stream->socket().waited_for_reader();
+  const auto seconds = static_cast<double>(passed) * 1e-9;
+  const double rate = static_cast<double>(pace.acknowledged - before.acknowledged) / seconds;
+  const auto backlog = static_cast<double>(stream->backlog());
+  const bool is_read = pace.waited_for_reader - before.waited_for_reader < passed / 4;
+  bool is_other_free = false;
+  for (std::size_t other = 0; other < rails.size(); ++other)
+    if (other != lane && !lost_rails.is_lost(to, other))
+      is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
+  const bool is_slow = is_other_free && is_read && backlog > rate * kTooSlow_s;
+  pace.slow = is_slow ? pace.slow + 1 : 0;
+  if (pace.slow <= kTooSlow) return;
+  if (rate > 0)
+    give_up_all(lane,
+                {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
+                 Loss::of_speed});
+  else
+    give_up_all(lane, {fmt::format("rank {} acknowledges nothing", to), Loss::of_several});
+}
+
+// By a connection that carries nothing until it stands.
+void TcpTransport::Impl::try_again() {
+  if (!lost_rails.any()) return;
+  for (auto [to, lane] : lost_rails.due(now())) {
+    end_stream(lane, to);
+    if (is_running(rails[lane].interface)) begin_stream(lane, to);
+  }
+}
+
+void TcpTransport::Impl::say_notes(Nanoseconds before) {
+  while (!notes.empty() && notes.front().since <= before) {
+    const Note note = std::move(notes.front());
+    notes.erase(notes.begin());
+    if (!std::exchange(rails[note.lane].is_said_lost, true)) log_warning(note.text);
+  }
+}
+
+}  // namespace ddl
