@@ -1,0 +1,140 @@
+// The part of Communicator that gives arrived messages to their operations, and refuses those that do not
+// belong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/collective/communicator.hpp"
+
+namespace ddl {
+
+// The operation under way that a message is for; null: it is early, or over.
+Operation* Communicator::addressee(const Header& header) const {
+  if (!(header.seq & kBetweenTwo)) {
+    std::size_t place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
+    return place < opened_ ? queue_[place] : nullptr;
+  }
+  for (Operation* operation : pairs_)
+    if (operation->seq() == header.seq && operation->call().root == header.from && operation->expects(header))
+      return operation;
+  return nullptr;
+}
+
+// Of a collective, relative to those under way: numbers in messages wrap around.
+Communicator::Number Communicator::number_of(Seq seq) const {
+  const Seq ahead = (seq - seq_of(first_)) & ~kBetweenTwo;
+  const Seq behind = (seq_of(first_) - seq) & ~kBetweenTwo;
+  return ahead <= behind ? first_ + ahead : first_ - std::min<Number>(behind, first_);
+}
+
+// Whether a message without addressee is for a call that is done; between two, where the direction is not
+// known, for one that is done in both. Numbers wrap around.
+bool Communicator::is_over(const Header& header) const {
+  if (header.seq & kBetweenTwo) {
+    auto has_passed = [&header](const std::unordered_map<Rank, Seq>& counts) {
+      auto count = counts.find(header.from);
+      Seq left = (header.seq - (count == counts.end() ? 0 : count->second)) & ~kBetweenTwo;
+      return left > (kBetweenTwo >> 1);
+    };
+    return has_passed(sent_to_) && has_passed(received_from_);
+  }
+  Seq place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
+  return place < opened_ || place > (kBetweenTwo >> 1);
+}
+
+std::string Communicator::take(const Header& header, const View& view) {
+  if (header.from < 0 || header.from >= size() || header.from == members().me)
+    return refuse_foreign(header, view, nullptr);
+  if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));
+  if (header.tag == Credit::kAnswer) {
+    View(view).release();
+    return {};
+  }
+  Operation* operation = addressee(header);
+  if (!operation && is_over(header)) return refuse_without_addressee(header, view);
+  if (operation) {
+    if (operation->fingerprint() != header.fingerprint) {
+      std::string wrong = refuse(header, view, operation->text());
+      if (operation->call().kind != Kind::send) return wrong;
+      if (!warning_) warning_ = warning_of(*operation, std::move(wrong));
+      return {};
+    }
+    Header plain = header;
+    plain.segment &= ~kSenderWasAlone;
+    switch (operation->take(plain, view)) {
+      case Operation::Taken::yes:
+        if (header.segment & kSenderWasAlone) operation->note_sender_was_alone();
+        if (Bytes kept = shared_.fabrics.local->kept_block_of(view)) note_kept(header.from, kept);
+        return {};
+      case Operation::Taken::never:
+        return refuse_foreign(header, view, operation);
+      case Operation::Taken::later:
+        break;
+    }
+  }
+  early_.push_back({header, view});
+  return {};
+}
+
+std::byte* Communicator::place_for(const Header& header) const {
+  Operation* operation = addressee(header);
+  return operation && operation->fingerprint() == header.fingerprint ? operation->place_for(header) : nullptr;
+}
+
+void Communicator::leave_place(const Header& header) const {
+  if (Operation* operation = addressee(header)) operation->leave_place(header);
+}
+
+void Communicator::take_early() {
+  scratch_.swap(early_);
+  take_again(scratch_);
+  scratch_.clear();
+}
+
+// Those for one operation that has just opened.
+void Communicator::take_early_of(Seq seq) {
+  if (early_.empty()) return;
+  auto left = early_.begin();
+  for (Early& early : early_)
+    if (early.header.seq == seq)
+      scratch_.push_back(early);
+    else
+      *left++ = early;
+  early_.erase(left, early_.end());
+  take_again(scratch_);
+  scratch_.clear();
+}
+
+void Communicator::take_again(const std::vector<Early>& messages) {
+  for (const Early& early : messages)
+    if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
+}
+
+// A call that this rank has done without hearing from anybody may have been another one there.
+std::string Communicator::refuse_without_addressee(const Header& header, const View& view) const {
+  std::optional<Call> done;
+  if (!(header.seq & kBetweenTwo)) done = credit_.call(number_of(header.seq));
+  if (done && fingerprint_of(*done) != header.fingerprint) return refuse(header, view, describe(*done));
+  return refuse_foreign(header, view, nullptr);
+}
+
+std::string Communicator::refuse(const Header& header, View view, const std::string& text) const {
+  view.release();
+  return fmt::format(
+      "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
+      "here it is {}, there another kind, root, count, type, operation or type between hosts",
+      members().me, header.from, size(), header.seq & ~kBetweenTwo, text);
+}
+
+// What no right engine sends.
+std::string Communicator::refuse_foreign(const Header& header, View view, const Operation* operation) const {
+  view.release();
+  return fmt::format(
+      "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
+      "tag {:x}, segment {}, {} bytes",
+      members().me, size(), header.from, header.seq & ~kBetweenTwo, operation ? ", " + operation->text() : "",
+      header.tag, header.segment & ~kSenderWasAlone, header.bytes);
+}
+
+}  // namespace ddl
