@@ -56,10 +56,8 @@ class VirtualJob {
   void hold_flushes() {
     for (PerRank& one : ranks_) one.wire->holds_flushes = true;
   }
-  int flushes(Rank rank) const { return static_cast<int>(wire_of(rank).flushed.size()); }
-  void let_flushes_go(Rank rank) {
-    for (std::uint32_t* unfinished : std::exchange(wire_of(rank).flushed, {})) --*unfinished;
-  }
+  int flushes(Rank rank) const { return wire_of(rank).flushes; }
+  void let_flushes_go(Rank rank) { wire_of(rank).holds_flushes = false; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
                                     PlanLimits limits = {1, Bytes{1} << 20, 0},
@@ -81,8 +79,9 @@ class VirtualJob {
   struct TestWire : LoopbackTransport {
     using LoopbackTransport::LoopbackTransport;
     bool read_late = false;
-    bool holds_flushes = false;
-    std::vector<std::uint32_t*> flushed;  // and held
+    std::atomic<bool> holds_flushes = false;
+    std::atomic<int> flushes = 0;         // so many were held
+    std::vector<std::uint32_t*> flushed;  // those that are; the helper looks at what they count, too
     std::vector<std::pair<Outgoing, std::vector<Rank>>> waiting;
 
     bool send(const Outgoing& message) override {
@@ -95,10 +94,13 @@ class VirtualJob {
       if (!holds_flushes) return;
       ++unfinished;
       flushed.push_back(&unfinished);
+      ++flushes;
     }
     bool progress(MessageHandler& handler) override {
       // Arrivals first: the worst case for what still waits.
       bool moved = LoopbackTransport::progress(handler);
+      if (!holds_flushes)
+        for (std::uint32_t* unfinished : std::exchange(flushed, {})) --*unfinished;
       if (!std::exchange(late_round_, !late_round_)) return moved;
       for (auto& [message, to] : waiting) {
         message.to = to;
