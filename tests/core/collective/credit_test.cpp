@@ -143,7 +143,9 @@ TEST(Credit, WhoOnlySendsIsSoManyCallsAheadAndNoMore) {
       test::until([&] { return sender.so_many_done() > kAhead; }, [&] { progress(job, 1); });
       progress(job);
       EXPECT_EQ(sender.so_many_done(), 1 + kAhead) << name_of(kind) << " on " << job.size();
-      EXPECT_FALSE(sender.communicator.waiting_for().empty());
+      const std::vector<LongCall> waiting = sender.engine.calls_longer_than(0);
+      ASSERT_EQ(waiting.size(), 1u) << "the oldest";
+      EXPECT_FALSE(waiting[0].waits_for.empty());
       auto start_others = [&] {
         for (Rank rank = 0; rank < job.size(); ++rank)
           if (rank != sends) others[static_cast<std::size_t>(rank)]->start(kind, 0, 50);
