@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/tune/median.hpp"
 #include "core/tune/trial_budget.hpp"
 
 namespace ddl {
@@ -20,7 +21,8 @@ constexpr std::int64_t kRounds = 5;  // and of each before they are compared
 // A first try of the original is taken to need so many calls of ours, and a while: sockets that acknowledge
 // late have taken 20 ms for any size.
 constexpr Nanoseconds kTimesOurs = 10, kAtLeast = 25'000'000;
-// What is that much slower need not be tried again: once, and at its best of some; nor what is that much faster.
+// What is that much slower need not be tried again: once, and at its best of some; nor what is that much
+// faster.
 constexpr Nanoseconds kHopeless = 5, kSlower = 2, kFaster = 2;
 constexpr double kNoise = 0.05;
 constexpr std::size_t kMostKept = 32;  // times, where trials have to wait for the job to grow
@@ -34,13 +36,6 @@ enum Place : std::uint8_t {
   spent_,
   elapsed_
 };
-
-Nanoseconds median(std::vector<Nanoseconds> times) {
-  if (times.empty()) return 0;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -63,9 +58,8 @@ TagTuner::Begin TagTuner::begin(Tag tag) {
 
 TagTuner::Numbers TagTuner::numbers(Nanoseconds spent, Nanoseconds elapsed) const {
   const auto& [ours, theirs] = times_;
-  const auto calls = [](const auto& times) {
-    return -static_cast<std::int64_t>(times.size());
-  };  // the least counts
+  // The least of all ranks counts.
+  const auto calls = [](const auto& times) { return -static_cast<std::int64_t>(times.size()); };
   const Nanoseconds best = theirs.empty() ? 0 : *std::min_element(theirs.begin(), theirs.end());
   return {calls(ours), calls(theirs), median(ours), median(theirs), best, spent, elapsed};
 }

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "core/tune/median.hpp"
+
 namespace ddl {
 namespace {
 
@@ -18,13 +20,6 @@ constexpr Nanoseconds kOriginal = 3;
 // So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
 // network has dozens of gradients of one size class, which take turns.
 constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
-
-std::int64_t median(std::span<const std::int64_t> times) {
-  std::vector<std::int64_t> sorted(times.begin(), times.end());
-  auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
 
 }  // namespace
 
