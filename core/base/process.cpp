@@ -3,11 +3,17 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <string>
+#include <charconv>
+#include <system_error>
 
 #include "core/base/file.hpp"
 
 namespace ddl {
+namespace {
+
+constexpr std::size_t kMostOfEnvironment = 4 << 20;
+
+}  // namespace
 
 // "PID (name) S ...", with any letters in the name.
 ProcessState state_of_process(pid_t pid) {
@@ -26,6 +32,26 @@ ProcessState state_of_process(pid_t pid) {
     default:
       return ProcessState::runs;
   }
+}
+
+std::string environment_of(pid_t pid) {
+  return read_file("/proc/" + std::to_string(pid) + "/environ", kMostOfEnvironment).text;
+}
+
+std::string value_in(const std::string& environment, std::string_view name) {
+  for (std::size_t at = 0; at < environment.size();) {
+    const std::string_view entry(environment.c_str() + at);
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return std::string(entry.substr(name.size() + 1));
+    at += entry.size() + 1;
+  }
+  return {};
+}
+
+Rank rank_of(const std::string& word) {
+  Rank number = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() ? number : -1;
 }
 
 }  // namespace ddl

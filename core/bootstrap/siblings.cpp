@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "core/base/env.hpp"
@@ -15,27 +13,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::size_t kMostBytes = 4 << 20;  // of an environment, and of a list of children
-
-std::string value_in(const std::string& environment, std::string_view name) {
-  for (std::size_t at = 0; at < environment.size();) {
-    const std::string_view entry(environment.c_str() + at);
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
-      return std::string(entry.substr(name.size() + 1));
-    at += entry.size() + 1;
-  }
-  return {};
-}
-
-Rank rank_of(const std::string& word) {
-  Rank number = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  return error == std::errc() && end == word.data() + word.size() ? number : -1;
-}
-
-std::string environment_of(pid_t pid) {
-  return read_file("/proc/" + std::to_string(pid) + "/environ", kMostBytes).text;
-}
+constexpr std::size_t kMostBytes = 4 << 20;  // of a list of children
 
 std::string thread_names_of(pid_t pid) {
   std::string names;

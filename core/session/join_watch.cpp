@@ -5,13 +5,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
-#include "core/base/signals.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/net/unanswered.hpp"
 #include "core/trace/stall.hpp"
@@ -19,8 +17,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{250};
-constexpr Nanoseconds kLookAtHostEvery = 1'000'000'000;
+constexpr Nanoseconds kLookEvery = 250'000'000, kLookAtHostEvery = 1'000'000'000;
 constexpr Nanoseconds kToEnd = 2'000'000'000;  // what SIGTERM has for it
 
 }  // namespace
@@ -45,34 +42,17 @@ std::optional<std::string> line_of_joining(const std::string& what, Nanoseconds 
 
 JoinWatch::JoinWatch(Nanoseconds first, std::string what, Rank me)
     : what_(std::move(what)), me_(me), first_(first), since_(now()), next_(first), looked_at_host_(since_) {
-  SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: nobody says it.
-  }
-}
-
-void JoinWatch::end() {
-  {
-    std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  thread_.start([this] { watch(); });
 }
 
 void JoinWatch::watch() {
   ::pthread_setname_np(::pthread_self(), kJoiningThread);
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kLookEvery, [this] { return ends_; })) {
-    lock.unlock();
+  while (thread_.sleep(kLookEvery)) {
     try {
       look();
     } catch (const std::exception&) {
       // No memory for a line.
     }
-    lock.lock();
   }
 }
 

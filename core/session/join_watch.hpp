@@ -12,13 +12,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "core/base/watch_thread.hpp"
 #include "core/bootstrap/siblings.hpp"
 
 namespace ddl {
@@ -32,13 +30,10 @@ class JoinWatch {
  public:
   /// `first`: until the first line; 0: never. `what`: the call by which the program joins.
   JoinWatch(Nanoseconds first, std::string what, Rank me);
-  ~JoinWatch() { end(); }
-  JoinWatch(const JoinWatch&) = delete;
-  JoinWatch& operator=(const JoinWatch&) = delete;
 
   /// No rank is missing any more, but one may still stop or go.
   void everyone_has_come() { all_have_come_ = true; }
-  void end();
+  void end() { thread_.end(); }
 
  private:
   void watch();
@@ -51,10 +46,7 @@ class JoinWatch {
   const Nanoseconds first_, since_;
   Nanoseconds next_, looked_at_host_, ended_ = 0;  // of the thread
   std::atomic<bool> all_have_come_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ends_ = false;
-  std::thread thread_;
+  WatchThread thread_;
 };
 
 }  // namespace ddl

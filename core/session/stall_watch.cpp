@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
-#include "core/base/signals.hpp"
 #include "core/bootstrap/siblings.hpp"
 
 namespace ddl {
@@ -48,31 +46,17 @@ StallWatch::StallWatch(Nanoseconds first, Rank me, const JobMap& job_map, Silent
       job_map_(job_map),
       silent_peer_(std::move(silent_peer)) {}
 
-StallWatch::~StallWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
 void StallWatch::begin(Engine* engine, Activity* activity) {
   if (!engine) return;
   engine_ = engine;
   activity_ = activity;
-  SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: nobody says it.
-  }
+  thread_.start([this] { watch(); });
 }
 
 void StallWatch::watch() {
   is_engine_thread() = true;
   ::pthread_setname_np(::pthread_self(), kJoinedThread);
-  for (Nanoseconds slept_at = now(); sleep(kLookEvery); slept_at = now()) {
+  for (Nanoseconds slept_at = now(); thread_.sleep(kLookEvery); slept_at = now()) {
     if (now() - slept_at > kSuspended) resumed_at_ = now();
     try {
       look();
@@ -80,12 +64,6 @@ void StallWatch::watch() {
       // No memory for a line.
     }
   }
-}
-
-// False when it is to end.
-bool StallWatch::sleep(Nanoseconds time) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, std::chrono::nanoseconds(time), [this] { return ends_; });
 }
 
 void StallWatch::look() {
@@ -161,7 +139,7 @@ void StallWatch::consider(const Key& key, Stall stall, const std::vector<Rank>& 
   if (stall.waited < said.next - lead_ || now() - resumed_at_ < kSuspended) return;
   const Nanoseconds began = now() - stall.waited;
   const std::vector<Peer> peers = gather(stall, members, awaited);
-  while (now() - began < said.next && sleep(kBetweenRounds)) engine_->look_after();
+  while (now() - began < said.next && thread_.sleep(kBetweenRounds)) engine_->look_after();
   stall.waited = now() - began;
   if (engine_->failed() || !is_still_in(stall)) return;  // the former is said by others
   Stall due = stall;
@@ -245,7 +223,7 @@ void StallWatch::ask(const std::vector<Rank>& ranks, const Stall& stall, std::ve
       peers.push_back(answer);
       --missing;
     }
-  } while (missing > 0 && now() < end && !engine_->failed() && sleep(kBetweenRounds));
+  } while (missing > 0 && now() < end && !engine_->failed() && thread_.sleep(kBetweenRounds));
 }
 
 std::vector<Rank> StallWatch::neighbours_of(Rank rank) const {

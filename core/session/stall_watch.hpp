@@ -11,15 +11,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "core/base/watch_thread.hpp"
 #include "core/bootstrap/job_map.hpp"
 #include "core/collective/engine.hpp"
 
@@ -33,9 +31,6 @@ class StallWatch {
   /// `first`: until the first line; 0: never. `job_map` is read from begin() on. `silent_peer` is asked while
   /// a call takes long.
   StallWatch(Nanoseconds first, Rank me, const JobMap& job_map, SilentPeer silent_peer);
-  ~StallWatch();
-  StallWatch(const StallWatch&) = delete;
-  StallWatch& operator=(const StallWatch&) = delete;
 
   /// This rank has joined, with an engine, or without one (null): there is nothing to watch then.
   void begin(Engine* engine, Activity* activity);
@@ -61,21 +56,17 @@ class StallWatch {
                            const std::vector<Rank>& awaited);
   void ask(const std::vector<Rank>& ranks, const Stall& stall, std::vector<Peer>& peers, bool of_neighbours);
   std::vector<Rank> neighbours_of(Rank rank) const;
-  bool sleep(Nanoseconds time);
 
   const Nanoseconds first_, lead_;  // so long before a line is due the others are asked
   const Rank me_;
   const JobMap& job_map_;
   const SilentPeer silent_peer_;
   Nanoseconds looked_for_silence_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ends_ = false;
   Engine* engine_ = nullptr;
   Activity* activity_ = nullptr;
   Nanoseconds resumed_at_ = 0;
   std::map<Key, Said> said_;
-  std::thread thread_;
+  WatchThread thread_;
 };
 
 }  // namespace ddl

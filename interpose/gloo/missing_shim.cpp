@@ -4,45 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <optional>
 #include <system_error>
 
 #include "core/base/log.hpp"
-#include "core/base/signals.hpp"
+#include "core/base/process.hpp"
 
 namespace ddl::gloo {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr Nanoseconds kPatience = 5'000'000'000;
 
-// What a process was started with.
-using Variables = std::map<std::string, std::string>;
-
-Variables variables_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "environ", std::ios::binary);
-  Variables found;
-  for (std::string line; std::getline(file, line, '\0');)
-    if (const auto at = line.find('='); at != std::string::npos)
-      found[line.substr(0, at)] = line.substr(at + 1);
-  return found;
-}
-
-bool is_same(const Variables& one, const Variables& other, const char* name) {
-  const auto here = one.find(name), there = other.find(name);
-  return here != one.end() && there != other.end() && here->second == there->second;
-}
-
-std::optional<Rank> rank_in(const Variables& variables) {
-  const auto found = variables.find("RANK");
-  if (found == variables.end() || found->second.empty() || found->second.size() > 7 ||
-      found->second.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  return static_cast<Rank>(std::stoi(found->second));
+bool is_same(const std::string& one, const std::string& other, const char* name) {
+  const std::string value = value_in(one, name);
+  return !value.empty() && value == value_in(other, name);
 }
 
 void look_at_libraries(const std::filesystem::path& folder, JobProcess& process) {
@@ -59,16 +36,17 @@ void look_at_libraries(const std::filesystem::path& folder, JobProcess& process)
 }  // namespace
 
 std::vector<JobProcess> processes_of_this_job() {
-  const Variables mine = variables_of("/proc/self");
+  const std::string mine = environment_of(getpid());
   std::vector<JobProcess> found;
   std::error_code gone;  // processes come and go
   for (std::filesystem::directory_iterator at("/proc", gone), end; !gone && at != end; at.increment(gone)) {
     const std::string name = at->path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const Variables its = variables_of(at->path());
-    const std::optional<Rank> rank = rank_in(its);
-    if (!rank || !is_same(mine, its, "MASTER_ADDR") || !is_same(mine, its, "MASTER_PORT")) continue;
-    found.push_back({static_cast<pid_t>(std::stol(name)), *rank});
+    const auto process = static_cast<pid_t>(std::stol(name));
+    const std::string its = environment_of(process);
+    const Rank rank = rank_of(value_in(its, "RANK"));
+    if (rank < 0 || !is_same(mine, its, "MASTER_ADDR") || !is_same(mine, its, "MASTER_PORT")) continue;
+    found.push_back({process, rank});
     look_at_libraries(at->path(), found.back());
   }
   return found;
@@ -98,32 +76,12 @@ std::string text_of_those_without_shim(const std::vector<JobProcess>& processes,
     who += fmt::format("{}rank {} (process {})", who.empty() ? "" : ", ", one.rank, one.id);
   return fmt::format(
       "{} without libddl_shim.so, and others with it: they wait for each other in their first call until "
-      "gloo's "
-      "timeout; preload it on all ranks or on none",
+      "gloo's timeout; preload it on all ranks or on none",
       who + (without.size() == 1 ? " runs" : " run"));
 }
 
-MissingShimWatch::MissingShimWatch() {
-  SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error&) {  // then nobody says it
-  }
-}
-
-MissingShimWatch::~MissingShimWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    has_ended_ = true;
-  }
-  ends_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
 void MissingShimWatch::watch() {
-  std::unique_lock lock(mutex_);
-  if (ends_.wait_for(lock, kPatience, [this] { return has_ended_; })) return;
-  lock.unlock();
+  if (!thread_.sleep(kPatience)) return;
   try {
     const std::string text = text_of_those_without_shim(processes_of_this_job(), getpid());
     if (!text.empty()) log_warning(text);

@@ -4,13 +4,11 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/base/types.hpp"
+#include "core/base/watch_thread.hpp"
 
 namespace ddl::gloo {
 
@@ -34,18 +32,14 @@ std::string text_of_those_without_shim(const std::vector<JobProcess>& processes,
 /// As long as it lives, a thread that says so after some seconds.
 class MissingShimWatch {
  public:
-  MissingShimWatch();
-  ~MissingShimWatch();
-  MissingShimWatch(const MissingShimWatch&) = delete;
-  MissingShimWatch& operator=(const MissingShimWatch&) = delete;
+  MissingShimWatch() {
+    thread_.start([this] { watch(); });
+  }
 
  private:
   void watch();
 
-  std::mutex mutex_;
-  std::condition_variable ends_;
-  bool has_ended_ = false;
-  std::thread thread_;
+  WatchThread thread_;
 };
 
 }  // namespace ddl::gloo
