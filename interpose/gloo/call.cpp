@@ -36,19 +36,9 @@ GlooCall call_of(const AllReduceOptions& options) {
   return {DDL_GLOO_ALL_REDUCE,  options.context, options.timeout,         options.tag, options.elements,
           options.element_size, nullptr,         options.out[0]->pointer, 0,           &options.reduce};
 }
-GlooCall call_of(const BroadcastOptions& options) {
-  return {DDL_GLOO_BROADCAST,
-          options.context,
-          options.timeout,
-          options.tag,
-          options.elements,
-          options.element_size,
-          pointer_of(options.in, options.out),
-          options.out->pointer,
-          options.root};
-}
-GlooCall call_of(const ReduceOptions& options) {
-  return {DDL_GLOO_REDUCE,
+template <class Options>
+GlooCall rooted_call_of(ddl_gloo_function function, const Options& options, const ReduceFunction* reduce) {
+  return {function,
           options.context,
           options.timeout,
           options.tag,
@@ -57,7 +47,13 @@ GlooCall call_of(const ReduceOptions& options) {
           pointer_of(options.in, options.out),
           options.out->pointer,
           options.root,
-          &options.reduce};
+          reduce};
+}
+GlooCall call_of(const BroadcastOptions& options) {
+  return rooted_call_of(DDL_GLOO_BROADCAST, options, nullptr);
+}
+GlooCall call_of(const ReduceOptions& options) {
+  return rooted_call_of(DDL_GLOO_REDUCE, options, &options.reduce);
 }
 GlooCall call_of(const AllGatherOptions& options) {
   GlooCall call{DDL_GLOO_ALL_GATHER, options.context, options.timeout, options.tag, options.out->size, 1};

@@ -159,15 +159,18 @@ class GlooTest(unittest.TestCase):
         for _, sparse in self.compared("--seeds", "1", "--steps", "160", "--settings", "a tenth"):
             self.assertLess(sparse, 0.8)  # 32 calls until the pattern is known, 50 whole, 50 with ever less
 
-    def test_started_by_ddlrun(self):
+    def by_ddlrun(self, case):
+        """The output and the report of two ranks."""
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
-                                   "trained"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=HANGS)
+            done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py", case],
+                                  check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
             self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertEqual(len(re.findall("is right", done.stdout)), 2)
             with open(f"{folder}/report", encoding="utf-8") as file:
-                report = json.load(file)
+                return done.stdout, json.load(file)
+
+    def test_started_by_ddlrun(self):
+        output, report = self.by_ddlrun("trained")
+        self.assertEqual(len(re.findall("is right", output)), 2)
         self.assertTrue(report["engine"])
         for counts in report["collectives"]:  # all-reduces and what else DistributedDataParallel makes
             self.assertGreater(counts["engine"]["bytes"], 0)
@@ -175,14 +178,8 @@ class GlooTest(unittest.TestCase):
 
     def test_beside_mpi(self):
         """One report of both, and one line."""
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
-                                   "beside_mpi"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=HANGS)
-            self.assertEqual(done.returncode, 0, done.stdout)
-            with open(f"{folder}/report", encoding="utf-8") as file:
-                report = json.load(file)
-        self.assertRegex(done.stdout, "ddlrun: engine: [0-9]+ of 60 (MPI_Iallreduce|gloo::allreduce) calls per rank")
+        output, report = self.by_ddlrun("beside_mpi")
+        self.assertRegex(output, "ddlrun: engine: [0-9]+ of 60 (MPI_Iallreduce|gloo::allreduce) calls per rank")
         for name in ("MPI_Iallreduce", "gloo::allreduce"):
             counts = next(one for one in report["collectives"] if one["name"] == name)
             self.assertGreater(counts["engine"]["calls"], 0)
