@@ -11,15 +11,14 @@ typedef void (*ddl_function)(void); /* cast to the real type at the call */
 
 enum { DDL_FRONT_VERSION = 3 };
 
-#define DDL_HOOK(name, arguments) ddl_function name;
+#define DDL_HOOK(name, arguments, handler) ddl_function name;
 typedef struct ddl_mpi_table {
-#include "interpose/mpi_hooks.def"
+#include "interpose/mpi/hooks.def"
 } ddl_mpi_table;
-#undef DDL_HOOK
 
 #define DDL_NCCL_HOOK(result, name, parameters, arguments) ddl_function name;
 typedef struct ddl_nccl_table {
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 } ddl_nccl_table;
 #undef DDL_NCCL_HOOK
 

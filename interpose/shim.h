@@ -22,6 +22,7 @@ DDL_SHIM_LOCAL ddl_lookup_function* ddl_next_lookup(void);
 /* Our hook of this name, where `found` is the very function that it would call; else NULL, and where the
  * engine is switched off. May leave an error in dlerror(). */
 DDL_SHIM_LOCAL void* ddl_hook_of(const char* name, const void* found);
+DDL_SHIM_LOCAL void* ddl_mpi_hook_of(const char* name, const void* found);
 DDL_SHIM_LOCAL void* ddl_nccl_hook_of(const char* name, const void* found);
 
 /* Begins it as names of hooks do? */

@@ -4,10 +4,12 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
+#include "interpose/mpi/collectives.hpp"
 #include "interpose/mpi/device_buffers.hpp"
-#include "interpose/mpi/front.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

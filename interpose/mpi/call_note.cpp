@@ -1,5 +1,8 @@
 #include "interpose/mpi/call_note.hpp"
 
+#include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/state.hpp"
+
 namespace ddl::mpi {
 
 CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber number, MPI_Comm comm) {

@@ -11,7 +11,7 @@
 #include <atomic>
 
 #include "core/trace/activity.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
 
 namespace ddl::mpi {
 

@@ -1,7 +1,9 @@
 // The hooks of all collectives but all-reduce: each says what the engine is to do, and what the original is.
+#include "interpose/mpi/collectives.hpp"
+
 #include "interpose/mpi/device_buffers.hpp"
-#include "interpose/mpi/front.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/vector_routes.hpp"
 
 namespace ddl::mpi {

@@ -5,11 +5,14 @@
 // were made of that before, and, where one call makes several, its lowest rank in the job. (A duplicate does
 // not get it from the attribute's copy callback: Open MPI 4 calls that in MPI_Comm_create_group too, where
 // only some ranks would count it.)
+#include "interpose/mpi/comms.hpp"
+
 #include <algorithm>
 #include <atomic>
 
 #include "core/base/error.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/requests.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

@@ -1,12 +1,14 @@
 // Operations that programs make for types that MPI does not have. Horovod's float16 is two bytes in a row and
 // four operations of its own; which they are is found out at first use, on chosen elements. Others are left
 // alone: a function of the program's may have effects beside its result.
+#include "interpose/mpi/custom_ops.hpp"
+
 #include <algorithm>
 #include <mutex>
 
 #include "core/reduce/recognise.hpp"
-#include "interpose/mpi/front.hpp"
 #include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "interpose/mpi/front.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

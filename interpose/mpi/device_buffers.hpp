@@ -28,4 +28,7 @@ class HostBuffer {
   std::unique_ptr<std::byte[]> copy_;
 };
 
+/// Of a call for which device memory could not be copied.
+int report_device_failure(const char* collective, MPI_Comm comm);
+
 }  // namespace ddl::mpi

@@ -1,4 +1,6 @@
 // MPI_Init and MPI_Finalize: the engine's life inside the program's.
+#include "interpose/mpi/init.hpp"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +17,10 @@
 #include "core/bootstrap/host_identity.hpp"
 #include "interpose/load_engine.hpp"
 #include "interpose/mpi/call_note.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

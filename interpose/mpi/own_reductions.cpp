@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {

@@ -4,7 +4,10 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {

@@ -20,8 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/state.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 
@@ -89,5 +92,12 @@ struct CountArguments<int (*)(All...)> {
 template <HookName name, auto original, auto start>
 using Persistent =
     PersistentAs<name, original, start, std::make_index_sequence<CountArguments<decltype(start)>::value - 1>>;
+
+// Hooks of what is done with requests.
+int start(MPI_Request* request);
+int startall(int n, MPI_Request requests[]);
+int request_free(MPI_Request* request);
+int wait(MPI_Request* request, MPI_Status* status);
+int waitall(int count, MPI_Request* requests, MPI_Status* statuses);
 
 }  // namespace ddl::mpi

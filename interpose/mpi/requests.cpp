@@ -6,13 +6,16 @@
 //
 // A program that waits for long calls only, in MPI_Wait or MPI_Waitall, may sleep there as in a blocking
 // call.
+#include "interpose/mpi/requests.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 

@@ -1,8 +1,9 @@
 #include "interpose/mpi/route.hpp"
 
 #include "core/api/c_types.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {

@@ -11,7 +11,7 @@
 #include "core/plan/kind.hpp"
 #include "core/reduce/recognise.hpp"
 #include "interpose/mpi/call_buffers.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 

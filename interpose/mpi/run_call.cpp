@@ -10,6 +10,7 @@
 #include "core/base/log.hpp"
 #include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

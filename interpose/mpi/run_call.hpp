@@ -11,7 +11,9 @@
 
 #include "core/base/clock.hpp"
 #include "core/trace/counters.hpp"
+#include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/route.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 

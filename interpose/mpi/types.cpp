@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/custom_ops.hpp"
 
 namespace ddl::mpi {
 namespace {

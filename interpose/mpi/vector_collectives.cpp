@@ -1,7 +1,8 @@
 // The hooks of the collectives with a count for every rank: each says what the engine is to do, and what the
 // original is.
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/collectives.hpp"
 #include "interpose/mpi/run_call.hpp"
+#include "interpose/mpi/state.hpp"
 #include "interpose/mpi/vector_routes.hpp"
 
 namespace ddl::mpi {

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/api/c_types.hpp"
-#include "interpose/mpi/front.hpp"
+#include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {

@@ -45,7 +45,7 @@ namespace forward {
     if (any_ours arguments) return refuse<Result>(#name);   \
     return original::name arguments;                        \
   }
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 }  // namespace forward
 
 // What is asked of a communicator that another thread still makes is refused, as NCCL does, but for these.
@@ -98,7 +98,7 @@ struct Resolved {
     if (!has_pending()) return call arguments;                       \
     return Resolved<Result parameters>{#name, call} arguments;       \
   }
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
 }  // namespace resolving
 
@@ -145,14 +145,14 @@ void fill_calls(ddl_nccl_table& front) {
 
 void fill(ddl_nccl_table& front) {
 #define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(resolving::name);
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
   fill_calls(front);
 }
 
 void fill_behind(ddl_nccl_table& front) {
 #define DDL_NCCL_HOOK(Result, name, parameters, arguments) front.name = as_word(forward::name);
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
   front.ncclGetVersion = as_word(get_version);
   front.ncclGetErrorString = as_word(get_error_string);

@@ -46,7 +46,7 @@ namespace original {
     auto call = reinterpret_cast<Result(*) parameters>(next().name);            \
     return call ? call arguments : ::ddl::nccl::Missing<Result>::answer(#name); \
   }
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
 }  // namespace original
 

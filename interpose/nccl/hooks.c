@@ -1,4 +1,4 @@
-/* The shim's hooks of NCCL, generated from nccl_hooks.def. They stand before NCCL's own weak symbols.
+/* The shim's hooks of NCCL, generated from hooks.def. They stand before NCCL's own weak symbols.
  *
  * The front is loaded at the first ncclGetUniqueId, ncclCommInit* or ncclGroupStart, which may open a group
  * of initialisations; or at any function that no library in the process defines. Until then, and where it has
@@ -69,7 +69,7 @@ static void load_front(void) {
   ddl_nccl_front_function make =
       library ? (ddl_nccl_front_function)(uintptr_t)ddl_dlsym(library, "ddl_nccl_front") : NULL;
 #define DDL_NCCL_HOOK(result, name, parameters, arguments) find(&next.name, #name);
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
   if (!make || !make(DDL_FRONT_VERSION, &next, &front)) return;
   front_is_alone = !next.ncclCommInitRank;
@@ -107,7 +107,7 @@ static inline void leave(const int* entered) { depth -= *entered; }
     ddl_function call = enter(&front.name, &next.name, #name, __builtin_return_address(0), &entered); \
     return ((result(*) parameters)call)arguments;                                                     \
   }
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
 
 static const struct hook {
@@ -115,7 +115,7 @@ static const struct hook {
   ddl_function hook, *original;
 } hooks[] = {
 #define DDL_NCCL_HOOK(result, name, parameters, arguments) {#name, (ddl_function)name, &next.name},
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
 };
 enum { kHooks = sizeof hooks / sizeof hooks[0] };

@@ -1,6 +1,6 @@
 /* The words of NCCL's interface as this project declares them, so that it builds where neither CUDA nor NCCL
  * is installed: handles are opaque, enumerations are ints, structures that only travel through are `void`.
- * tests/nccl/header_check.py holds nccl_hooks.def against an installed nccl.h. */
+ * tests/nccl/header_check.py holds hooks.def against an installed nccl.h. */
 #ifndef DDL_INTERPOSE_NCCL_NCCL_API_H
 #define DDL_INTERPOSE_NCCL_NCCL_API_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""header_check.py TABLE [HEADER]: holds interpose/nccl_hooks.def against an installed nccl.h.
+"""header_check.py TABLE [HEADER]: holds interpose/nccl/hooks.def against an installed nccl.h.
 
 Fails when a public function of NCCL up to 2.28 is missing in the table, or when its result or its parameters
 differ in number or in kind (what decides how they travel). Functions of later headers are only listed: the shim

@@ -25,7 +25,7 @@ static int is_in(const void* address, const char* file) {
 
 static const char* const names[] = {
 #define DDL_NCCL_HOOK(result, name, parameters, arguments) #name,
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"
 #undef DDL_NCCL_HOOK
 };
 

@@ -21,4 +21,4 @@ static void* function(const char* name) {
   __attribute__((visibility("hidden"))) result name parameters {        \
     return ((result(*) parameters)(uintptr_t)function(#name))arguments; \
   }
-#include "interpose/nccl_hooks.def"
+#include "interpose/nccl/hooks.def"

@@ -1,0 +1,12 @@
+// The hooks of MPI_Init, MPI_Init_thread and MPI_Finalize: the engine joins the job there, and leaves it.
+#pragma once
+
+#include <mpi.h>
+
+namespace ddl::mpi {
+
+int init(int* argc, char*** argv);
+int init_thread(int* argc, char*** argv, int required, int* provided);
+int finalize();
+
+}  // namespace ddl::mpi

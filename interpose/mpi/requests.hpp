@@ -1,0 +1,45 @@
+// Requests of nonblocking calls: genuine ones of the MPI library, completed by its own progress.
+// Thread safety: all functions.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "interpose/mpi/call_buffers.hpp"
+#include "interpose/mpi/state.hpp"
+
+namespace ddl::mpi {
+
+/// What a request stands for. Asked in the program's own Wait or Test, by one thread at a time.
+class PendingWork {
+ public:
+  virtual ~PendingWork() = default;
+  virtual bool is_done() = 0;
+  /// Once, when it is done; an MPI error code.
+  virtual int finish() = 0;
+};
+/// What the engine names when a call on that communicator is done; either dropped or made a request of. The
+/// buffers are those that the engine has.
+struct Pending;
+Pending* new_pending(CommState* comm, CallBuffers buffers, std::uint64_t bytes);
+void drop_pending(Pending* call);
+/// Of one that was done at once, before it is dropped: brings its result where it belongs; an MPI error code.
+int finish_pending(Pending* call);
+/// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
+/// progress hook.
+int make_request(Pending* call, MPI_Request* request);
+int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
+/// The same without a request.
+void watch(std::unique_ptr<PendingWork> work);
+/// A request that is complete already.
+int make_done_request(MPI_Request* request);
+/// Whether this MPI library lets us into its Wait and Test: without, no request of ours is ever done.
+inline bool can_make_requests() { return state().opal_progress_register && state().opal_progress_unregister; }
+/// Stops completing requests; all are done when MPI_Finalize may be called.
+void close_requests();
+/// Moves the original library while one of its calls waits in the engine.
+void move_original();
+
+}  // namespace ddl::mpi

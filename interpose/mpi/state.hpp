@@ -1,0 +1,58 @@
+// What the MPI front keeps: one state per process, made in MPI_Init, one per communicator.
+//
+// Thread safety: as MPI's own; the state is set in MPI_Init and constant until MPI_Finalize.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "core/api/engine_api.h"
+#include "core/base/types.hpp"
+#include "interpose/front.h"
+#include "interpose/mpi/blocks.hpp"
+
+namespace ddl::mpi {
+
+/// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is
+/// freed and the last call on it is done.
+struct CommState {
+  ddl_comm* engine = nullptr;  // null: its collectives use the original library
+  const char* reason = "";     // then: why
+  Rank size = 0, me = 0;
+  std::uint64_t identity = 0;
+  std::atomic<std::uint64_t> calls{0};  // that all its ranks have made alike, see call_note.hpp
+  std::atomic<int> users{1};
+  // Communicators made of it, by all its ranks together; and, by a group of them, of each group and tag.
+  std::atomic<std::uint64_t> created{0};
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> created_by_group;
+  BlockCache blocks;
+  bool is_of_request = false;  // see make_comm_of_request()
+};
+
+/// Of the call that this thread makes there, see call_note.hpp.
+inline std::uint64_t number_on(const CommState& comm) { return comm.calls.load(std::memory_order_relaxed); }
+
+struct State {
+  const ddl_engine_api* api = nullptr;
+  ddl_job* job = nullptr;
+  int rank = 0;                 // in MPI_COMM_WORLD
+  bool active = false;          // every rank of the job agreed to use the engine
+  bool several_threads = true;  // may be in MPI at the same time
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
+  int (*opal_progress)() = nullptr;
+  int (*opal_progress_register)(int (*)()) = nullptr;
+  int (*opal_progress_unregister)(int (*)()) = nullptr;
+};
+State& state();
+const ddl_mpi_table& next();
+
+/// The original of a hooked function, with its type.
+#define DDL_NEXT(name) reinterpret_cast<decltype(&name)>(::ddl::mpi::next().name)
+
+}  // namespace ddl::mpi
