@@ -3,6 +3,7 @@
 
   stalls_test.py MPIRUN SHIM PROGRAM
 """
+import concurrent.futures
 import os
 import re
 import signal
@@ -58,9 +59,12 @@ class StallsTest(unittest.TestCase):
         """Each of these is said, and nothing else of the same calls; on a slow machine others may take long, too."""
         call_of = re.compile(r"in (MPI_\w+(?: #\d+)?)")
         calls = {call_of.match("in " + one).group(1) for one in patterns}
-        for hosts in how.pop("layouts", (None, "1,1,1", "2,1")):
+        layouts = how.pop("layouts", (None, "1,1,1", "2,1"))
+        with concurrent.futures.ThreadPoolExecutor(len(layouts)) as pool:  # they sleep most of their time
+            jobs = {hosts: pool.submit(self.job, case, hosts=hosts, **how) for hosts in layouts}
+        for hosts, job in jobs.items():
             with self.subTest(case=case, hosts=hosts):
-                ended, said = self.job(case, hosts=hosts, **how)
+                ended, said = job.result()
                 (self.assertEqual if code == 0 else self.assertNotEqual)(ended, 0, said)
                 whole = [r"ddl: warning: \[rank \d on [^]]*\] waiting for [\d.]+ s in " + one for one in patterns]
                 for pattern in whole:

@@ -1,4 +1,6 @@
 // The same over TCP: whoever knows the secret of a rail may write to it what it likes.
+#include <unistd.h>
+
 #include <chrono>
 #include <thread>
 
@@ -110,8 +112,10 @@ void write_all(const Socket& socket, const Stream& bytes, Calls& calls, Random& 
 
 template <class Condition>
 bool within_seconds(Calls& calls, const Condition& condition) {
-  for (Nanoseconds end = now() + 20'000'000'000; now() < end; calls.move(), calls.engine.progress())
+  for (Nanoseconds end = now() + 20'000'000'000; now() < end; calls.move(), calls.engine.progress()) {
     if (condition()) return true;
+    ::usleep(100);  // an end is told 0.3 s later
+  }
   return false;
 }
 
@@ -121,7 +125,7 @@ TEST(Fuzz, AStreamThatIsDistortedIsRefusedAndNamedAtItsEndAtTheLatest) {
   for (const Scenario& scenario : kScenarios) {
     if (!is_between_hosts(scenario)) continue;
     const Story truth = honest_story(scenario);
-    with_seeds(80, [&](Random& random) {
+    with_seeds(40, [&](Random& random) {
       SCOPED_TRACE(scenario.name);
       test::TcpLiar liar(2);
       HostileJob job(scenario.hosts, &liar.honest());
