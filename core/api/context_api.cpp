@@ -75,7 +75,7 @@ ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) 
 
 int join(ddl_context* context, const void* id, ddl_problem* problem) {
   return guarded(problem, 0, [&] {
-    context->membership.rendezvous = std::make_shared<ddl::Rendezvous>(
+    context->membership.rendezvous = std::make_shared<ddl::RendezvousClient>(
         ddl::id_from(std::span(static_cast<const std::byte*>(id), RendezvousId::kBytes)), context->rank,
         context->size, context->env.timeout_s);
     context->job = std::make_unique<ddl::StandaloneJob>(

@@ -17,7 +17,7 @@ struct ddl_setup {
 };
 
 struct ddl_lease {
-  ddl::Rendezvous rendezvous;
+  ddl::RendezvousClient rendezvous;
 };
 
 struct ddl_stream_comm {
@@ -179,7 +179,7 @@ ddl_stream_result start_all_gather(ddl_setup* setup, const void* bytes, uint64_t
 ddl_stream_result test_all_gather(ddl_setup* setup, int32_t wait, void* all, uint64_t size_of_each,
                                   int32_t* done, ddl_problem* problem) {
   return guarded(DDL_STREAM_SYSTEM, problem, [&] {
-    std::optional<ddl::Rendezvous::Blobs> blobs = setup->setup.test_all_gather(wait != 0);
+    std::optional<ddl::RendezvousClient::Blobs> blobs = setup->setup.test_all_gather(wait != 0);
     *done = blobs.has_value();
     if (!blobs) return DDL_STREAM_OK;
     auto* to = static_cast<std::byte*>(all);

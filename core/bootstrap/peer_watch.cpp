@@ -10,7 +10,7 @@ constexpr Nanoseconds kLookEvery = 20'000'000;
 
 }  // namespace
 
-Rendezvous::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
+RendezvousClient::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
   std::lock_guard lock(mutex_);
   return rendezvous_->exchange(blob);
 }

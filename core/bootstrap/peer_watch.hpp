@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_client.hpp"
 
 namespace ddl {
 
 class PeerWatch {
  public:
-  explicit PeerWatch(std::shared_ptr<Rendezvous> rendezvous) : rendezvous_(std::move(rendezvous)) {}
-  /// A round of all ranks, see Rendezvous::exchange.
-  Rendezvous::Blobs exchange(std::span<const std::byte> blob);
+  explicit PeerWatch(std::shared_ptr<RendezvousClient> rendezvous) : rendezvous_(std::move(rendezvous)) {}
+  /// A round of all ranks, see RendezvousClient::exchange.
+  RendezvousClient::Blobs exchange(std::span<const std::byte> blob);
   /// The same with a plain value. Throws Error also where another rank's is not of this type.
   template <class Value>
   std::vector<Value> all_of(const Value& mine);
@@ -34,7 +34,7 @@ class PeerWatch {
 
  private:
   std::mutex mutex_;  // of the rendezvous
-  std::shared_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<RendezvousClient> rendezvous_;
   std::string news_;
   Nanoseconds looked_ = 0;
   std::mutex patience_mutex_;  // taken behind the other; of what follows

@@ -1,4 +1,4 @@
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_client.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ Bytes longest_answer(Rank size) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double timeout_s)
+RendezvousClient::RendezvousClient(const RendezvousId& id, Rank rank, Rank size, double timeout_s)
     : id_(id), rank_(rank), size_(size), owner_(::getpid()), reader_(longest_answer(size)) {
   const std::vector<IpAddress> places = id_.places();
   for (const IpAddress& place : places) refusals_.push_back(Endpoint{place, id_.port}.text() + ": not tried");
@@ -41,13 +41,13 @@ Rendezvous::Rendezvous(const RendezvousId& id, Rank rank, Rank size, double time
   join(timeout_s);
 }
 
-Rendezvous::~Rendezvous() {
+RendezvousClient::~RendezvousClient() {
   if (::getpid() != owner_) return;
   if (!failed_) send(pack_frame(Kind::leave), 1);
   socket_.hang_up();
 }
 
-bool Rendezvous::try_all(const std::vector<IpAddress>& places, double limit_s, Timeout& timeout) {
+bool RendezvousClient::try_all(const std::vector<IpAddress>& places, double limit_s, Timeout& timeout) {
   is_gone_ = true;
   for (std::size_t i = 0; i < places.size() && !timeout.is_over(); ++i) {
     const Endpoint place{places[i], id_.port};
@@ -64,7 +64,7 @@ bool Rendezvous::try_all(const std::vector<IpAddress>& places, double limit_s, T
 }
 
 // A stranger at that address says something else, or nothing.
-bool Rendezvous::say_hello(double limit_s) {
+bool RendezvousClient::say_hello(double limit_s) {
   reader_ = FrameReader(longest_answer(size_));
   if (!send(pack_value(Kind::hello, Hello{id_.token, id_.subgroup, rank_, size_}), limit_s)) return false;
   if (hear(limit_s) != FrameReader::State::complete) return false;
@@ -76,7 +76,7 @@ bool Rendezvous::say_hello(double limit_s) {
   return true;
 }
 
-void Rendezvous::join(double timeout_s) {
+void RendezvousClient::join(double timeout_s) {
   FrameReader::State state = FrameReader::State::ended;
   if (send(pack_frame(Kind::join), timeout_s)) state = hear(timeout_s);
   if (state != FrameReader::State::complete) fail_silent(state);
@@ -84,27 +84,27 @@ void Rendezvous::join(double timeout_s) {
   if (answer.kind != Kind::joined) throw Error(answer.text());
 }
 
-Rendezvous::Blobs Rendezvous::exchange(std::span<const std::byte> blob) {
+RendezvousClient::Blobs RendezvousClient::exchange(std::span<const std::byte> blob) {
   give(blob);
   return receive();
 }
 
-void Rendezvous::give(std::span<const std::byte> blob) {
+void RendezvousClient::give(std::span<const std::byte> blob) {
   if (blob.size() > kMaxBlob)
     throw Error(
         fmt::format("rank {} wants to exchange {} bytes, {} are possible", rank_, blob.size(), kMaxBlob));
   send(pack_frame(Kind::blob, blob), limit_s_ + kSlack_s);  // what is wrong is heard in receive
 }
 
-Rendezvous::Blobs Rendezvous::receive() { return take_answer(hear(limit_s_ + kSlack_s)); }
+RendezvousClient::Blobs RendezvousClient::receive() { return take_answer(hear(limit_s_ + kSlack_s)); }
 
-std::optional<Rendezvous::Blobs> Rendezvous::receive_what_is_here() {
+std::optional<RendezvousClient::Blobs> RendezvousClient::receive_what_is_here() {
   FrameReader::State state = reader_.read(socket_);
   if (state == FrameReader::State::waiting) return std::nullopt;
   return take_answer(state);
 }
 
-Rendezvous::Blobs Rendezvous::take_answer(FrameReader::State state) {
+RendezvousClient::Blobs RendezvousClient::take_answer(FrameReader::State state) {
   if (state != FrameReader::State::complete) fail_silent(state);
   Frame answer = reader_.take();
   std::optional<Blobs> blobs = unpack_all(answer, size_);
@@ -115,7 +115,7 @@ Rendezvous::Blobs Rendezvous::take_answer(FrameReader::State state) {
       fmt::format("the rendezvous at {} answers rank {} in a way nobody understands", server_, rank_));
 }
 
-std::string Rendezvous::look() {
+std::string RendezvousClient::look() {
   FrameReader::State state = failed_ ? FrameReader::State::ended : reader_.read(socket_);
   if (state == FrameReader::State::waiting) return {};
   failed_ = true;
@@ -124,12 +124,12 @@ std::string Rendezvous::look() {
   return "the process that keeps the rendezvous has ended";
 }
 
-void Rendezvous::vanish() {
+void RendezvousClient::vanish() {
   failed_ = true;
   socket_.hang_up();
 }
 
-bool Rendezvous::send(PackedFrame frame, double limit_s) {
+bool RendezvousClient::send(PackedFrame frame, double limit_s) {
   FrameWriter writer;
   writer.add(std::move(frame));
   Timeout timeout(limit_s);
@@ -140,7 +140,7 @@ bool Rendezvous::send(PackedFrame frame, double limit_s) {
   return false;
 }
 
-FrameReader::State Rendezvous::hear(double limit_s) {
+FrameReader::State RendezvousClient::hear(double limit_s) {
   Timeout timeout(limit_s);
   FrameReader::State state = reader_.read(socket_);
   while (state == FrameReader::State::waiting && wait_until(socket_, Ready::read, timeout))
@@ -148,7 +148,7 @@ FrameReader::State Rendezvous::hear(double limit_s) {
   return state;
 }
 
-void Rendezvous::fail_unreachable(double timeout_s) const {
+void RendezvousClient::fail_unreachable(double timeout_s) const {
   throw Error(
       fmt::format("rank {} reaches no rendezvous {}: {}", rank_,
                   id_.subgroup != 0 && is_gone_ ? "any more" : fmt::format("within {:g} s", timeout_s),
@@ -158,7 +158,7 @@ void Rendezvous::fail_unreachable(double timeout_s) const {
       "chooses the interfaces");
 }
 
-void Rendezvous::fail_silent(FrameReader::State state) {
+void RendezvousClient::fail_silent(FrameReader::State state) {
   failed_ = true;
   const char* how = state == FrameReader::State::waiting ? "does not answer" : "has closed the connection";
   throw Error(fmt::format("the rendezvous at {} {} to rank {}", server_, how, rank_), kWhy,

@@ -1,9 +1,9 @@
-// Rendezvous: one rank's connection to the RendezvousServer at which its group meets; the ranks exchange blobs
-// in rounds.
+// RendezvousClient: one rank's connection to the RendezvousServer at which its group meets; the ranks
+// exchange blobs in rounds.
 //
 // The rules a user can break: all ranks make the same sequence of rounds; after an exception only the
-// destructor is called. Ranks may be threads of one process, each with an object of its own. Thread safety: one
-// call at a time. In a forked child the destructor closes without a word.
+// destructor is called. Ranks may be threads of one process, each with an object of its own. Thread safety:
+// one call at a time. In a forked child the destructor closes without a word.
 #pragma once
 
 #include <sys/types.h>
@@ -20,17 +20,17 @@
 
 namespace ddl {
 
-class Rendezvous {
+class RendezvousClient {
  public:
   using Blobs = std::vector<std::vector<std::byte>>;
 
   /// Joins as `rank` of `size`; tries every address of the id until somebody answers, up to `timeout_s`. Does
   /// not wait for the other ranks. Throws Error: nobody answers, or the server refuses.
-  Rendezvous(const RendezvousId& id, Rank rank, Rank size, double timeout_s);
+  RendezvousClient(const RendezvousId& id, Rank rank, Rank size, double timeout_s);
   /// Says goodbye: those who still wait for this rank learn it.
-  ~Rendezvous();
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
+  ~RendezvousClient();
+  RendezvousClient(const RendezvousClient&) = delete;
+  RendezvousClient& operator=(const RendezvousClient&) = delete;
 
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }

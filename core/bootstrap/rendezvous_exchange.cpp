@@ -9,7 +9,7 @@
 namespace ddl {
 namespace {
 
-Exchange::Answers answers_of(Rendezvous::Blobs blobs) {
+Exchange::Answers answers_of(RendezvousClient::Blobs blobs) {
   Exchange::Answers answers;
   answers.reserve(blobs.size());
   for (std::vector<std::byte>& blob : blobs) answers.emplace_back(std::move(blob));
@@ -36,7 +36,7 @@ void RendezvousExchange::start(std::span<const std::byte> mine) {
 
 std::optional<Exchange::Answers> RendezvousExchange::test() {
   return once_failed_always([&]() -> std::optional<Answers> {
-    std::optional<Rendezvous::Blobs> blobs = rendezvous_->receive_what_is_here();
+    std::optional<RendezvousClient::Blobs> blobs = rendezvous_->receive_what_is_here();
     if (!blobs) return std::nullopt;
     return answers_of(std::move(*blobs));
   });
@@ -46,7 +46,7 @@ Exchange::Answers RendezvousExchange::wait() {
   return once_failed_always([&] { return answers_of(rendezvous_->receive()); });
 }
 
-JobStart start_at(std::shared_ptr<Rendezvous> rendezvous) {
+JobStart start_at(std::shared_ptr<RendezvousClient> rendezvous) {
   std::string mine = text_of(host_identity());
   HostCounts counts{0, 0};
   std::set<std::string> different;

@@ -7,13 +7,14 @@
 #include <memory>
 
 #include "core/bootstrap/exchange.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_client.hpp"
 
 namespace ddl {
 
 class RendezvousExchange : public Exchange {
  public:
-  explicit RendezvousExchange(std::shared_ptr<Rendezvous> rendezvous) : rendezvous_(std::move(rendezvous)) {}
+  explicit RendezvousExchange(std::shared_ptr<RendezvousClient> rendezvous)
+      : rendezvous_(std::move(rendezvous)) {}
 
   Rank rank() const override { return rendezvous_->rank(); }
   Rank size() const override { return rendezvous_->size(); }
@@ -25,11 +26,11 @@ class RendezvousExchange : public Exchange {
   template <class Body>
   auto once_failed_always(Body body);
 
-  std::shared_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<RendezvousClient> rendezvous_;
   std::string failure_;
 };
 
 /// Of a rank of such a job. Counts the hosts in a round of its own: returns when all ranks have come.
-JobStart start_at(std::shared_ptr<Rendezvous> rendezvous);
+JobStart start_at(std::shared_ptr<RendezvousClient> rendezvous);
 
 }  // namespace ddl

@@ -32,7 +32,7 @@ RendezvousId id_of(const JobPlace& place) {
 Membership join_rendezvous(const JobAsked& asked, const Env& env) {
   Membership mine;
   auto join = [&](const RendezvousId& id, Rank rank, Rank size) {
-    mine.rendezvous = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
+    mine.rendezvous = std::make_shared<RendezvousClient>(id, rank, size, env.timeout_s);
     return std::move(mine);
   };
   std::unique_ptr<PmixJob> pmix = asked.is_silent() ? PmixJob::open(env.timeout_s) : nullptr;

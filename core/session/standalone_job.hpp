@@ -20,7 +20,7 @@ namespace ddl {
 /// A rank at the rendezvous of its job.
 struct Membership {
   std::unique_ptr<RendezvousServer> server;  // rank 0's
-  std::shared_ptr<Rendezvous> rendezvous;
+  std::shared_ptr<RendezvousClient> rendezvous;
 };
 
 /// The id that rank 0 has sent. Error where it is of another version.

@@ -41,7 +41,7 @@ bool may_go_by_sockets(cuda::Context context) {
 CommunicatorSetup::CommunicatorSetup(const RendezvousId& id, Rank rank, Rank size, OriginalLibrary original,
                                      std::optional<HostIndex> host, cuda::Context context, Env env)
     : context_(needed(context)),
-      rendezvous_(std::make_shared<Rendezvous>(id, rank, size, env.timeout_s)),
+      rendezvous_(std::make_shared<RendezvousClient>(id, rank, size, env.timeout_s)),
       group_(id.token),
       env_(std::move(env)) {
   SetupMessage mine{.has_original = original.is_there,
@@ -73,13 +73,13 @@ std::unique_ptr<StreamCommunicator> CommunicatorSetup::open() {
   return std::make_unique<StreamCommunicator>(std::move(rendezvous_), group_, context_, env_);
 }
 
-std::optional<Rendezvous::Blobs> CommunicatorSetup::test_all_gather(bool wait) {
+std::optional<RendezvousClient::Blobs> CommunicatorSetup::test_all_gather(bool wait) {
   return wait ? rendezvous_->receive() : rendezvous_->receive_what_is_here();
 }
 
 std::unique_ptr<StreamCommunicator> open_apart(const RendezvousId& id, Rank rank, Rank size,
                                                cuda::Context context, Env env, std::string who) {
-  auto rendezvous = std::make_shared<Rendezvous>(id, rank, size, env.timeout_s);
+  auto rendezvous = std::make_shared<RendezvousClient>(id, rank, size, env.timeout_s);
   if (!env.fake_hosts.empty()) env.fake_hosts.assign(static_cast<std::size_t>(size), 1);
   return std::make_unique<StreamCommunicator>(std::move(rendezvous), id.token, context, std::move(env),
                                               std::move(who));

@@ -41,11 +41,11 @@ class CommunicatorSetup {
   /// An all-gather: what this rank has to say, which does not wait; then what all have said, by rank. Nothing
   /// when some have not, unless it is to wait.
   void start_all_gather(std::span<const std::byte> what) { rendezvous_->give(what); }
-  std::optional<Rendezvous::Blobs> test_all_gather(bool wait);
+  std::optional<RendezvousClient::Blobs> test_all_gather(bool wait);
 
  private:
   cuda::Context context_;
-  std::shared_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<RendezvousClient> rendezvous_;
   RendezvousId::Token group_;
   Env env_;
   SetupOutcome outcome_;

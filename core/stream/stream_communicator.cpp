@@ -104,7 +104,7 @@ StagedBuffers buffers_of(const StreamCall& call, Rank me, Rank ranks) {
 
 }  // namespace
 
-StreamCommunicator::StreamCommunicator(std::shared_ptr<Rendezvous> rendezvous,
+StreamCommunicator::StreamCommunicator(std::shared_ptr<RendezvousClient> rendezvous,
                                        const RendezvousId::Token& group, cuda::Context context, Env env,
                                        std::string who)
     : context_(context),
@@ -261,8 +261,9 @@ std::unique_ptr<StreamCommunicator> StreamCommunicator::split(std::optional<int>
   std::vector<RendezvousId> ids = watch_.all_of(id);
   if (!color) return nullptr;
   id = ids[static_cast<std::size_t>(members.front().rank)];
-  auto rendezvous = std::make_shared<Rendezvous>(id, static_cast<Rank>(me - members.begin()),
-                                                 static_cast<Rank>(members.size()), session_.env().timeout_s);
+  auto rendezvous =
+      std::make_shared<RendezvousClient>(id, static_cast<Rank>(me - members.begin()),
+                                         static_cast<Rank>(members.size()), session_.env().timeout_s);
   Env env = session_.env();
   if (!env.fake_hosts.empty()) env.fake_hosts = hosts_of(members, session_.job_map());
   return std::make_unique<StreamCommunicator>(std::move(rendezvous), id.token, context_, std::move(env));

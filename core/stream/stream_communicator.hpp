@@ -36,7 +36,7 @@ class StreamCommunicator {
 
   /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part. `who`: whom its lines name,
   /// where the program knows this rank by another number.
-  StreamCommunicator(std::shared_ptr<Rendezvous> rendezvous, const RendezvousId::Token& group,
+  StreamCommunicator(std::shared_ptr<RendezvousClient> rendezvous, const RendezvousId::Token& group,
                      cuda::Context context, Env env, std::string who = {});
   /// Waits for the calls under way.
   ~StreamCommunicator();

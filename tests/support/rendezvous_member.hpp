@@ -14,12 +14,12 @@
 namespace ddl::test {
 
 struct RendezvousMember {
-  std::shared_ptr<Rendezvous> rendezvous;
+  std::shared_ptr<RendezvousClient> rendezvous;
   Session job;
   Communicator* world = nullptr;
 
   RendezvousMember(const RendezvousId& id, Rank rank, Rank size, const Env& env)
-      : rendezvous(std::make_shared<Rendezvous>(id, rank, size, kLong_s)),
+      : rendezvous(std::make_shared<RendezvousClient>(id, rank, size, kLong_s)),
         job(start_at(rendezvous), {.env = env}) {
     EXPECT_EQ(job.join().reason, "");
     std::vector<Rank> members(static_cast<std::size_t>(size));

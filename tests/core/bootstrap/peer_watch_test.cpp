@@ -14,10 +14,10 @@ namespace {
 using test::kLong_s;
 
 struct Member {
-  std::shared_ptr<Rendezvous> rendezvous;
+  std::shared_ptr<RendezvousClient> rendezvous;
   PeerWatch watch;
   Member(const RendezvousId& id, Rank rank, Rank size)
-      : rendezvous(std::make_shared<Rendezvous>(id, rank, size, kLong_s)), watch(rendezvous) {}
+      : rendezvous(std::make_shared<RendezvousClient>(id, rank, size, kLong_s)), watch(rendezvous) {}
 };
 
 // Two ranks that have met; the second may go.

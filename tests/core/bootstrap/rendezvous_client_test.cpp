@@ -1,4 +1,4 @@
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_client.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -59,9 +59,9 @@ TEST(Rendezvous, TheProgramFindsAsManyDescriptorsFreeAsTheRanksTake) {
     limit.rlim_cur = 64;
     ::setrlimit(RLIMIT_NOFILE, &limit);
     RendezvousServer server({kLong_s, kLong_s});
-    std::vector<std::unique_ptr<Rendezvous>> rendezvouss;
+    std::vector<std::unique_ptr<RendezvousClient>> clients;
     for (Rank rank = 0; rank < kRanks; ++rank)
-      rendezvouss.push_back(std::make_unique<Rendezvous>(server.id(), rank, kRanks, kLong_s));
+      clients.push_back(std::make_unique<RendezvousClient>(server.id(), rank, kRanks, kLong_s));
     int opened = 0;
     while (opened < kRanks && ::open("/dev/null", O_RDONLY) >= 0) ++opened;
     ::_exit(opened == kRanks ? 0 : 1);
@@ -76,10 +76,10 @@ TEST(Rendezvous, EveryRankGetsEverybodysBlobInEveryRound) {
     RendezvousServer server({kLong_s, kLong_s});
     const int longer = size < 64 ? 1000 : 50;
     each(size, [&](Rank rank) {
-      Rendezvous rendezvous(server.id(), rank, size, kLong_s);
+      RendezvousClient rendezvous(server.id(), rank, size, kLong_s);
       for (int round = 0; round < 4; ++round) {
         auto length = [&](Rank of) { return static_cast<std::size_t>(round * (longer * of + 1)); };
-        Rendezvous::Blobs blobs = rendezvous.exchange(blob(rank, round, length(rank)));
+        RendezvousClient::Blobs blobs = rendezvous.exchange(blob(rank, round, length(rank)));
         ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
         for (Rank of = 0; of < size; ++of)
           EXPECT_EQ(blobs[static_cast<std::size_t>(of)], blob(of, round, length(of)));
@@ -91,7 +91,7 @@ TEST(Rendezvous, EveryRankGetsEverybodysBlobInEveryRound) {
 TEST(Rendezvous, ALargeBlobTravelsAndATooLargeOneIsRefusedBeforeItDoes) {
   RendezvousServer server({kLong_s, kLong_s});
   each(2, [&](Rank rank) {
-    Rendezvous rendezvous(server.id(), rank, 2, kLong_s);
+    RendezvousClient rendezvous(server.id(), rank, 2, kLong_s);
     std::vector<std::byte> largest = blob(rank, 0, rendezvous::kMaxBlob);
     EXPECT_EQ(rendezvous.exchange(largest)[static_cast<std::size_t>(rank)], largest);
     largest.emplace_back();
@@ -101,7 +101,7 @@ TEST(Rendezvous, ALargeBlobTravelsAndATooLargeOneIsRefusedBeforeItDoes) {
 
 TEST(Rendezvous, GivingDoesNotWaitForTheOthers) {
   RendezvousServer server({kLong_s, kLong_s});
-  Rendezvous zero(server.id(), 0, 2, kLong_s), one(server.id(), 1, 2, kLong_s);
+  RendezvousClient zero(server.id(), 0, 2, kLong_s), one(server.id(), 1, 2, kLong_s);
   zero.give(blob(0, 0, 5));
   one.give(blob(1, 0, 5));
   EXPECT_EQ(zero.receive(), one.receive());
@@ -111,17 +111,17 @@ TEST(Rendezvous, ARankThatNeverComesIsNamedToAllOthers) {
   RendezvousServer server({kLong_s, 0.5});
   each(4, [&](Rank rank) {
     if (rank == 3) return;
-    std::string why = error_of([&] { Rendezvous(server.id(), rank, 4, kLong_s).exchange({}); });
+    std::string why = error_of([&] { RendezvousClient(server.id(), rank, 4, kLong_s).exchange({}); });
     EXPECT_TRUE(says(why, " 3 of 4 did not come within 0.5 s")) << why;
   });
 }
 
 TEST(Rendezvous, ARankThatKeepsOutOfARoundIsNamedToAllOthers) {
   RendezvousServer server({kLong_s, 3});
-  std::vector<std::unique_ptr<Rendezvous>> rendezvouss(3);
+  std::vector<std::unique_ptr<RendezvousClient>> clients(3);
   each(3, [&](Rank rank) {
-    auto& rendezvous = rendezvouss[static_cast<std::size_t>(rank)];
-    rendezvous = std::make_unique<Rendezvous>(server.id(), rank, 3, kLong_s);
+    auto& rendezvous = clients[static_cast<std::size_t>(rank)];
+    rendezvous = std::make_unique<RendezvousClient>(server.id(), rank, 3, kLong_s);
     std::string why = error_of([&] { rendezvous->exchange({}); });
     EXPECT_EQ(why, "");
     if (rank == 1) return;
@@ -132,15 +132,15 @@ TEST(Rendezvous, ARankThatKeepsOutOfARoundIsNamedToAllOthers) {
 
 TEST(Rendezvous, ARankThatDoesNotFitLearnsWhy) {
   RendezvousServer server({kLong_s, kLong_s});
-  Rendezvous zero(server.id(), 0, 2, kLong_s);
+  RendezvousClient zero(server.id(), 0, 2, kLong_s);
   auto join = [&](Rank rank, Rank size) {
-    return error_of([&] { Rendezvous(server.id(), rank, size, kLong_s); });
+    return error_of([&] { RendezvousClient(server.id(), rank, size, kLong_s); });
   };
   EXPECT_TRUE(says(join(0, 2), "a rank 0 already"));
   EXPECT_TRUE(says(join(2, 2), "no rank 2"));
   EXPECT_TRUE(says(join(1, 3), "3 ranks"));
   EXPECT_TRUE(says(join(-1, -1), "not possible"));
-  Rendezvous one(server.id(), 1, 2, kLong_s);
+  RendezvousClient one(server.id(), 1, 2, kLong_s);
   one.give({});
   EXPECT_EQ(zero.exchange({}).size(), 2u);
 }
@@ -149,7 +149,7 @@ TEST(Rendezvous, AWrongTokenOrAnAddressWhereNobodyListensEndsAtTheLimitAndNamesT
   auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
   RendezvousId stranger = server->id();
   stranger.token[0] ^= 1;
-  auto join = [](const RendezvousId& id) { return error_of([&] { Rendezvous(id, 0, 1, 0.5); }); };
+  auto join = [](const RendezvousId& id) { return error_of([&] { RendezvousClient(id, 0, 1, 0.5); }); };
   std::string why = join(stranger);
   EXPECT_TRUE(says(why, "rank 0 reaches no rendezvous within 0.5 s: 127.0.0.1:")) << why;
   EXPECT_TRUE(says(why, "knows nothing of this unique id")) << why;
@@ -165,14 +165,14 @@ TEST(Rendezvous, OtherAddressesAreTriedWhereTheFirstLeadsNowhere) {
   id.host ^= 1;  // as from another host: the loopback is not tried by itself
   id.addresses = 2;
   id.address = {parse_address("127.255.255.255"), parse_address("127.0.0.1")};  // a broadcast address first
-  Rendezvous rendezvous(id, 0, 1, kLong_s);
+  RendezvousClient rendezvous(id, 0, 1, kLong_s);
   EXPECT_EQ(rendezvous.exchange({}).size(), 1u);
 }
 
 TEST(Rendezvous, APeerThatSaysGoodbyeEarlyFailsThoseWhoWait) {
   RendezvousServer server({kLong_s, kLong_s});
-  auto leaving = std::make_unique<Rendezvous>(server.id(), 1, 2, kLong_s);
-  Rendezvous waiting(server.id(), 0, 2, kLong_s);
+  auto leaving = std::make_unique<RendezvousClient>(server.id(), 1, 2, kLong_s);
+  RendezvousClient waiting(server.id(), 0, 2, kLong_s);
   waiting.give({});
   leaving.reset();
   std::string why = error_of([&] { waiting.receive(); });
@@ -187,14 +187,14 @@ TEST(Rendezvous, AKilledProcessIsReportedToTheOthers) {
   if (child == 0) {
     RendezvousId id;
     if (::read(pipe_ends[0], &id, sizeof(id)) != static_cast<ssize_t>(sizeof(id))) ::_exit(1);
-    Rendezvous rendezvous(id, 1, 2, kLong_s);
+    RendezvousClient rendezvous(id, 1, 2, kLong_s);
     rendezvous.exchange({});
     ::raise(SIGKILL);
   }
   RendezvousServer server({kLong_s, kLong_s});
   ASSERT_EQ(::write(pipe_ends[1], &server.id(), sizeof(RendezvousId)),
             static_cast<ssize_t>(sizeof(RendezvousId)));
-  Rendezvous rendezvous(server.id(), 0, 2, kLong_s);
+  RendezvousClient rendezvous(server.id(), 0, 2, kLong_s);
   EXPECT_EQ(error_of([&] { rendezvous.exchange({}); }), "");
   std::string why = error_of([&] { rendezvous.exchange({}); });
   EXPECT_TRUE(says(why, "rank 1 is gone")) << why;
@@ -207,7 +207,7 @@ TEST(Rendezvous, AKilledProcessIsReportedToTheOthers) {
 
 TEST(Rendezvous, AForkedCopyEndsWithoutAWord) {
   RendezvousServer server({kLong_s, kLong_s});
-  auto rendezvous = std::make_unique<Rendezvous>(server.id(), 0, 1, kLong_s);
+  auto rendezvous = std::make_unique<RendezvousClient>(server.id(), 0, 1, kLong_s);
   pid_t child = ::fork();
   if (child == 0) {
     rendezvous.reset();
@@ -221,7 +221,7 @@ TEST(Rendezvous, AForkedCopyEndsWithoutAWord) {
 
 TEST(Rendezvous, AServerThatGoesIsNamedToThoseWhoWait) {
   auto server = std::make_unique<RendezvousServer>(RendezvousLimits{kLong_s, kLong_s});
-  Rendezvous rendezvous(server->id(), 0, 2, kLong_s);
+  RendezvousClient rendezvous(server->id(), 0, 2, kLong_s);
   rendezvous.give({});
   server.reset();
   std::string why = error_of([&] { rendezvous.receive(); });

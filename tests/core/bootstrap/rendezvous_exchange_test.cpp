@@ -24,7 +24,7 @@ TEST(RendezvousExchange, KnowsTheHostsFirstAndTheWordsOfEveryRoundWhenAllHaveSpo
     std::vector<std::thread> threads;
     for (Rank rank = 0; rank < size; ++rank)
       threads.emplace_back([&, rank] {
-        auto rendezvous = std::make_shared<Rendezvous>(server.id(), rank, size, kLong_s);
+        auto rendezvous = std::make_shared<RendezvousClient>(server.id(), rank, size, kLong_s);
         JobStart start = start_at(rendezvous);
         EXPECT_EQ(start.exchange->rank(), rank);
         EXPECT_EQ(start.exchange->size(), size);
@@ -47,10 +47,10 @@ TEST(RendezvousExchange, KnowsTheHostsFirstAndTheWordsOfEveryRoundWhenAllHaveSpo
 
 TEST(RendezvousExchange, SaysWhyAgainWhenItHasFailed) {
   RendezvousServer server({kLong_s, kLong_s});
-  auto rendezvous = std::make_shared<Rendezvous>(server.id(), 0, 2, kLong_s);
+  auto rendezvous = std::make_shared<RendezvousClient>(server.id(), 0, 2, kLong_s);
   RendezvousExchange exchange(rendezvous);
   exchange.start({});
-  Rendezvous(server.id(), 1, 2, kLong_s).vanish();
+  RendezvousClient(server.id(), 1, 2, kLong_s).vanish();
   EXPECT_THROW(exchange.wait(), Error);
   EXPECT_THROW(exchange.start({}), Error);
   EXPECT_THROW(exchange.test(), Error);

@@ -1,4 +1,4 @@
-// The server as strangers and careless ranks meet it: raw sockets instead of Rendezvous.
+// The server as strangers and careless ranks meet it: raw sockets instead of RendezvousClient.
 #include "core/bootstrap/rendezvous_server.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/bootstrap/rendezvous.hpp"
+#include "core/bootstrap/rendezvous_client.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/net/wait.hpp"
 #include "tests/support/many_files.hpp"
@@ -61,7 +61,7 @@ struct Visitor {
   }
 };
 
-Rendezvous::Blobs exchange_byte(Rendezvous& rendezvous, int value) {
+RendezvousClient::Blobs exchange_byte(RendezvousClient& rendezvous, int value) {
   std::byte byte{static_cast<std::uint8_t>(value)};
   return rendezvous.exchange({&byte, 1});
 }
@@ -69,9 +69,9 @@ Rendezvous::Blobs exchange_byte(Rendezvous& rendezvous, int value) {
 // A group of two meets on that server and leaves, undisturbed by whoever else is connected.
 void expect_two_can_meet(const RendezvousId& id) {
   auto meet = [&](Rank rank) {
-    Rendezvous rendezvous(id, rank, 2, kLong_s);
+    RendezvousClient rendezvous(id, rank, 2, kLong_s);
     for (int round = 0; round < 3; ++round) {
-      Rendezvous::Blobs blobs = exchange_byte(rendezvous, 10 * round + rank);
+      RendezvousClient::Blobs blobs = exchange_byte(rendezvous, 10 * round + rank);
       ASSERT_EQ(blobs.size(), 2u);
       EXPECT_EQ(blobs[0], std::vector{static_cast<std::byte>(10 * round)});
       EXPECT_EQ(blobs[1], std::vector{static_cast<std::byte>(10 * round + 1)});
@@ -206,13 +206,13 @@ TEST(RendezvousServer, AMemberThatBreaksTheGrammarIsLostAndTooLongABlobBreaksIt)
 TEST(RendezvousServer, SubgroupsMeetBesideTheWholeGroupAndAfterItAndAWhileLonger) {
   RendezvousServer server({kLong_s, 5});
   const RendezvousId& id = server.id();
-  auto keeper = std::make_unique<Rendezvous>(id.part(0, 0), 0, 1, kLong_s);
+  auto keeper = std::make_unique<RendezvousClient>(id.part(0, 0), 0, 1, kLong_s);
   {
-    Rendezvous whole(id, 0, 2, kLong_s);  // waits for the other, while subgroups meet
+    RendezvousClient whole(id, 0, 2, kLong_s);  // waits for the other, while subgroups meet
     expect_two_can_meet(id.part(1, 7));
     expect_two_can_meet(id.part(1, -7));
     expect_two_can_meet(id.part(1, 7).part(1, 7));
-    Rendezvous other(id, 1, 2, kLong_s);
+    RendezvousClient other(id, 1, 2, kLong_s);
   }
   expect_two_can_meet(id.part(2, 7));
   keeper.reset();
@@ -220,7 +220,8 @@ TEST(RendezvousServer, SubgroupsMeetBesideTheWholeGroupAndAfterItAndAWhileLonger
   expect_two_can_meet(id.part(3, 7));
   EXPECT_FALSE(server.is_over());
   wait_until_over(server);
-  EXPECT_THROW(Rendezvous(id.part(3, 7), 0, 2, 1e6), Error) << "nobody waits for a server that has ended";
+  EXPECT_THROW(RendezvousClient(id.part(3, 7), 0, 2, 1e6), Error)
+      << "nobody waits for a server that has ended";
 }
 
 TEST(RendezvousServer, WhatBefallsOneSubgroupDoesNotConcernTheOthers) {
@@ -229,7 +230,7 @@ TEST(RendezvousServer, WhatBefallsOneSubgroupDoesNotConcernTheOthers) {
   Visitor waiting(id), dying(id), early(id);
   ASSERT_EQ(waiting.join(id.part(1, 0), 0, 2), Kind::joined);
   ASSERT_EQ(dying.join(id.part(1, 0), 1, 2), Kind::joined);
-  Rendezvous whole(id, 0, 1, kLong_s);
+  RendezvousClient whole(id, 0, 1, kLong_s);
   dying.socket.close();
   Frame told = waiting.hear().value();
   EXPECT_EQ(told.kind, Kind::failed);
