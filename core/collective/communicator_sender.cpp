@@ -7,7 +7,7 @@ namespace ddl {
 
 Outgoing Communicator::addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const {
   Outgoing message{header, {}, std::span(prepared.to).subspan(step.peer, step.peers)};
-  message.rail = step.lane;
+  message.rail = step.rail;
   return message;
 }
 

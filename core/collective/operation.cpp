@@ -64,8 +64,8 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
 void Operation::count_wire_bytes() {
   wire_bytes_.assign(prepared_->rails, {});
   auto count = [this](const Step& step, Elements elements, Elements times) {
-    wire_bytes_[step.lane].sent += bytes_on(Fabric::wire, elements) * times * step.peers;
-    wire_bytes_[step.lane].in_memory += elements * element_ * times * step.peers;
+    wire_bytes_[step.rail].sent += bytes_on(Fabric::wire, elements) * times * step.peers;
+    wire_bytes_[step.rail].in_memory += elements * element_ * times * step.peers;
   };
   for (const Step& step : prepared_->plan.steps) {
     if (step.verb != Verb::send || step.fabric != Fabric::wire || segments_ == 0) continue;
@@ -215,7 +215,7 @@ void Operation::note_rail_time(const Flow& flow) {
   const Step* steps = &prepared_->plan.steps[flow.first];
   const Step* end = steps + flow.count;
   const Step* wire = std::find_if(steps, end, [](const Step& s) { return s.fabric == Fabric::wire; });
-  if (wire != end && wire->lane < rail_times_.size()) rail_times_[wire->lane] = now() - call_.began;
+  if (wire != end && wire->rail < rail_times_.size()) rail_times_[wire->rail] = now() - call_.began;
 }
 
 void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {

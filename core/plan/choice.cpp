@@ -81,7 +81,7 @@ class Proposals {
     }
     if ((last == Algorithm::funnel && !may_end_in_funnel()) || !is_new(choice)) return;
     if (wire_ && is_final(last) && bytes_ > kMostFinal) return;
-    for (LaneId rails : {LaneId{1}, limits_.rails}) {
+    for (RailId rails : {RailId{1}, limits_.rails}) {
       choice.share = lanes_over(rails);
       choice.rail.clear();
       if (rails == 1) choice.rail = {fastest_rail(limits_)};
@@ -143,7 +143,7 @@ class Proposals {
     return choice.segment >= std::min(kLeastSegment, segment);
   }
 
-  std::vector<std::uint32_t> lanes_over(LaneId rails) const {
+  std::vector<std::uint32_t> lanes_over(RailId rails) const {
     return rails == 1 ? std::vector<std::uint32_t>{1} : shares_of(rail_rates(limits_));
   }
 
@@ -223,9 +223,9 @@ std::vector<double> rail_rates(const PlanLimits& limits) {
   return rates;
 }
 
-LaneId fastest_rail(const PlanLimits& limits) {
+RailId fastest_rail(const PlanLimits& limits) {
   std::vector<double> rates = rail_rates(limits);
-  return static_cast<LaneId>(std::max_element(rates.begin(), rates.end()) - rates.begin());
+  return static_cast<RailId>(std::max_element(rates.begin(), rates.end()) - rates.begin());
 }
 
 Bytes size_class(Bytes bytes) { return std::max<Bytes>(64, std::bit_ceil(bytes)); }

@@ -39,7 +39,7 @@ struct PlanChoice {
   // Per lane its weight: lane i carries share[i] / sum of the buffer; 0: none. Odd lanes run rings the other
   // way around.
   std::vector<std::uint32_t> share = {1};
-  std::vector<LaneId> rail;  // per lane; empty: lane i on rail i
+  std::vector<RailId> rail;  // per lane; empty: lane i on rail i
   // Per lane the dimensions in the order they are reduced; empty: 0, 1, ...
   std::vector<std::vector<int>> order;
   Bytes segment = 0;
@@ -57,7 +57,7 @@ int shifts(const Grid& grid, const PlanChoice& choice, Bytes bytes);
 
 /// What is known about the machine when a plan is chosen; equal on all ranks.
 struct PlanLimits {
-  LaneId rails = 1;
+  RailId rails = 1;
   Bytes staging = 0;  // shared memory of the communicator: what a choice needs of it stays below
   Bytes segment = 0;  // asked for by the user, 0: free choice
   Machine machine{};
@@ -80,7 +80,7 @@ inline constexpr Bytes kBlockOverhead = 256;
 
 /// Bytes per second of each rail, and the first of those that have most.
 std::vector<double> rail_rates(const PlanLimits& limits);
-LaneId fastest_rail(const PlanLimits& limits);
+RailId fastest_rail(const PlanLimits& limits);
 
 /// Largest buffer of the class that `bytes` falls in: plans are made and kept per class.
 Bytes size_class(Bytes bytes);

@@ -72,7 +72,7 @@ Work way_up(Algorithm algorithm, Rank fanout, Copies copies) {
 // Time by what it keeps busy, for one segment. Turns are taken while rails carry.
 struct Busy {
   double latency = 0, core = 0, turns = 0;
-  std::map<LaneId, double> rail;
+  std::map<RailId, double> rail;
   double slowest_rail() const {
     double most = 0;
     for (const auto& [id, seconds] : rail) most = std::max(most, seconds);
@@ -101,7 +101,7 @@ class Model {
 
  private:
   void add_lane(std::size_t lane, double share) {
-    rail_ = choice_.rail.empty() ? static_cast<LaneId>(lane) : choice_.rail[lane];
+    rail_ = choice_.rail.empty() ? static_cast<RailId>(lane) : choice_.rail[lane];
     std::vector<int> order(static_cast<std::size_t>(grid_.dimensions()));
     std::iota(order.begin(), order.end(), 0);
     if (!choice_.order.empty()) order = choice_.order[lane];
@@ -215,7 +215,7 @@ class Model {
   const PlanChoice& choice_;
   const Machine& machine_;
   double ranks_per_host_ = 1, hosts_ = 1, segment_ = 0, segments_ = 1, crowd_ = 1, memory_ = 1;
-  LaneId rail_ = 0;
+  RailId rail_ = 0;
   std::vector<StageCost> stages_;
   std::vector<Busy> busy_;
 };

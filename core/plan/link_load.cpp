@@ -116,7 +116,7 @@ std::vector<Bytes> link_load(const Network& network, const RankPlaces& places, c
         Rank peer = plan.peers[step.peer + i];
         VertexId from = places.vertex[r], to = places.vertex[static_cast<std::size_t>(peer)];
         if (step.fabric == Fabric::wire && places.nic) {
-          VertexId out = places.nic(static_cast<Rank>(r), step.lane), in = places.nic(peer, step.lane);
+          VertexId out = places.nic(static_cast<Rank>(r), step.rail), in = places.nic(peer, step.rail);
           carry(from, out, bytes);
           carry(out, in, bytes);
           carry(in, to, bytes);

@@ -66,7 +66,7 @@ class Network {
 /// Where ranks are, and through which vertex a rank enters the wire on a rail.
 struct RankPlaces {
   std::vector<VertexId> vertex;                    // per rank
-  std::function<VertexId(Rank, LaneId rail)> nic;  // empty: from vertex to vertex
+  std::function<VertexId(Rank, RailId rail)> nic;  // empty: from vertex to vertex
 };
 
 /// Bytes over each directed link when rank r carries out plans[r] for a segment of `count` elements. A slice

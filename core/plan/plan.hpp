@@ -41,6 +41,7 @@ enum class Verb : std::uint8_t { send, reduce, copy };
 /// never be written there.
 enum class Source : std::uint8_t { input, output, scratch };
 using LaneId = std::uint16_t;
+using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
 
@@ -56,7 +57,7 @@ struct Step {
   Source into;  // reduce, copy: where the result goes
   Fabric fabric;
   std::uint8_t dimension;  // of the grid, whatever the lane's order
-  LaneId lane;             // wire only: the rail its lane is bound to
+  RailId rail;             // wire only: the one its lane is bound to
   SliceId slice;
   Tag tag;
   std::uint32_t peer;  // first of its peers in Plan::peers

@@ -19,11 +19,11 @@ Tag tag_of(const Piece& piece, Purpose purpose) {
 
 }  // namespace
 
-std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const LaneId> rail) {
+std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const RailId> rail) {
   std::vector<LaneCut> lanes;
   std::uint32_t parts = std::accumulate(share.begin(), share.end(), 0u), first = 0;
   for (std::size_t lane = 0; lane < share.size(); ++lane) {
-    LaneId used = rail.empty() ? static_cast<LaneId>(lane) : rail[lane];
+    RailId used = rail.empty() ? static_cast<RailId>(lane) : rail[lane];
     if (share[lane] > 0) lanes.push_back({lane, used, first, first + share[lane], parts});
     first += share[lane];
   }
@@ -126,7 +126,7 @@ Step& PlanBuilder::add(Verb verb, Place own, Fabric fabric, const Piece& piece, 
   step.into = Source::output;
   step.fabric = fabric;
   step.dimension = static_cast<std::uint8_t>(dimension);
-  step.lane = rail_;
+  step.rail = rail_;
   step.slice = piece.slice;
   step.tag = tag_of(piece, purpose);
   step.peer = static_cast<std::uint32_t>(plan_.peers.size());

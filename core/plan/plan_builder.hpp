@@ -38,11 +38,11 @@ struct Place {
 /// What a lane works on: parts [first, last) of `parts` of the segment, over `rail`.
 struct LaneCut {
   std::size_t lane;
-  LaneId rail;
+  RailId rail;
   std::uint32_t first, last, parts;
 };
 /// The lanes that carry anything, by their weights. `rail` empty: lane i on rail i.
-std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const LaneId> rail);
+std::vector<LaneCut> cut_lanes(std::span<const std::uint32_t> share, std::span<const RailId> rail);
 
 class PlanBuilder {
  public:
@@ -86,7 +86,7 @@ class PlanBuilder {
 
   const Grid& grid_;
   Rank rank_, block_of_;
-  LaneId rail_ = 0;
+  RailId rail_ = 0;
   std::span<const int> order_;
   std::optional<Piece> nothing_;
   Plan plan_;

@@ -144,7 +144,7 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   for (Rank peer : prepared.plan.peers) prepared.to.push_back(members_.ranks[static_cast<std::size_t>(peer)]);
   for (const Step& step : prepared.plan.steps)
     if (step.fabric == Fabric::wire)
-      prepared.rails = std::max(prepared.rails, static_cast<LaneId>(step.lane + 1));
+      prepared.rails = std::max(prepared.rails, static_cast<RailId>(step.rail + 1));
   const auto& expected = prepared.plan.expected;
   prepared.hears_wire = std::any_of(expected.begin(), expected.end(),
                                     [&](const Expected& message) { return !members_.is_here(message.from); });

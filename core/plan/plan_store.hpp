@@ -54,7 +54,7 @@ struct PreparedPlan {
   // Within a host: it sends, takes and keeps whole blocks of the call, and besides there are tokens.
   bool is_brief = false;
   bool hears_wire = false;  // it receives from other hosts
-  LaneId rails = 0;         // it sends on rails below this one; 0: never between hosts
+  RailId rails = 0;         // it sends on rails below this one; 0: never between hosts
   struct Use {
     const char* collective;
     Tally tally = {};

@@ -35,7 +35,7 @@ struct TaskChoice {
   Division division = Division::whole;
   int radix = 2;                           // of the tree of hosts: k, see HostTree
   std::vector<std::uint32_t> share = {1};  // see PlanChoice
-  std::vector<LaneId> rail;
+  std::vector<RailId> rail;
   Bytes segment = 0;  // of each block
   int window = 4;
   friend bool operator==(const TaskChoice&, const TaskChoice&) = default;

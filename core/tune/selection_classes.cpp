@@ -166,7 +166,7 @@ bool Selection::is_usable(const PlanChoice& choice) const {
   constexpr Bytes kMostSegment = 64 << 20;
   const Grid& grid = plans_.members().grid;
   check_choice(grid, choice);
-  auto is_there = [&](LaneId rail) { return rail < limits_.rails; };
+  auto is_there = [&](RailId rail) { return rail < limits_.rails; };
   return choice.window >= 1 && choice.window <= kMostWindow && choice.segment >= kLeastSegment &&
          choice.segment <= kMostSegment && choice.share.size() <= limits_.rails &&
          std::all_of(choice.rail.begin(), choice.rail.end(), is_there) &&

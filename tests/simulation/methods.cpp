@@ -60,7 +60,7 @@ Machine machine_of(const Cluster& cluster) {
 
 PlanLimits limits_of(const Cluster& cluster, Bytes staging) {
   PlanLimits limits;
-  limits.rails = static_cast<LaneId>(cluster.rails);
+  limits.rails = static_cast<RailId>(cluster.rails);
   limits.staging = staging;
   limits.machine = machine_of(cluster);
   return limits;

@@ -58,7 +58,7 @@ class Writer {
     step.verb = verb;
     step.own = Source::output;
     step.fabric = fabric;
-    step.lane = lane_;
+    step.rail = lane_;
     step.slice = slice;
     step.tag = tag;
     step.peer = static_cast<std::uint32_t>(plan_.peers.size());

@@ -97,9 +97,9 @@ void Platform::add_gpu(HostIndex host, Rank gpu, const Links& bridge, const Link
   gpus_.push_back(std::move(ways));
 }
 
-Way Platform::way(Rank from, Rank to, Fabric fabric, LaneId lane) const {
+Way Platform::way(Rank from, Rank to, Fabric fabric, RailId rail) const {
   const Gpu &a = gpus_[static_cast<std::size_t>(from)], &b = gpus_[static_cast<std::size_t>(to)];
-  if (fabric == Fabric::wire) return {a.rail[lane % a.rail.size()], b.rail[lane % b.rail.size()]};
+  if (fabric == Fabric::wire) return {a.rail[rail % a.rail.size()], b.rail[rail % b.rail.size()]};
   bool neighbours = a.pair && cluster_.gpu_of(from) / 2 == cluster_.gpu_of(to) / 2;
   return neighbours ? Way{a.pair, b.pair} : Way{a.local, b.local};
 }

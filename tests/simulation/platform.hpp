@@ -27,7 +27,7 @@ class Platform {
   explicit Platform(const Cluster& cluster);
 
   const Cluster& cluster() const { return cluster_; }
-  Way way(Rank from, Rank to, Fabric fabric, LaneId lane) const;
+  Way way(Rank from, Rank to, Fabric fabric, RailId rail) const;
   /// Counts a message on every link of its route, as SimGrid has it.
   void count(const Way& way, double bytes);
   /// Bytes counted on a link; link names: "rail:<host>.<rail>:out" or ":in", "gpu:<rank>:out", ...

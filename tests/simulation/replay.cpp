@@ -115,7 +115,7 @@ void Replay::send(Rank rank, const Run& run, const Step& step, double bytes) {
     Rank peer = plan(rank).peers[step.peer + i];
     int expected = plan(peer).find_expected(step.tag, rank);
     if (expected < 0) throw Error(fmt::format("rank {} does not expect a message of rank {}", peer, rank));
-    Connection& way = connection(rank, peer, step.fabric, step.lane);
+    Connection& way = connection(rank, peer, step.fabric, step.rail);
     Message message{peer, run.segment, static_cast<std::uint32_t>(expected), bytes, &way};
     platform_.count(way.way, bytes);
     ++messages_;
@@ -127,11 +127,11 @@ void Replay::send(Rank rank, const Run& run, const Step& step, double bytes) {
   }
 }
 
-Replay::Connection& Replay::connection(Rank from, Rank to, Fabric fabric, LaneId lane) {
-  std::uint64_t way = fabric == Fabric::wire ? lane + 1u : 0u;
+Replay::Connection& Replay::connection(Rank from, Rank to, Fabric fabric, RailId rail) {
+  std::uint64_t way = fabric == Fabric::wire ? rail + 1u : 0u;
   auto key = (static_cast<std::uint64_t>(from) << 24 | static_cast<std::uint64_t>(to)) << 16 | way;
   auto [at, fresh] = connections_.try_emplace(key);
-  if (fresh) at->second.way = platform_.way(from, to, fabric, lane);
+  if (fresh) at->second.way = platform_.way(from, to, fabric, rail);
   return at->second;
 }
 

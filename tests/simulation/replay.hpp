@@ -69,7 +69,7 @@ class Replay {
   bool run_step(Rank rank, Run& run, const Step& step);
   void send(Rank rank, const Run& run, const Step& step, double bytes);
   void start(Connection& connection);
-  Connection& connection(Rank from, Rank to, Fabric fabric, LaneId lane);
+  Connection& connection(Rank from, Rank to, Fabric fabric, RailId rail);
   void arrive(const Message& message);
   RankState& state(Rank rank) { return states_[static_cast<std::size_t>(rank)]; }
   const Plan& plan(Rank rank) const { return plans_[static_cast<std::size_t>(rank)]; }

@@ -23,7 +23,7 @@ std::vector<Cluster> small_clusters() {
 
 // Bytes that the plans hand to one rail of one host, over all segments.
 double planned_bytes(const Cluster& cluster, const std::vector<Plan>& plans, Bytes bytes, HostIndex host,
-                     LaneId rail) {
+                     RailId rail) {
   Elements count = bytes / 4, segment = plans[0].segment / 4, elements = 0;
   for (Rank rank = host * cluster.gpus; rank < (host + 1) * cluster.gpus; ++rank)
     for (Elements first = 0; first < count; first += segment) {
@@ -44,7 +44,7 @@ double largest_difference(const Cluster& cluster, const std::vector<Plan>& plans
     for (int rail = 0; rail < cluster.rails; ++rail) {
       double carried =
           platform.bytes_on("rail:" + std::to_string(host) + "." + std::to_string(rail) + ":out");
-      double planned = planned_bytes(cluster, plans, bytes, host, static_cast<LaneId>(rail));
+      double planned = planned_bytes(cluster, plans, bytes, host, static_cast<RailId>(rail));
       largest = std::max({largest, std::abs(carried - planned), planned > 0 ? 0.0 : 1.0});
     }
   return largest;

@@ -13,7 +13,7 @@ PlanChoice doubled(const PlanChoice& choice, std::uint32_t first, std::uint32_t 
   twice.share.clear();
   twice.rail.clear();
   for (std::size_t lane = 0; lane < choice.share.size(); ++lane) {
-    LaneId rail = choice.rail.empty() ? static_cast<LaneId>(lane) : choice.rail[lane];
+    RailId rail = choice.rail.empty() ? static_cast<RailId>(lane) : choice.rail[lane];
     twice.share.insert(twice.share.end(), {choice.share[lane] * first, choice.share[lane] * second});
     twice.rail.insert(twice.rail.end(), {rail, rail});
   }

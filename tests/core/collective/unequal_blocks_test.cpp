@@ -196,7 +196,7 @@ struct PairwiseBuffers {
 TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
   for (const auto& machine : std::vector<std::vector<HostIndex>>{
            {0}, {0, 0}, {0, 0, 0, 0}, {0, 1}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1}})
-    for (LaneId rails : {LaneId{1}, LaneId{2}}) {
+    for (RailId rails : {RailId{1}, RailId{2}}) {
       VirtualJob job(machine);
       auto world = job.create(1, everybody(job.size()), {rails, Bytes{1} << 20, 0});
       job.each([&](Rank me) {

@@ -95,7 +95,7 @@ TEST(Choice, RailsCarryWhatTheyAreMeasuredToCarry) {
   EXPECT_EQ(choose(grid, 16 << 20, limits).share, (std::vector<std::uint32_t>{1, 2}));
   PlanChoice tiny = choose(grid, 64, limits);
   EXPECT_EQ(tiny.share.size(), 1u);
-  EXPECT_EQ(tiny.rail, (std::vector<LaneId>{1}));
+  EXPECT_EQ(tiny.rail, (std::vector<RailId>{1}));
 }
 
 TEST(Choice, OverManyHostsStagingHoldsMoreButSmallerSegments) {

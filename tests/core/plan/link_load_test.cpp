@@ -40,7 +40,7 @@ struct S822lc {
     std::vector<VertexId> rail;
     if (hosts > 1) rail = {network.add("rail0", Role::through), network.add("rail1", Role::through)};
     for (int h = 0; h < hosts; ++h) add_host(h, rail);
-    places.nic = [this](Rank rank, LaneId lane) { return nics[static_cast<std::size_t>(rank / 4)][lane]; };
+    places.nic = [this](Rank rank, RailId on) { return nics[static_cast<std::size_t>(rank / 4)][on]; };
   }
 
   void add_host(int h, const std::vector<VertexId>& rail) {
@@ -117,7 +117,7 @@ struct GpuBoxes {
       }
     }
     // Every GPU enters the wire by the NIC next to it, on whatever lane.
-    places.nic = [this](Rank rank, LaneId) { return nics[static_cast<std::size_t>(rank / 2)]; };
+    places.nic = [this](Rank rank, RailId) { return nics[static_cast<std::size_t>(rank / 2)]; };
   }
 };
 

@@ -275,7 +275,7 @@ TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
   for (const auto& machine : kMachines)
     for (Bytes staging : {Bytes{12} << 10, Bytes{1} << 20})
       for (Bytes bytes : {1, 4096, 1 << 20, 64 << 20})
-        for (LaneId rails : {1, 3})
+        for (RailId rails : {1, 3})
           each_task(static_cast<Rank>(machine.size()), [&](Task task) {
             TaskChoice choice = choose_task(HostMap(machine), task, bytes, {rails, staging, 0});
             EXPECT_GE(choice.window, 1);
