@@ -28,7 +28,7 @@ int on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_
 }
 
 // The original's nonblocking call on copies in host memory, which come back to the device when it is done.
-class StagedOriginal : public PendingWork {
+class StagedOriginal : public OriginalWork {
  public:
   StagedOriginal(const void* in, void* out, int count, MPI_Datatype type)
       : from_(const_cast<void*>(in), count, type), to_(out, count, type) {}
@@ -36,13 +36,6 @@ class StagedOriginal : public PendingWork {
   const void* in() const { return from_.get(); }
   void* out() const { return to_.get(); }
   MPI_Request* request() { return &request_; }
-
-  // Moves the library, and comes back here in doing so: on_progress() knows.
-  bool is_done() override {
-    int done = 0;
-    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
-    return done || error_ != MPI_SUCCESS;
-  }
   int finish() override {
     if (error_ != MPI_SUCCESS || to_.write_back()) return error_;
     log_error("MPI_Iallreduce cannot copy its result to the device");
@@ -51,8 +44,6 @@ class StagedOriginal : public PendingWork {
 
  private:
   HostBuffer from_, to_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  int error_ = MPI_SUCCESS;
 };
 
 int iallreduce_on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,

@@ -86,19 +86,14 @@ int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
 
 // A duplicate under way. The program gets a request of ours, because it may use the communicator as soon as
 // it is complete, wherever it keeps the handle by then. The identity is that of the call.
-class Duplicate : public PendingWork {
+class Duplicate : public OriginalWork {
  public:
   Duplicate(CommState& of, const MPI_Comm* created, MPI_Request request)
-      : of_(of), identity_(identity_of_next(of)), created_(created), request_(request) {
+      : of_(of), identity_(identity_of_next(of)), created_(created) {
+    request_ = request;
     of_.users.fetch_add(1, std::memory_order_relaxed);
   }
   ~Duplicate() override { release(&of_); }
-  // Moves the library, and comes back here in doing so: on_progress() knows.
-  bool is_done() override {
-    int done = 0;
-    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
-    return done || error_ != MPI_SUCCESS;
-  }
   int finish() override {
     if (error_ == MPI_SUCCESS) attach_duplicate(of_, identity_, *created_);
     return error_;
@@ -108,8 +103,6 @@ class Duplicate : public PendingWork {
   CommState& of_;
   const std::uint64_t identity_;
   const MPI_Comm* const created_;
-  MPI_Request request_;
-  int error_ = MPI_SUCCESS;
 };
 
 // Without requests of ours the duplicate stays unknown, alike on all ranks.

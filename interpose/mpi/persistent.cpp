@@ -43,16 +43,10 @@ int tell_done(const PersistentCall& call) {
 }
 
 // The nonblocking call of one start.
-class Started : public PendingWork {
+class Started : public OriginalWork {
  public:
   explicit Started(std::shared_ptr<PersistentCall> of) : of_(std::move(of)) {}
   int start() { return of_->start(&request_); }
-  // Moves the library, and comes back here in doing so: on_progress() knows.
-  bool is_done() override {
-    int done = 0;
-    error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);
-    return done || error_ != MPI_SUCCESS;
-  }
   // An error has been reported to the error handler by then.
   int finish() override {
     const int told = tell_done(*of_);
@@ -61,8 +55,6 @@ class Started : public PendingWork {
 
  private:
   const std::shared_ptr<PersistentCall> of_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  int error_ = MPI_SUCCESS;
 };
 
 int begin(const std::shared_ptr<PersistentCall>& call) {
@@ -98,8 +90,8 @@ MPI_Op HeldArguments::hold(MPI_Op op) {
 }
 
 const char* why_not_persistent(MPI_Comm comm) {
-  if (!state().active) return kEngineOff;
-  if (const char* reason = reason_of(state_of(comm))) return reason;
+  CommState* known = nullptr;
+  if (const char* reason = find_comm(comm, known)) return reason;
   return state().api->nonblocking(state().job) ? nullptr : kNoProgressHook;
 }
 

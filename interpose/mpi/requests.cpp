@@ -173,6 +173,12 @@ int request_of(Pending* call, MPI_Request* request) {
 
 }  // namespace
 
+bool OriginalWork::is_done() {
+  int done = 0;
+  error_ = PMPI_Test(&request_, &done, MPI_STATUS_IGNORE);  // on_progress() knows
+  return done || error_ != MPI_SUCCESS;
+}
+
 Pending* new_pending(CommState* comm, CallBuffers buffers, std::uint64_t bytes) {
   comm->users.fetch_add(1, std::memory_order_relaxed);
   under_way.fetch_add(1, std::memory_order_relaxed);

@@ -20,6 +20,16 @@ class PendingWork {
   /// Once, when it is done; an MPI error code.
   virtual int finish() = 0;
 };
+/// That stands for a nonblocking call of the original library, whose request is `request_`.
+class OriginalWork : public PendingWork {
+ public:
+  /// Moves the library, and comes back here in doing so.
+  bool is_done() override;
+
+ protected:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int error_ = MPI_SUCCESS;
+};
 /// What the engine names when a call on that communicator is done; either dropped or made a request of. The
 /// buffers are those that the engine has.
 struct Pending;

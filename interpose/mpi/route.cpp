@@ -65,9 +65,7 @@ void set_call(Route& route, ddl_kind kind, std::uint64_t count, ddl_type type, d
 // Leaves it with a reason, or without.
 const char* find_reduction_route(Route& route, Task task, const void* in, void* out, int count,
                                  MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  if (!state().active) return kEngineOff;
-  route.comm = state_of(comm);
-  if (const char* reason = reason_of(route.comm)) return reason;
+  if (const char* reason = find_comm(comm, route.comm)) return reason;
   const CommState& known = *route.comm;
   Reduction reduction;
   std::uint64_t parts = 1;
@@ -95,9 +93,7 @@ const char* find_reduction_route(Route& route, Task task, const void* in, void* 
 }
 
 const char* find_movement_route(Route& route, Task task, const Side& in, const Side& out, MPI_Comm comm) {
-  if (!state().active) return kEngineOff;
-  route.comm = state_of(comm);
-  if (const char* reason = reason_of(route.comm)) return reason;
+  if (const char* reason = find_comm(comm, route.comm)) return reason;
   if (!is_root_there(task, *route.comm)) return kErroneous;
   const Sides sides = sides_of(task, *route.comm, in, out);
   const bool uses_in = sides.uses_in, uses_out = sides.uses_out;
@@ -111,9 +107,11 @@ const char* find_movement_route(Route& route, Task task, const Side& in, const S
 
 }  // namespace
 
-const char* reason_of(const CommState* comm) {
-  if (!comm) return "communicator unknown to the engine";
-  return comm->engine ? nullptr : comm->reason;
+const char* find_comm(MPI_Comm comm, CommState*& found) {
+  if (!state().active) return "engine is off";
+  found = state_of(comm);
+  if (!found) return "communicator unknown to the engine";
+  return found->engine ? nullptr : found->reason;
 }
 
 bool can_be_read(const Side& side) {
@@ -167,8 +165,7 @@ Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) 
 
 Route route_barrier(MPI_Comm comm) {
   Route route;
-  if (state().active) route.comm = state_of(comm);
-  route.reason = state().active ? reason_of(route.comm) : kEngineOff;
+  route.reason = find_comm(comm, route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
   set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, DDL_BOR, 0, kBarrier);
   return route;

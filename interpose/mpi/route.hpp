@@ -49,10 +49,10 @@ struct Route {
   std::shared_ptr<const Blocks> blocks, in_blocks;  // where they are of unequal length
 };
 
-/// Reasons, and what all routes ask: null where the engine has the communicator, else why not.
-inline constexpr const char *kEngineOff = "engine is off", *kErroneous = "erroneous call",
+/// Reasons, and what all routes ask first: null where the engine has the communicator, else why not.
+inline constexpr const char *kErroneous = "erroneous call",
                             *kNoProgressHook = "nonblocking without progress hook";
-const char* reason_of(const CommState* comm);
+const char* find_comm(MPI_Comm comm, CommState*& found);
 bool can_be_read(const Side& side);
 
 /// What tells calls apart that are of one kind to the engine, see Call: bits.

@@ -72,26 +72,50 @@ std::optional<Rooted> rooted(const Side& one, const BlockSide& many, int root, M
                 one.buffer == MPI_IN_PLACE ? own_block(many, root, ranks) : lone_block(one, root, 0, ranks)};
 }
 
+const char* find_all_gather_v_route(Route& route, const Side& in, const BlockSide& out, MPI_Comm comm) {
+  if (const char* reason = find_comm(comm, route.comm)) return reason;
+  std::shared_ptr<const Blocks> blocks = route.comm->blocks.find(out, route.comm->size);
+  const bool in_place = in.buffer == MPI_IN_PLACE;
+  if (!blocks || out.buffer == MPI_IN_PLACE || (!in_place && !can_be_read(in))) return kErroneous;
+  if (!in_place && bytes_of(in.count, in.type) != blocks->counts[static_cast<std::size_t>(route.comm->me)])
+    return kErroneous;
+  route.call = bytes_call(DDL_ALL_GATHER, *route.comm);
+  use_blocks(route, std::move(blocks));
+  route.bytes = route.blocks->longest;
+  return route.bytes > 0 && !out.buffer && is_dense(out.type) ? kErroneous : nullptr;
+}
+
+const char* find_pairs_route(Route& route, Collective collective, const Pairs& pairs, int root,
+                             MPI_Comm comm) {
+  if (const char* reason = find_comm(comm, route.comm)) return reason;
+  const Rank ranks = route.comm->size;
+  const auto me = static_cast<std::size_t>(route.comm->me);
+  auto are_right = [&](const BlockSide& side, std::shared_ptr<const Blocks>& blocks) {
+    blocks = route.comm->blocks.find(side, ranks);
+    return blocks && (side.buffer || blocks->longest == 0 || !are_dense(side, ranks));
+  };
+  const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
+  if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks) ||
+      route.in_blocks->counts[me] != route.blocks->counts[me])
+    return kErroneous;
+  route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
+  route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
+  route.call.count = route.bytes;
+  route.call.pairwise = 1;
+  route.call.lengths = static_cast<std::uint64_t>(root) + 1;
+  route.call.variant = kUnequalBlocks;
+  if (collective == Collective::gather_v) route.call.variant |= kGatherV;
+  if (collective == Collective::scatter_v) route.call.variant |= kScatterV;
+  if (collective == Collective::all_to_all_w) route.call.variant |= kAllToAllW;
+  return nullptr;
+}
+
 }  // namespace
 
 Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
   Route route;
-  auto leave_it = [&](const char* reason) {
-    route.reason = reason;
-    return route;
-  };
-  if (!state().active) return leave_it(kEngineOff);
-  route.comm = state_of(comm);
-  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
-  std::shared_ptr<const Blocks> blocks = route.comm->blocks.find(out, route.comm->size);
-  const bool in_place = in.buffer == MPI_IN_PLACE;
-  if (!blocks || out.buffer == MPI_IN_PLACE || (!in_place && !can_be_read(in))) return leave_it(kErroneous);
-  if (!in_place && bytes_of(in.count, in.type) != blocks->counts[static_cast<std::size_t>(route.comm->me)])
-    return leave_it(kErroneous);
-  route.call = bytes_call(DDL_ALL_GATHER, *route.comm);
-  use_blocks(route, std::move(blocks));
-  route.bytes = route.blocks->longest;
-  return route.bytes > 0 && !out.buffer && is_dense(out.type) ? leave_it(kErroneous) : route;
+  route.reason = find_all_gather_v_route(route, in, out, comm);
+  return route;
 }
 
 // What the program gives without copies stays where it is; else all blocks lie one after the other.
@@ -154,32 +178,7 @@ Pairs pairs_of_scatter(const BlockSide& many, const Side& one, int root, MPI_Com
 
 Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm) {
   Route route;
-  auto leave_it = [&](const char* reason) {
-    route.reason = reason;
-    return route;
-  };
-  if (!state().active) return leave_it(kEngineOff);
-  route.comm = state_of(comm);
-  if (const char* reason = reason_of(route.comm)) return leave_it(reason);
-  const Rank ranks = route.comm->size;
-  const auto me = static_cast<std::size_t>(route.comm->me);
-  auto are_right = [&](const BlockSide& side, std::shared_ptr<const Blocks>& blocks) {
-    blocks = route.comm->blocks.find(side, ranks);
-    return blocks && (side.buffer || blocks->longest == 0 || !are_dense(side, ranks));
-  };
-  const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
-  if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks) ||
-      route.in_blocks->counts[me] != route.blocks->counts[me])
-    return leave_it(kErroneous);
-  route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
-  route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
-  route.call.count = route.bytes;
-  route.call.pairwise = 1;
-  route.call.lengths = static_cast<std::uint64_t>(root) + 1;
-  route.call.variant = kUnequalBlocks;
-  if (collective == Collective::gather_v) route.call.variant |= kGatherV;
-  if (collective == Collective::scatter_v) route.call.variant |= kScatterV;
-  if (collective == Collective::all_to_all_w) route.call.variant |= kAllToAllW;
+  route.reason = find_pairs_route(route, collective, pairs, root, comm);
   return route;
 }
 
