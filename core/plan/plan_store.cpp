@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <span>
+#include <string_view>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/plan/planner.hpp"
 #include "core/plan/task_planner.hpp"
 
@@ -38,10 +40,8 @@ bool is_brief(const Plan& plan) {
   return !plan.flows.empty();
 }
 
-std::uint64_t hash_of(std::span<const HostIndex> hosts) {
-  std::uint64_t hash = 1469598103934665603ull;
-  for (HostIndex host : hosts) hash = (hash ^ static_cast<std::uint64_t>(host)) * 1099511628211ull;
-  return hash;
+std::string_view bytes_of(std::span<const HostIndex> hosts) {
+  return {reinterpret_cast<const char*>(hosts.data()), hosts.size_bytes()};
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ PlanStore::PlanStore(Members members, const PlanLimits& limits)
   const Grid& grid = members_.grid;
   for (int d = 0; d < grid.dimensions(); ++d)
     name_ += fmt::format("{}{} {}", d ? " x " : "", grid.fanout(d), grid.dimension(d).name);
-  name_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(members_.hosts)));
+  name_ += fmt::format(" #{:08x}", static_cast<std::uint32_t>(hash_of(bytes_of(members_.hosts))));
 }
 
 PreparedPlan& PlanStore::prepare(const PlanChoice& choice, Bytes bytes) {
