@@ -9,15 +9,30 @@ constexpr Nanoseconds kLongestPause = 64'000'000'000;
 
 }  // namespace
 
-// One that is lost soon after it was tried again has not recovered: its pauses go on growing.
-bool LostRails::lose(Rank peer, std::size_t lane, Nanoseconds now, Nanoseconds pause) {
+bool LostRails::any_on(std::size_t lane) const {
+  return std::any_of(lost_.begin(), lost_.end(), [&](const auto& one) { return one.first.second == lane; });
+}
+
+// One that is lost soon after it was tried again has not recovered: its pauses go on growing. Who hears of a
+// slow rail may have seen its connections end before: it leaves it alone as long as the others.
+bool LostRails::lose(Rank peer, std::size_t lane, Kind kind, Nanoseconds now, Nanoseconds pause) {
+  if (auto known = lost_.find({peer, lane}); known != lost_.end()) {
+    if (kind == Kind::broken)
+      known->second.kind = kind;
+    else
+      known->second.due = std::max(known->second.due, now + pause);
+    return false;
+  }
+  if (kind == Kind::avoided && is_last(peer, lane)) return false;
   Past& past = past_[{peer, lane}];
-  if (is_lost(peer, lane)) return false;
   const bool is_recent = past.times > 0 && now - past.lost_at < 4 * past.pause;
   past.pause = is_recent ? std::min(2 * past.pause, kLongestPause) : pause;
   past.lost_at = now;
   ++past.times;
-  lost_[{peer, lane}] = now + past.pause;
+  lost_[{peer, lane}] = {kind, now + past.pause};
+  if (!carrier(peer, lane))
+    std::erase_if(
+        lost_, [&](const auto& one) { return one.first.first == peer && one.second.kind == Kind::avoided; });
   return true;
 }
 
@@ -27,14 +42,22 @@ std::optional<std::size_t> LostRails::carrier(Rank peer, std::size_t lane) const
   return std::nullopt;
 }
 
+bool LostRails::is_last_resort(Rank peer, std::size_t lane) const {
+  for (std::size_t other = 0; other < lanes_; ++other) {
+    auto lost = lost_.find({peer, other});
+    if (other != lane && (lost == lost_.end() || lost->second.kind == Kind::avoided)) return false;
+  }
+  return true;
+}
+
 std::vector<std::pair<Rank, std::size_t>> LostRails::due(Nanoseconds now) {
   std::vector<Key> keys;
-  for (auto& [key, when] : lost_) {
-    if (when > now) continue;
+  for (auto& [key, lost] : lost_) {
+    if (lost.due > now) continue;
     keys.push_back(key);
     Past& past = past_[key];
     past.pause = std::min(2 * past.pause, kLongestPause);
-    when = now + past.pause;
+    lost.due = now + past.pause;
   }
   return keys;
 }

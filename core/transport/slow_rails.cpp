@@ -25,6 +25,7 @@ void SlowRails::sample(std::span<const Load> lanes) {
   last_.assign(lanes.begin(), lanes.end());
   const auto works = [](const Load& lane) { return lane.is_usable && lane.backlog >= kWork; };
   const auto is_free = [](const Load& lane) { return lane.is_usable && lane.backlog == 0; };
+  is_uneven_ |= std::any_of(lanes.begin(), lanes.end(), [](const Load& lane) { return !lane.is_whole; });
   ++samples_;
   if (std::none_of(lanes.begin(), lanes.end(), works)) return;
   ++loaded_;
@@ -37,7 +38,8 @@ void SlowRails::sample(std::span<const Load> lanes) {
 // for its reader is not slow.
 std::vector<SlowRails::Slow> SlowRails::conclude(Nanoseconds time) {
   std::vector<Slow> slow;
-  for (std::size_t lane = 0; lane < last_.size() && loaded_ >= kLeastSamples; ++lane) {
+  const bool is_telling = !is_uneven_ && loaded_ >= kLeastSamples;
+  for (std::size_t lane = 0; lane < last_.size() && is_telling; ++lane) {
     const Bytes carried = moved(first_[lane], last_[lane]);
     bool has_equal = false;
     for (std::size_t other = 0; other < last_.size(); ++other)
@@ -55,6 +57,7 @@ std::vector<SlowRails::Slow> SlowRails::conclude(Nanoseconds time) {
   first_.clear();
   last_.clear();
   samples_ = loaded_ = 0;
+  is_uneven_ = false;
   return slow;
 }
 

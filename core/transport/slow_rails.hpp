@@ -4,6 +4,9 @@
 // the others wait for it: each call takes as long as its part. Then the job is better off without it: at a
 // third of the speed of the other of two, by 1.5.
 //
+// That says nothing while a rail does not carry to some peer: another carries its part as well and looks
+// slow.
+//
 // Thread safety: none.
 #pragma once
 
@@ -22,6 +25,7 @@ class SlowRails {
     Bytes backlog = 0;       // not yet
     Nanoseconds waited_for_reader = 0;
     bool is_usable = false;
+    bool is_whole = true;  // to all peers, in both directions
   };
   struct Slow {
     std::size_t lane;
@@ -37,6 +41,7 @@ class SlowRails {
   std::vector<Load> first_, last_;
   std::vector<unsigned> working_, behind_;  // samples in which that lane had work; and another none
   unsigned samples_ = 0, loaded_ = 0;       // all; in which any had work
+  bool is_uneven_ = false;                  // one of them was not whole
   std::vector<double> best_;                // bytes per second of work, in any window before
 };
 

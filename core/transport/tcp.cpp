@@ -142,7 +142,10 @@ bool TcpTransport::send(const Outgoing& message) {
   return true;
 }
 
-void TcpTransport::give_up(std::size_t lane, const std::string& why) { impl_->give_up_all(lane, {why}); }
+void TcpTransport::give_up(std::size_t lane, const std::string& why, Loss loss) {
+  impl_->give_up_all(
+      lane, {why, loss, loss == Loss::of_a_peer ? LostRails::Kind::broken : LostRails::Kind::avoided});
+}
 
 bool TcpTransport::push(Bytes at_least) {
   bool moved = false;
@@ -208,7 +211,7 @@ bool TcpTransport::progress(MessageHandler& handler) {
         break;
     }
   }
-  for (auto& [lane, from, why] : std::exchange(impl_->broken_ins, {})) impl_->give_up(lane, from, why);
+  if (!impl_->broken_ins.empty()) impl_->check_broken_ins();
   impl_->check_suspects();
   if (!impl_->failures.empty()) impl_->tell_failures();
   return moved;

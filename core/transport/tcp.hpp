@@ -7,7 +7,7 @@
 //
 // Where there are several rails, one that breaks, that nobody answers on, whose link is down or that has
 // become much slower than another is given up for that peer: what may not have come there is sent again over
-// another, and it is tried again ever more rarely. A peer has failed when no rail reaches it.
+// another, and it is tried again ever more rarely. A peer has failed when no rail reaches it, however slowly.
 //
 // Peers are known by a secret of the rail that its address carries; whoever does not know it is refused.
 #pragma once
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/net/socket.hpp"
+#include "core/transport/lost_rails.hpp"
 #include "core/transport/wire.hpp"
 
 namespace ddl {
@@ -45,7 +46,7 @@ class TcpTransport : public WireTransport {
   bool push(Bytes at_least) override;
   bool progress(MessageHandler& handler) override;
   /// Of several rails that one carries no more, to nobody: what may not have come goes over another.
-  void give_up(std::size_t lane, const std::string& why);
+  void give_up(std::size_t lane, const std::string& why, Loss loss = Loss::of_a_peer);
   Bytes bytes_sent(std::size_t lane) const override;
   int wake_fd() const override;
   void close() override;

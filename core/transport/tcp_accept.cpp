@@ -13,6 +13,8 @@
 namespace ddl {
 namespace {
 
+// Who gives up a rail ends its connections and says so over another, where the word comes a little later.
+constexpr Nanoseconds kWordComes = 200'000'000;
 // A stranger that one of us may be has had that long to say hello.
 constexpr Nanoseconds kStrangersLeast = 100'000'000;
 }  // namespace
@@ -80,17 +82,20 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   InStream& in = *ins[index];
   const std::size_t lane = in.rail();
   bool moved = in.receive(hello_of(lane), pool, *handler, *this);
-  if (in.from() >= 0 && !strangers.empty())
-    std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; });
+  const bool is_new = in.from() >= 0 && !strangers.empty() &&
+                      std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; }) > 0;
+  if (is_new && in.state() == StreamState::open) lost_ins.erase({in.from(), lane});
   if (in.state() == StreamState::open) return moved;
+  // Who has ended it may live.
   const Reason why{fmt::format("connection over {}: {}", rails[lane].interface, in.why()), Loss::of_a_peer,
-                   in.is_silent()};
+                   in.is_silent() ? LostRails::Kind::broken : LostRails::Kind::avoided, in.is_silent()};
   const Rank from = in.from();
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
       next_of[{from, lane, in.epoch()}] = in.next_frame();
       in.abandon(*handler);
-      broken_ins.push_back({lane, from, why});
+      lost_ins.insert({from, lane});
+      broken_ins.push_back({{from, lane, in.epoch()}, why, now() + kWordComes});
     } else {
       fail(from, why);
     }

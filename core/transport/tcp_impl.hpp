@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,7 @@ struct TcpTransport::Impl : LostStreams {
   struct Reason {
     std::string text;
     Loss loss = Loss::of_a_peer;
+    LostRails::Kind kind = LostRails::Kind::broken;
     bool is_silence = false;  // nobody answers
     bool is_told = false;     // by another rank, which says it
   };
@@ -90,11 +92,12 @@ struct TcpTransport::Impl : LostStreams {
   std::map<LostStream, std::uint64_t> next_of;  // of streams that were lost: the number of the next frame
   std::vector<std::pair<std::size_t, Rank>> suspects;  // streams that may be broken
   struct BrokenIn {
-    std::size_t lane;
-    Rank from;
+    LostStream stream;
     Reason why;
+    Nanoseconds due;  // unless its writer says why
   };
   std::vector<BrokenIn> broken_ins;
+  std::set<std::pair<Rank, std::size_t>> lost_ins;  // who does not use which lane towards this rank any more
   std::map<std::pair<std::size_t, Rank>, Pace> paces;
   SlowRails slow_rails;
   Nanoseconds sampled = 0, concluded = 0;
@@ -118,6 +121,7 @@ struct TcpTransport::Impl : LostStreams {
   }
   void check(std::size_t lane, Rank to, bool had_to_send);
   void check_suspects();
+  void check_broken_ins();
   void give_up(std::size_t lane, Rank to, const Reason& why);
   void give_up_all(std::size_t lane, const Reason& why);
   bool on_out(std::size_t index);

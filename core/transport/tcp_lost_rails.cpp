@@ -20,6 +20,8 @@ constexpr std::size_t kMostSampled = 64;         // peers
 // Unanswered tries in a row, each twice as late as the one before, from 0.2 s: 3 s, or 6 s where no other
 // rail is left.
 constexpr int kTries = 4, kLastTries = 5;
+// Of a rail that is taken back: 3 s, too.
+constexpr int kTriesToConnect = 2;
 // A rail that needs longer than that for what waits, while another one has nothing to do, is given up; and
 // how often in a row it is found so.
 constexpr double kTooSlow_s = 2;
@@ -42,19 +44,36 @@ void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
   if (has_left && !had_to_send) return;
   const Reason why{
       fmt::format("connection over {}: {}", rails[lane].interface, has_left ? "it has left" : stream.why()),
-      Loss::of_a_peer, stream.is_silent()};
+      Loss::of_a_peer, LostRails::Kind::broken, stream.is_silent()};
   if (!has_left && rails.size() > 1)
     give_up(lane, to, why);
   else
     fail(to, why);
 }
 
+// The last rail to a peer that has gone breaks in this direction, too, if there is a connection.
+void TcpTransport::Impl::check_broken_ins() {
+  const Nanoseconds when = now();
+  std::vector<BrokenIn> due;
+  std::erase_if(broken_ins, [&](BrokenIn& one) {
+    if (one.due > when) return false;
+    due.push_back(std::move(one));
+    return true;
+  });
+  for (const auto& [stream, why, _] : due) {
+    give_up(stream.lane, stream.from, why);
+    if (!lost_rails.is_lost(stream.from, stream.lane)) connect(stream.lane, stream.from);
+  }
+}
+
 // Whatever may not have come there goes another way; the peer hears of it even if there is nothing. Where no
-// rail is left, or nobody answers on it, the peer has failed.
+// rail is left, or nobody answers on it, the peer has failed. Who says that it has lost a rail lives.
 void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
   const std::uint32_t epoch = lost_rails.times(to, lane);
-  if (!lost_rails.lose(to, lane, now(), why.loss == Loss::of_speed ? kPauseOfSlow : kPause)) return;
+  const Nanoseconds pause = why.loss == Loss::of_speed ? kPauseOfSlow : kPause;
+  if (!lost_rails.lose(to, lane, why.kind, now(), pause)) return;
   while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
+    if (*carrier == lane) return;  // those that came first have just broken
     OutStream* next = connect(*carrier, to);
     if (!next) continue;  // that one is lost, too
     if (OutStream* old = out(lane, to))
@@ -81,6 +100,8 @@ void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
 // What came there before is taken first.
 void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
   if (stream.lane >= rails.size()) return;
+  std::erase_if(broken_ins, [&](const BrokenIn& one) { return one.stream == stream; });
+  lost_ins.insert({stream.from, stream.lane});
   accept_all(stream.lane);
   for (std::size_t i = 0; i < ins.size(); ++i) {
     InStream* in = ins[i].get();
@@ -93,7 +114,7 @@ void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
     remove_in(i);
   }
   next_of.try_emplace(stream, 1);
-  const Reason why{"the other end has lost it", loss, false, true};
+  const Reason why{"the other end has lost it", loss, LostRails::Kind::avoided, false, true};
   if (loss == Loss::of_a_peer)
     give_up(stream.lane, stream.from, why);
   else
@@ -125,8 +146,9 @@ void TcpTransport::Impl::inspect() {
     for (Rank to : rails[lane].used) {
       OutStream& stream = *out(lane, to);
       if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
-      const bool is_last = lost_rails.carrier(to, lane + 1) == lane;
-      stream.listen_for_silence(is_last ? kLastTries : kTries);
+      const bool is_taken_back = !stream.has_begun() && lost_rails.times(to, lane) > 0;
+      const int patience = lost_rails.is_last_resort(to, lane) ? kLastTries : kTries;
+      stream.listen_for_silence(is_taken_back ? kTriesToConnect : patience);
       if (stream.state() != StreamState::open) suspects.emplace_back(lane, to);
     }
   check_suspects();
@@ -140,6 +162,8 @@ void TcpTransport::Impl::inspect() {
 
 SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
   SlowRails::Load load;
+  load.is_whole = !lost_rails.any_on(lane) && std::none_of(lost_ins.begin(), lost_ins.end(),
+                                                           [&](const auto& in) { return in.second == lane; });
   for (std::size_t i = 0; i < std::min(rails[lane].used.size(), kMostSampled); ++i) {
     const Rank to = rails[lane].used[i];
     const OutStream& stream = *out(lane, to);
@@ -167,7 +191,8 @@ void TcpTransport::Impl::conclude() {
   concluded += passed;
   for (const auto& [lane, bytes] : slow_rails.conclude(passed)) {
     const double rate = static_cast<double>(bytes) * 1e3 / static_cast<double>(passed);
-    give_up_all(lane, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed});
+    give_up_all(lane, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed,
+                       LostRails::Kind::avoided});
   }
 }
 
@@ -203,11 +228,13 @@ void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds pas
   pace.slow = is_slow ? pace.slow + 1 : 0;
   if (pace.slow <= kTooSlow) return;
   if (rate > 0)
-    give_up_all(lane,
-                {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
-                 Loss::of_speed});
-  else
-    give_up_all(lane, {fmt::format("rank {} acknowledges nothing", to), Loss::of_several});
+    return give_up_all(
+        lane, {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
+               Loss::of_speed, LostRails::Kind::avoided});
+  Reason why{fmt::format("rank {} acknowledges nothing", to), Loss::of_several};
+  give_up(lane, to, why);
+  why.kind = LostRails::Kind::avoided;
+  give_up_all(lane, why);
 }
 
 // By a connection that carries nothing until it stands.

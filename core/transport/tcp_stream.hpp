@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "core/net/socket.hpp"
+#include "core/transport/lost_rails.hpp"
 #include "core/transport/receive_pool.hpp"
 #include "core/transport/sent_bytes.hpp"
 #include "core/transport/transport.hpp"
@@ -53,10 +54,6 @@ struct LostStream {
   std::uint32_t epoch;
   friend auto operator<=>(const LostStream&, const LostStream&) = default;
 };
-
-/// What has become of a rail: it does not carry to a peer; nobody knows how many others it does not reach; or
-/// it is slow, and better left alone by all.
-enum class Loss : std::uint32_t { of_a_peer, of_several, of_speed };
 
 /// What a reader must know of other streams of the same writer.
 class LostStreams {
@@ -90,6 +87,8 @@ class OutStream {
   /// It broke because nobody answers.
   bool is_silent() const { return is_silent_; }
   bool idle() const { return first_ == queue_.size(); }
+  /// The kernel has taken something: it is connected.
+  bool has_begun() const { return taken_ > 0; }
   /// Something waits for a push, and not for the kernel.
   bool is_gathering() const { return waiting_ > 0 && !is_blocked_; }
 

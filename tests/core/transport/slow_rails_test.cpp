@@ -76,6 +76,19 @@ TEST(SlowRails, OneThatWaitsForItsReaderIsNot) {
   EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
 }
 
+// The other carries for it as well.
+TEST(SlowRails, NothingIsSlowWhileARailDoesNotCarryToSomebody) {
+  Rails rails;
+  rails.begin_fast();
+  rails.second.is_whole = false;
+  rails.sample(1, kMuch, 0);
+  rails.second.is_whole = true;
+  rails.sample(19, kMuch, 0);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+  rails.sample(20, kMuch, 0);
+  EXPECT_EQ(rails.rails.conclude(kWindow).size(), 1u);
+}
+
 TEST(SlowRails, AFewSamplesAreNoProof) {
   Rails rails;
   rails.begin_fast();

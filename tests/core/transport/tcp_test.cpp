@@ -495,6 +495,88 @@ TEST(Tcp, ARailThatWasGivenUpIsTriedAgain) {
   EXPECT_TRUE(pair.at_a.failures.empty() && pair.at_b.failures.empty());
 }
 
+namespace {
+
+// Two ranks with two rails, and numbered messages both ways on both.
+struct BothWays : TcpPair {
+  const std::vector<std::byte> payload = pattern(70'000, 1);
+  std::uint64_t sent = 0;
+  std::uint32_t unfinished = 0;
+
+  BothWays() : TcpPair({{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}}) {}
+  bool goes() {
+    for (std::uint32_t rail : {0, 1}) {
+      send(a, 1, payload, ++sent, unfinished, rail);
+      send(b, 0, payload, sent, unfinished, rail);
+    }
+    return until([&] { return at_a.messages.size() >= sent && at_b.messages.size() >= sent; }) && is_well();
+  }
+  bool is_well() const {
+    return at_a.failures.empty() && at_b.failures.empty() && at_a.messages.size() == sent &&
+           at_b.messages.size() == sent;
+  }
+  // Takes as much as the other end needs to hear of what was said before, and more.
+  bool goes_on() {
+    for (int i = 0; i < 20; ++i)
+      if (!goes()) return false;
+    return true;
+  }
+};
+
+}  // namespace
+
+TEST(Tcp, NoPeerFailsBecauseItsRailsAreSlow) {
+  BothWays pair;
+  ASSERT_TRUE(pair.goes());
+  pair.a.give_up(1, "the test says so", Loss::of_speed);
+  ASSERT_TRUE(pair.goes_on());
+  for (TcpTransport* one : {&pair.a, &pair.b}) {
+    const Bytes before = one->bytes_sent(0);
+    one->give_up(0, "the test says so", Loss::of_speed);
+    one->give_up(0, "the test says so", Loss::of_several);
+    ASSERT_TRUE(pair.goes_on());
+    EXPECT_GT(one->bytes_sent(0), before);
+  }
+}
+
+TEST(Tcp, NoPeerFailsBecauseEachEndFindsAnotherRailSlow) {
+  BothWays pair;
+  ASSERT_TRUE(pair.goes());
+  pair.a.give_up(1, "the test says so", Loss::of_speed);
+  pair.b.give_up(0, "the test says so", Loss::of_speed);
+  EXPECT_TRUE(pair.goes_on());
+}
+
+TEST(Tcp, ASlowRailCarriesAgainWhenTheOtherBreaks) {
+  BothWays pair;
+  ASSERT_TRUE(pair.goes());
+  pair.a.give_up(1, "the test says so", Loss::of_speed);
+  ASSERT_TRUE(pair.goes_on());
+  const Bytes before = pair.a.bytes_sent(1);
+  pair.a.give_up(0, "the test says so");
+  ASSERT_TRUE(pair.goes_on());
+  EXPECT_GT(pair.a.bytes_sent(1), before);
+  pair.b.give_up(0, "the test says so");
+  EXPECT_TRUE(pair.goes_on());
+}
+
+// Its connections end before the word comes that says why.
+TEST(Tcp, ARailThatTheOtherEndFindsSlowIsCalledSlow) {
+  BothWays pair;
+  ASSERT_TRUE(pair.goes());
+  const std::vector<std::byte> large = pattern(16 << 20, 1);  // more than the kernel takes
+  send(pair.a, 1, large, ++pair.sent, pair.unfinished, 0);
+  send(pair.b, 0, pair.payload, pair.sent, pair.unfinished, 0);
+  ::testing::internal::CaptureStderr();
+  pair.a.give_up(1, "it crawls", Loss::of_speed);
+  EXPECT_TRUE(pair.goes_on());
+  pair.b.close();  // says what it has to say
+  pair.a.close();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("it crawls"), std::string::npos) << said;
+  EXPECT_EQ(said.find("onnection"), std::string::npos) << said;
+}
+
 TEST(Tcp, APeerThatDiesHasFailedOnAllItsRails) {
   std::vector<TcpRail> rails = {{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}};
   TcpTransport a(rails, 0);
