@@ -88,6 +88,16 @@ def start(command, mark, variables):
                             env=environment)
 
 
+def wait_for_a_rank(output, mark):
+    """Until there is one it is the starter's time. Silence counts from then on."""
+    while not output.ended and time.monotonic() - output.began < 120:
+        for line in output.look(0.05):
+            yield line
+        if any(rank >= 0 for rank in processes_of(mark).values()):
+            break
+    output.begin()
+
+
 def end_all(mark):
     for _ in range(50):
         left = processes_of(mark)
@@ -145,7 +155,6 @@ class Faults:
 def soak(options):
     """Inside the virtual hosts, or on one machine."""
     dice = random.Random(options.seed)
-    faults = Faults(dice) if options.inside else None
     launcher = [f"{options.build}/bin/ddlrun"]
     if options.inside:
         launcher += ["-s", "-np", "8", "-H", "h0:2,h1:2,h2:2,h3:2"]
@@ -157,6 +166,9 @@ def soak(options):
                     {"OMPI_MCA_btl_tcp_if_include": "r0"} if options.inside else {})
     output = Output(process)
     try:
+        for line in wait_for_a_rank(output, mark):
+            print(line, flush=True)
+        faults = Faults(dice) if options.inside else None
         while not output.ended:
             for line in output.look(0.5):
                 print(line, flush=True)
@@ -252,12 +264,7 @@ class Kill:
             output.look(0.05)
 
     def do_harm(self, output, mark):
-        ranks = {}
-        # Until there is a rank it is the starter's time.
-        while not ranks and not output.ended and time.monotonic() - output.began < 120:
-            output.look(0.05)
-            ranks = {pid: rank for pid, rank in processes_of(mark).items() if rank >= 0}
-        output.begin()
+        list(wait_for_a_rank(output, mark))
         end = time.monotonic() + self.moment
         while time.monotonic() < end and not output.ended:
             output.look(end - time.monotonic())
