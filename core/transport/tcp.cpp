@@ -17,7 +17,8 @@
 namespace ddl {
 namespace {
 
-constexpr int kLooks = 64;  // between two at the clock
+// Between two at the clock. Where others want the cores, too, a round may take tens of milliseconds.
+constexpr int kLooks = 8;
 // Before a failure is told: the peer may have ended because of another, and may be about to say so; or the
 // launcher ends all ranks, of which this one is not the last.
 constexpr Nanoseconds kGrace = 300'000'000;
@@ -193,8 +194,9 @@ bool TcpTransport::progress(MessageHandler& handler) {
   std::span<const epoll_event> events = impl_->events.look();
   bool moved = push(0);
   if (++impl_->looks % kLooks == 0) {
-    impl_->sample();
-    impl_->inspect();
+    const Nanoseconds when = now();
+    impl_->sample(when);
+    impl_->inspect(when);
   }
   for (const epoll_event& event : events) {
     std::uint64_t key = event.data.u64;

@@ -126,8 +126,8 @@ struct TcpTransport::Impl : LostStreams {
   void give_up_all(std::size_t lane, const Reason& why);
   bool on_out(std::size_t index);
   bool on_in(std::size_t index);
-  void inspect();
-  void sample();
+  void inspect(Nanoseconds when);
+  void sample(Nanoseconds when);
   SlowRails::Load load_of(std::size_t lane) const;
   void conclude();
   void inspect_links();

@@ -134,8 +134,8 @@ void TcpTransport::Impl::took(const LostStream& stream, std::uint64_t frame) {
 // ---- what makes no event ----
 
 // A peer's machine that has gone, a link without carrier, a rail that has become slow.
-void TcpTransport::Impl::inspect() {
-  const Nanoseconds passed = now() - inspected;
+void TcpTransport::Impl::inspect(Nanoseconds when) {
+  const Nanoseconds passed = when - inspected;
   if (passed < kInspectEvery) return;
   const bool is_first = inspected == 0;
   inspected += passed;
@@ -157,7 +157,7 @@ void TcpTransport::Impl::inspect() {
     for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
   conclude();
   try_again();
-  say_notes(now() - kInspectEvery);
+  say_notes(when - kInspectEvery);
 }
 
 SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
@@ -176,8 +176,7 @@ SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
   return load;
 }
 
-void TcpTransport::Impl::sample() {
-  const Nanoseconds when = now();
+void TcpTransport::Impl::sample(Nanoseconds when) {
   if (rails.size() == 1 || when - sampled < kSampleEvery) return;
   sampled = when;
   std::vector<SlowRails::Load> loads;
