@@ -92,7 +92,7 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   const Rank from = in.from();
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
-      next_of[{from, lane, in.epoch()}] = in.next_frame();
+      ended_ins.add({from, lane, in.epoch()}, in.next_frame());
       in.abandon(*handler);
       lost_ins.insert({from, lane});
       broken_ins.push_back({{from, lane, in.epoch()}, why, now() + kWordComes});

@@ -89,7 +89,7 @@ struct TcpTransport::Impl : LostStreams {
 
   // Where there are several rails.
   LostRails lost_rails{0};
-  std::map<LostStream, std::uint64_t> next_of;  // of streams that were lost: the number of the next frame
+  EndedStreams ended_ins;
   std::vector<std::pair<std::size_t, Rank>> suspects;  // streams that may be broken
   struct BrokenIn {
     LostStream stream;
@@ -136,10 +136,12 @@ struct TcpTransport::Impl : LostStreams {
   void say_notes(Nanoseconds before);
 
   void lost(const LostStream& stream, Loss loss) override;
-  bool lacks(const LostStream& stream, std::uint64_t frame) const override;
+  bool lacks(const LostStream& stream, std::uint64_t frame) const override {
+    return ended_ins.lacks(stream, frame);
+  }
   void gone(Rank says, Rank who) override;
-  bool is_over(const LostStream& stream) const override { return next_of.contains(stream); }
-  void took(const LostStream& stream, std::uint64_t frame) override;
+  bool is_over(const LostStream& stream) const override { return ended_ins.is_over(stream); }
+  void took(const LostStream& stream, std::uint64_t frame) override { ended_ins.took(stream, frame); }
   /// Where that rank listens; all zeros: it gave none.
   PackedTcpAddress address_of(std::size_t lane, Rank rank) const {
     PackedTcpAddress packed{};

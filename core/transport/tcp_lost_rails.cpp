@@ -109,26 +109,16 @@ void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
     if (!in || in->is_reading() || in->rail() != stream.lane || !(in->from() < 0 || is_it())) continue;
     while (in->receive(hello_of(stream.lane), pool, *handler, *this)) continue;
     if (!is_it()) continue;
-    next_of[{stream.from, stream.lane, in->epoch()}] = in->next_frame();
+    ended_ins.add({stream.from, stream.lane, in->epoch()}, in->next_frame());
     in->abandon(*handler);
     remove_in(i);
   }
-  next_of.try_emplace(stream, 1);
+  ended_ins.add(stream, 1);
   const Reason why{"the other end has lost it", loss, LostRails::Kind::avoided, false, true};
   if (loss == Loss::of_a_peer)
     give_up(stream.lane, stream.from, why);
   else
     give_up_all(stream.lane, why);
-}
-
-bool TcpTransport::Impl::lacks(const LostStream& stream, std::uint64_t frame) const {
-  auto known = next_of.find(stream);
-  return known == next_of.end() || frame >= known->second;
-}
-
-void TcpTransport::Impl::took(const LostStream& stream, std::uint64_t frame) {
-  std::uint64_t& next = next_of[stream];
-  next = std::max(next, frame + 1);
 }
 
 // ---- what makes no event ----

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "core/net/socket.hpp"
+#include "core/transport/ended_streams.hpp"
 #include "core/transport/lost_rails.hpp"
 #include "core/transport/receive_pool.hpp"
 #include "core/transport/sent_bytes.hpp"
@@ -46,14 +47,6 @@ static_assert(sizeof(Hello) == 24);
 
 /// How a stream stands. `left`: the peer said farewell; `broken`: it did not, see why().
 enum class StreamState : std::uint8_t { open, left, broken };
-
-/// A stream that was lost: who wrote it, on which lane, the how manieth there.
-struct LostStream {
-  Rank from;
-  std::size_t lane;
-  std::uint32_t epoch;
-  friend auto operator<=>(const LostStream&, const LostStream&) = default;
-};
 
 /// What a reader must know of other streams of the same writer.
 class LostStreams {
