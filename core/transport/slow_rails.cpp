@@ -1,10 +1,15 @@
 #include "core/transport/slow_rails.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddl {
 namespace {
 
+// A stream that needs longer than that for what waits, while another one has nothing to do, is too slow; and
+// how often in a row it is found so.
+constexpr double kTooSlow_s = 2;
+constexpr int kTooSlow = 3;
 constexpr Bytes kWork = 64 << 10;  // less than that are messages that travel on one rail alone
 constexpr unsigned kLeastSamples = 10;
 constexpr double kBehind = 0.65;  // of the samples: the other is three times as fast
@@ -14,6 +19,19 @@ Bytes moved(const SlowRails::Load& first, const SlowRails::Load& last) {
 }
 
 }  // namespace
+
+// Who waits for its reader is not slow.
+std::optional<double> StreamPace::inspect(const Sample& sample, Nanoseconds passed) {
+  const Sample before = std::exchange(before_, sample);
+  const Bytes carried = sample.acknowledged - std::min(before.acknowledged, sample.acknowledged);
+  const double rate = static_cast<double>(carried) * 1e9 / static_cast<double>(passed);
+  const bool is_read = sample.waited_for_reader - before.waited_for_reader < passed / 4;
+  const bool is_slow =
+      sample.is_other_free && is_read && static_cast<double>(sample.backlog) > rate * kTooSlow_s;
+  slow_ = is_slow ? slow_ + 1 : 0;
+  if (slow_ < kTooSlow) return std::nullopt;
+  return rate;
+}
 
 void SlowRails::sample(std::span<const Load> lanes) {
   if (first_.size() != lanes.size()) {

@@ -1,4 +1,9 @@
-// SlowRails: which rail is still at work while another has long been through with as much. Pure.
+// Which rails are too slow to be used. Pure.
+//
+// StreamPace: one stream has more to send than it can in two seconds, or sends nothing at all, while another
+// to that peer has nothing to do. That is noticed with a single peer, and where it has always been so.
+//
+// SlowRails: which rail is still at work while another has long been through with as much.
 //
 // The ranks share a buffer over the rails so that all are through together. When one has become much slower
 // the others wait for it: each call takes as long as its part. Then the job is better off without it: at a
@@ -10,12 +15,29 @@
 // Thread safety: none.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/base/types.hpp"
 
 namespace ddl {
+
+class StreamPace {
+ public:
+  struct Sample {
+    Bytes acknowledged = 0;  // in all
+    Bytes backlog = 0;       // not yet
+    Nanoseconds waited_for_reader = 0;
+    bool is_other_free = false;
+  };
+  /// What `passed` since the last one. Bytes per second, where it has been too slow for several in a row.
+  std::optional<double> inspect(const Sample& sample, Nanoseconds passed);
+
+ private:
+  Sample before_;
+  int slow_ = 0;  // in a row
+};
 
 class SlowRails {
  public:

@@ -44,11 +44,6 @@ struct TcpTransport::Impl : LostStreams {
     std::vector<Rank> gathering;  // those of used that have had messages since the last push
     bool is_said_lost = false;
   };
-  struct Pace {
-    Bytes acknowledged = 0;
-    Nanoseconds waited_for_reader = 0;
-    int slow = 0;
-  };
   // Why a rail is lost, or a peer has failed.
   struct Reason {
     std::string text;
@@ -98,7 +93,7 @@ struct TcpTransport::Impl : LostStreams {
   };
   std::vector<BrokenIn> broken_ins;
   std::set<std::pair<Rank, std::size_t>> lost_ins;  // who does not use which lane towards this rank any more
-  std::map<std::pair<std::size_t, Rank>, Pace> paces;
+  std::map<std::pair<std::size_t, Rank>, StreamPace> paces;
   SlowRails slow_rails;
   Nanoseconds sampled = 0, concluded = 0;
   std::vector<Note> notes;

@@ -22,10 +22,6 @@ constexpr std::size_t kMostSampled = 64;         // peers
 constexpr int kTries = 4, kLastTries = 5;
 // Of a rail that is taken back: 3 s, too.
 constexpr int kTriesToConnect = 2;
-// A rail that needs longer than that for what waits, while another one has nothing to do, is given up; and
-// how often in a row it is found so.
-constexpr double kTooSlow_s = 2;
-constexpr int kTooSlow = 2;
 // Before what was lost is tried again. A slow rail takes connections.
 constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
@@ -196,29 +192,21 @@ void TcpTransport::Impl::give_up_all(std::size_t lane, const Reason& why) {
   for (Rank to : peers) give_up(lane, to, why);
 }
 
-// Who waits for its reader is not slow. What goes around a ring waits for its slowest link, so a slow rail is
-// given up by all.
+// What goes around a ring waits for its slowest link, so a slow rail is given up by all.
 void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds passed) {
   OutStream* stream = out(lane, to);
   if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, lane)) return;
-  Pace& pace = paces[{lane, to}];
-  const Pace before = pace;
-  pace.acknowledged = stream->acknowledged();
-  pace.waited_for_reader = stream->socket().waited_for_reader();
-  const auto seconds = static_cast<double>(passed) * 1e-9;
-  const double rate = static_cast<double>(pace.acknowledged - before.acknowledged) / seconds;
-  const auto backlog = static_cast<double>(stream->backlog());
-  const bool is_read = pace.waited_for_reader - before.waited_for_reader < passed / 4;
   bool is_other_free = false;
   for (std::size_t other = 0; other < rails.size(); ++other)
     if (other != lane && !lost_rails.is_lost(to, other))
       is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
-  const bool is_slow = is_other_free && is_read && backlog > rate * kTooSlow_s;
-  pace.slow = is_slow ? pace.slow + 1 : 0;
-  if (pace.slow <= kTooSlow) return;
-  if (rate > 0)
+  const std::optional<double> rate = paces[{lane, to}].inspect(
+      {stream->acknowledged(), stream->backlog(), stream->socket().waited_for_reader(), is_other_free},
+      passed);
+  if (!rate) return;
+  if (*rate > 0)
     return give_up_all(
-        lane, {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", rate * 1e-6, to),
+        lane, {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", *rate * 1e-6, to),
                Loss::of_speed, LostRails::Kind::avoided});
   Reason why{fmt::format("rank {} acknowledges nothing", to), Loss::of_several};
   give_up(lane, to, why);

@@ -8,6 +8,17 @@ namespace {
 constexpr Nanoseconds kWindow = 2'000'000'000;
 constexpr Bytes kMuch = 1 << 20;
 
+// Inspections of a stream, half a second apart.
+struct Inspected {
+  StreamPace pace;
+  StreamPace::Sample sample{0, 0, 0, true};
+  std::optional<double> look(Bytes moved, Bytes backlog) {
+    sample.acknowledged += moved;
+    sample.backlog = backlog;
+    return pace.inspect(sample, kWindow / 4);
+  }
+};
+
 // So many samples of two rails, of which each carries `moved` bytes more than in the one before.
 struct Rails {
   SlowRails rails;
@@ -28,6 +39,39 @@ struct Rails {
 };
 
 }  // namespace
+
+TEST(StreamPace, WhatTakesSecondsForWhatWaitsIsTooSlow) {
+  Inspected stream;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(stream.look(50'000, kMuch));
+  const auto rate = stream.look(50'000, kMuch);
+  ASSERT_TRUE(rate);
+  EXPECT_DOUBLE_EQ(*rate, 100'000);
+  EXPECT_TRUE(stream.look(50'000, 200'001));
+  EXPECT_FALSE(stream.look(50'000, 200'000)) << "two seconds";
+}
+
+TEST(StreamPace, OneThatNobodyAnswersOnHasNoRate) {
+  Inspected stream;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(stream.look(0, 1));
+  const auto rate = stream.look(0, 1);
+  ASSERT_TRUE(rate);
+  EXPECT_EQ(*rate, 0);
+  EXPECT_FALSE(stream.look(0, 0)) << "there is nothing to answer to";
+}
+
+TEST(StreamPace, OneThatWaitsForItsReaderOrLikeTheOthersIsNotSlow) {
+  Inspected stream;
+  for (int i = 0; i < 10; ++i) {
+    stream.sample.waited_for_reader += kWindow / 8;
+    EXPECT_FALSE(stream.look(0, kMuch));
+  }
+  stream.sample.is_other_free = false;
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(stream.look(0, kMuch));
+  stream.sample.is_other_free = true;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(stream.look(0, kMuch));
+  stream.sample.is_other_free = false;
+  EXPECT_FALSE(stream.look(0, kMuch)) << "in a row";
+}
 
 TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
   Rails rails;
