@@ -121,7 +121,7 @@ int become(const ExecOptions& options, const std::string& file) {
 
 int run(const Strings& args) {
   ExecOptions options = parse(args);
-  System world = real_surroundings();
+  System world = this_system();
   RankFacts facts = read_rank_facts(world);
   std::string file =
       find_program(options.command[0], {options.path, world.variable("PATH"), world.directory});

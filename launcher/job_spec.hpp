@@ -1,5 +1,5 @@
 // Everything decided about a start of mpirun, as a value: --dry-run prints it, supervise carries
-// it out. Pure: (options, allocation, mpirun, installation, surroundings) -> JobSpec. Throws UsageError for
+// it out. Pure: (options, allocation, mpirun, installation, system) -> JobSpec. Throws UsageError for
 // an option this mpirun lacks, LaunchError for an installation that cannot work.
 #pragma once
 

@@ -141,7 +141,7 @@ int dry_run(const JobInputs& in) {
 }
 
 int run(const Strings& args) {
-  System world = real_surroundings();
+  System world = this_system();
   Options options = parse_options(
       args, [&](const std::string& file) { return world.file(absolute_path(file, world.directory)); });
   show(options.action);

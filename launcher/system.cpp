@@ -30,7 +30,7 @@ std::string host_name() {
 
 }  // namespace
 
-System real_surroundings() {
+System this_system() {
   System world;
   world.variable = [](const std::string& name) { return foreign_env(name.c_str()); };
   world.file = readable;

@@ -1,5 +1,5 @@
 // What the launcher may know about the world: variables, files, this host. A value, so that everything that
-// decides (allocation, job spec, what ddl-exec sets) is a pure function tested with made-up surroundings.
+// decides (allocation, job spec, what ddl-exec sets) is a pure function tested with a made-up one.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ struct System {
   bool root = false;
 };
 
-System real_surroundings();
+System this_system();
 
 /// Where the programs and libraries of this installation are: bin/ and lib/ below one prefix.
 struct Installation {

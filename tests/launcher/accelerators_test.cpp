@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.hpp"
-#include "tests/launcher/fake_surroundings.hpp"
+#include "tests/launcher/fake_system.hpp"
 
 namespace ddl {
 namespace {

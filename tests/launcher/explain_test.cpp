@@ -7,7 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/plan/planner.hpp"
 #include "launcher/explain_original.hpp"
-#include "tests/launcher/fake_surroundings.hpp"
+#include "tests/launcher/fake_system.hpp"
 
 namespace ddl {
 namespace {

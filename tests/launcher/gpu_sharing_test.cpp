@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/launcher/fake_surroundings.hpp"
+#include "tests/launcher/fake_system.hpp"
 
 namespace ddl {
 namespace {

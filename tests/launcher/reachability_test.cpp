@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/messages.hpp"
-#include "tests/launcher/fake_surroundings.hpp"
+#include "tests/launcher/fake_system.hpp"
 
 namespace ddl {
 namespace {
@@ -15,7 +15,7 @@ Strings shell(const std::string& line, const FakeWorld& world) {
 // Checks the hosts of a command line with an agent; returns the message of the failure, "" when all answer.
 std::string check(const std::string& line) {
   Options options = parse_options(split_shell_words(line));
-  System world = real_surroundings();
+  System world = this_system();
   Allocation allocation = resolve_allocation(options, world);
   MpirunInfo mpirun;
   Installation installation;

@@ -4,7 +4,7 @@
 
 #include "core/topology/topology_json.hpp"
 #include "launcher/accelerators.hpp"
-#include "tests/launcher/fake_surroundings.hpp"
+#include "tests/launcher/fake_system.hpp"
 
 namespace ddl {
 

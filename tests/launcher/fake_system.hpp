@@ -1,4 +1,4 @@
-// Made-up surroundings for tests of what is decided without processes.
+// A made-up System for tests of what is decided without processes.
 #pragma once
 
 #include <map>
