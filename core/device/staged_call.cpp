@@ -14,10 +14,10 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
-#include "core/base/recycler.hpp"
 #include "core/base/signals.hpp"
 #include "core/device/flag.hpp"
 #include "core/device/pinned_pool.hpp"
+#include "core/device/staged_jobs.hpp"
 
 namespace ddl {
 namespace {
@@ -41,58 +41,6 @@ void wait_for_flag(void* data) {
   for (Patience patience; !step->flag.reached(step->value);) patience.wait();
 }
 
-struct Slot {
-  std::byte *in = nullptr, *out = nullptr;
-  Flag ready, done;
-  cuda::Event passed = nullptr;  // the stream that had it last is done with it
-  bool used = false;
-};
-
-struct Call {
-  StagedBuffers buffers;
-  Bytes piece = 0;
-  StagedWork work;
-  std::uint64_t first_ticket = 0, count = 0;
-
-  StagedChunk chunk(std::uint64_t index, const Slot& slot) const {
-    Bytes offset = index * piece, bytes = std::min(piece, buffers.block_bytes - offset);
-    return {{slot.in, bytes * buffers.in_blocks}, {slot.out, bytes * buffers.out_blocks}, offset, bytes};
-  }
-};
-
-using Calls = Recycler<Call>;
-
-struct Job {
-  Calls::Entry* call = nullptr;  // null: a note
-  std::uint64_t index = 0;
-  StagedNote note = {};
-};
-
-// First in, first out, in places that are used again.
-class Jobs {
- public:
-  bool empty() const { return first_ == jobs_.size(); }
-  void push(Job job) {
-    if (jobs_.size() == jobs_.capacity() && 2 * first_ > jobs_.size()) {
-      jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(first_));
-      first_ = 0;
-    }
-    jobs_.push_back(std::move(job));
-  }
-  Job pop() {
-    Job job = std::move(jobs_[first_++]);
-    if (empty()) {
-      jobs_.clear();
-      first_ = 0;
-    }
-    return job;
-  }
-
- private:
-  std::vector<Job> jobs_;
-  std::size_t first_ = 0;
-};
-
 }  // namespace
 
 struct StagedCalls::State {
@@ -101,9 +49,9 @@ struct StagedCalls::State {
 
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
   Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks) const;
-  bool enqueue(Calls::Entry& call, cuda::Stream stream);
-  bool bring_in(Calls::Entry& call, std::uint64_t index, cuda::Stream stream);
-  bool take_out(const Call& call, std::uint64_t index, cuda::Stream stream);
+  bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
+  bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
+  bool take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
   cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
 
@@ -111,27 +59,27 @@ struct StagedCalls::State {
   void unpin();
   bool streams_have_passed();
   void work_off();
-  void do_job(const Job& job);
-  void do_chunk(const Job& job);
+  void do_job(const StagedJob& job);
+  void do_chunk(const StagedJob& job);
   void await_job(std::unique_lock<std::mutex>& lock);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
-  Slot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
+  StagedSlot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
 
   const cuda::Driver& driver;
   const cuda::Context context;
   const StagedOptions options;
   Bytes area_bytes;
   pinned_pool::Block pinned;
-  std::vector<Slot> slots;
+  std::vector<StagedSlot> slots;
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
   std::uint64_t next_ticket;
-  Calls calls;
+  StagedCallPool calls;
 
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
-  Jobs jobs;
+  StagedJobs jobs;
   bool closing = false, looks = false;
   std::string failure;
   std::atomic<bool> failed{false};
@@ -198,7 +146,7 @@ void StagedCalls::State::pin() {
 
 void StagedCalls::State::unpin() {
   cuda::CurrentContext current(driver, context);
-  for (Slot& slot : slots)
+  for (StagedSlot& slot : slots)
     if (slot.passed) driver.event_destroy(slot.passed);
   if (pinned.host) pinned_pool::give_back(context, pinned);
   pinned.host = nullptr;
@@ -207,7 +155,7 @@ void StagedCalls::State::unpin() {
 bool StagedCalls::State::streams_have_passed() {
   cuda::CurrentContext current(driver, context);
   Nanoseconds until = now() + options.patience;
-  for (const Slot& slot : slots)
+  for (const StagedSlot& slot : slots)
     for (Patience patience; driver.event_query(slot.passed) == cuda::kNotReady;) {
       if (now() > until) return false;
       patience.wait();
@@ -234,7 +182,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
 
   // Released with its last chunk, but not given out while `submitting` is held.
-  Calls::Entry& call = calls.take();
+  StagedCallPool::Entry& call = calls.take();
   call.buffers = buffers;
   call.work = std::move(work);
   call.piece = piece_bytes(buffers.block_bytes, blocks);
@@ -250,7 +198,7 @@ Bytes StagedCalls::State::piece_bytes(Bytes block_bytes, std::uint32_t blocks) c
   return std::min(most, std::max(overlapped, kLeastPiece));
 }
 
-bool StagedCalls::State::enqueue(Calls::Entry& call, cuda::Stream stream) {
+bool StagedCalls::State::enqueue(StagedCallPool::Entry& call, cuda::Stream stream) {
   const std::uint64_t depth = slots.size();
   std::uint64_t in = 0, out = 0;
   bool well = true;
@@ -269,9 +217,9 @@ bool StagedCalls::State::enqueue(Calls::Entry& call, cuda::Stream stream) {
 }
 
 // One chunk's way to the worker.
-bool StagedCalls::State::bring_in(Calls::Entry& call, std::uint64_t index, cuda::Stream stream) {
+bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  Slot& place = slot(ticket);
+  StagedSlot& place = slot(ticket);
   if (place.used && index < slots.size() &&
       !fine(driver.stream_wait_event(stream, place.passed, 0), "an event"))
     return false;
@@ -292,9 +240,9 @@ bool StagedCalls::State::bring_in(Calls::Entry& call, std::uint64_t index, cuda:
 }
 
 // One chunk's way back.
-bool StagedCalls::State::take_out(const Call& call, std::uint64_t index, cuda::Stream stream) {
+bool StagedCalls::State::take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  Slot& place = slot(ticket);
+  StagedSlot& place = slot(ticket);
   if (!fine(wait(stream, place.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
   const StagedChunk chunk = call.chunk(index, place);
   const StagedBuffers& buffers = call.buffers;
@@ -328,7 +276,7 @@ void StagedCalls::State::work_off() {
   for (;;) {
     await_job(lock);
     if (jobs.empty()) return;
-    Job job = jobs.pop();
+    StagedJob job = jobs.pop();
     looks = true;
     lock.unlock();
     do_job(job);
@@ -353,15 +301,15 @@ void StagedCalls::State::await_job(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-void StagedCalls::State::do_job(const Job& job) {
+void StagedCalls::State::do_job(const StagedJob& job) {
   if (job.call) return do_chunk(job);
   if (failed) return;
   if (std::string problem = job.note(); !problem.empty()) fail(problem);
 }
 
-void StagedCalls::State::do_chunk(const Job& job) {
+void StagedCalls::State::do_chunk(const StagedJob& job) {
   std::uint64_t ticket = job.call->first_ticket + job.index;
-  Slot& place = slot(ticket);
+  StagedSlot& place = slot(ticket);
   for (Patience patience; !failed && !place.ready.reached(static_cast<std::uint32_t>(ticket));
        patience.wait())
     if (options.meanwhile) options.meanwhile();
