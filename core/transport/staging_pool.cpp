@@ -9,13 +9,21 @@ namespace {
 constexpr Bytes kLeastPayload = 256;
 // Pages are taken in steps of that much: each step is a system call.
 constexpr Bytes kStep = 256 << 10;
-// So many of the oldest small blocks are looked at before a new one is made: each look may miss the cache. Of
-// large ones all are, the youngest first: what a cold one brings into the caches costs more.
+// Of the blocks that a burst has left behind so many small ones are looked at before a new one is made: each
+// look may miss the cache. Of large ones all are: what a cold one brings into the caches costs more.
 constexpr std::size_t kGlance = 4;
 constexpr Bytes kLarge = 64 << 10;
+// What the blocks of a size that take turns come to; of those that hardly fill a few lines, their number.
+constexpr Bytes kTurnsBytes = 256 << 10, kTiny = 1 << 10;
+constexpr std::size_t kTurnsOfTiny = 8;
 
 std::size_t class_of(Bytes payload) {
   return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(std::max(payload, kLeastPayload))));
+}
+
+std::size_t turns_of(std::size_t size_class) {
+  const Bytes payload = Bytes{1} << size_class;
+  return payload <= kTiny ? kTurnsOfTiny : std::max<std::size_t>(1, kTurnsBytes / payload);
 }
 
 }  // namespace
@@ -38,40 +46,45 @@ void StagingPool::prepare() {
 }
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
-  SizeClass& of = classes_[class_of(payload)];
-  bool is_large = payload >= kLarge;
-  std::byte* block = is_large ? look_for_warmest(of) : look(of, kGlance);
+  const std::size_t size_class = class_of(payload), turns = turns_of(size_class);
+  SizeClass& of = classes_[size_class];
+  std::byte* block = next_recent(of, turns);
+  if (!block) block = latest_other(of, payload >= kLarge ? of.others.size() : kGlance);
   if (!block) block = carve(block_bytes(payload), Need::can_wait);
-  if (!block && !is_large) block = look(of, of.lent.size());
+  if (!block) block = latest_other(of, of.others.size());
+  if (!block) block = any_recent(of);
   if (!block && need == Need::now) block = carve(block_bytes(payload), need);
   if (!block) return nullptr;
   readers_of(block).store(readers, std::memory_order_relaxed);
-  of.lent.push_back(block);
+  of.recent.push_back(block);
+  if (of.recent.size() <= turns) return block;
+  of.others.push_back(of.recent.front());
+  of.recent.pop_front();
   return block;
 }
 
-// One that is free; looks at so many of those that were lent longest ago.
-std::byte* StagingPool::look(SizeClass& of, std::size_t most) {
-  for (std::size_t i = 0; of.free.empty() && i < most && !of.lent.empty(); ++i) {
-    std::byte* oldest = of.lent.front();
-    of.lent.pop_front();
-    if (is_free(oldest))
-      of.free.push_back(oldest);
-    else
-      of.lent.push_back(oldest);
-  }
-  if (of.free.empty()) return nullptr;
-  std::byte* block = of.free.back();
-  of.free.pop_back();
+// The one whose turn it is, if it is free.
+std::byte* StagingPool::next_recent(SizeClass& of, std::size_t turns) {
+  if (of.recent.size() < turns || !is_free(of.recent.front())) return nullptr;
+  std::byte* block = of.recent.front();
+  of.recent.pop_front();
   return block;
 }
 
-// Whatever a burst of calls has left behind, one call after the other uses the same few.
-std::byte* StagingPool::look_for_warmest(SizeClass& of) {
-  auto warmest = std::find_if(of.lent.rbegin(), of.lent.rend(), is_free);
-  if (warmest == of.lent.rend()) return nullptr;
-  std::byte* block = *warmest;
-  of.lent.erase(std::next(warmest).base());
+std::byte* StagingPool::latest_other(SizeClass& of, std::size_t most) {
+  const auto end = of.others.rbegin() + static_cast<std::ptrdiff_t>(std::min(most, of.others.size()));
+  const auto latest = std::find_if(of.others.rbegin(), end, is_free);
+  if (latest == end) return nullptr;
+  std::byte* block = *latest;
+  of.others.erase(std::next(latest).base());
+  return block;
+}
+
+std::byte* StagingPool::any_recent(SizeClass& of) {
+  const auto found = std::find_if(of.recent.begin(), of.recent.end(), is_free);
+  if (found == of.recent.end()) return nullptr;
+  std::byte* block = *found;
+  of.recent.erase(found);
   return block;
 }
 

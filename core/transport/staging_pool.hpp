@@ -4,6 +4,10 @@
 // free when nobody counts as its reader any more; the peers count themselves out, so the pool looks when it
 // needs one. No communicator owns any: a message names its block.
 //
+// Of each size the few used last take turns: enough for a block to have left its reader's first-level cache
+// before it is written again, and no more, so that all of them stay in the second-level cache of who writes.
+// (2 ranks, 512 KiB from one to the other in eight segments, 128 and 256 KiB of blocks: 52 and 34 us.)
+//
 // What keeps ranks from waiting for each other's blocks for ever: the pool stops at its cap for whoever can
 // wait, but goes beyond it for who cannot (Need::now), that is for the oldest segment of the oldest operation
 // of a communicator. Everything that such a segment stages is read by peers that wait for it.
@@ -50,11 +54,12 @@ class StagingPool {
 
  private:
   struct SizeClass {
-    std::vector<std::byte*> free;
-    std::deque<std::byte*> lent;  // oldest first
+    std::deque<std::byte*> recent;   // take turns, the one used longest ago first
+    std::vector<std::byte*> others;  // that a burst has left behind, the latest last
   };
-  std::byte* look(SizeClass& of, std::size_t most);
-  std::byte* look_for_warmest(SizeClass& of);
+  static std::byte* next_recent(SizeClass& of, std::size_t turns);
+  static std::byte* latest_other(SizeClass& of, std::size_t most);
+  static std::byte* any_recent(SizeClass& of);
   std::byte* carve(Bytes bytes, Need need);
 
   Region& region_;

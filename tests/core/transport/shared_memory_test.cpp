@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
 #include <thread>
 
 #include "core/base/clock.hpp"
@@ -65,8 +66,8 @@ TEST(SharedMemory, ABlockIsBusyUntilItsReaderReleasesIt) {
   EXPECT_FALSE(StagingPool::is_free(block));
   first.release();
   EXPECT_TRUE(StagingPool::is_free(block));
-  EXPECT_TRUE(pair.a->send(message_of(other, to)));
-  EXPECT_FALSE(StagingPool::is_free(block)) << "what was released is used again first";
+  for (int more = 0; more < 20; ++more) pair.a->send(message_of(other, to));
+  EXPECT_FALSE(StagingPool::is_free(block)) << "what was released is used again";
 }
 
 TEST(SharedMemory, ABlockComesBackWithTheAnswerOfItsLastReader) {
@@ -201,6 +202,38 @@ TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
   EXPECT_FALSE(StagingPool::is_free(message.block)) << "its owner may still send from it";
   pair.a->leave_block(0, offset);
   EXPECT_TRUE(StagingPool::is_free(message.block));
+}
+
+// They leave their readers' first-level cache in between.
+TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyte) {
+  Region region = Region::create(1, StagingPool::region_bytes(16 * kStaging), 5);
+  StagingPool pool(region, region.staging_offset(1), 16 * kStaging);
+  for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{1} << 20}) {
+    std::vector<std::byte*> used;
+    const std::size_t turns = std::max<std::size_t>(1, (256 << 10) / bytes);
+    for (std::size_t call = 0; call < 3 * turns; ++call) {
+      used.push_back(pool.take(bytes, 1, Need::can_wait));
+      StagingPool::readers_of(used.back()).store(0);
+      if (call < turns)
+        EXPECT_EQ(std::count(used.begin(), used.end(), used.back()), 1) << bytes;
+      else
+        EXPECT_EQ(used.back(), used[call - turns]) << bytes;
+    }
+  }
+}
+
+TEST(StagingPool, AfterABurstTheSameFewTakeTurns) {
+  Region region = Region::create(1, StagingPool::region_bytes(16 * kStaging), 5);
+  StagingPool pool(region, region.staging_offset(1), 16 * kStaging);
+  std::vector<std::byte*> burst;
+  for (int i = 0; i < 30; ++i) burst.push_back(pool.take(64 << 10, 1, Need::can_wait));
+  for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
+  std::set<std::byte*> used;
+  for (int i = 0; i < 100; ++i) {
+    used.insert(pool.take(64 << 10, 1, Need::can_wait));
+    for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
+  }
+  EXPECT_EQ(used.size(), 4u);
 }
 
 TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
