@@ -13,7 +13,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 13;  // of endpoint infos, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 14;  // of endpoint infos, headers and plans together: ranks must agree
 
 struct RailInfo {
   std::string interface, subnet;
@@ -66,6 +66,7 @@ struct JobMap {
   std::vector<double> lane_gbit;        // what its slowest rail is rated at; 0 where one is unknown
   std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
   std::vector<std::string> notes;  // rails that are missed, one line each, for rank 0 to say
+  bool single_copy = false;        // every rank may read the memory of those on its host
   bool nonblocking = false;        // every rank has the progress hook
   Bytes staging = 0, segment = 0;
   bool report = false;  // all ranks take part in the report

@@ -105,6 +105,20 @@ std::byte* Communicator::claim_answer(const Sending& sending, const View& asked,
   return shared_.fabrics.local->claim(message) ? SharedMemoryTransport::payload_of(block) : nullptr;
 }
 
+bool Communicator::send_single_copy(const Sending& sending, std::span<const std::byte> payload,
+                                    std::uint32_t& unfinished) {
+  Outgoing message = addressed(sending.header, sending.step, sending.operation.prepared());
+  message.payload = payload;
+  message.unfinished = &unfinished;
+  return try_pressing(sending, message, [&] { return shared_.fabrics.local->send_single_copy(message); });
+}
+
+bool Communicator::fetch(const View& view, std::byte* into) {
+  const bool fetched = SharedMemoryTransport::fetch(view, into);
+  if (!fetched) SharedMemoryTransport::ask_for_copy(view);
+  return fetched;
+}
+
 // ---- answers for the sake of credit ----
 
 void Communicator::answer_those_owed(Number number) {

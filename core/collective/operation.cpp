@@ -247,6 +247,8 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
     is_stirred_ = true;
     return 0;
   }
+  const bool is_elsewhere = step->peers == 1 && run.views[step->expected].is_elsewhere();
+  if (is_elsewhere && !fetch_step(run, *step, sender)) return 0;
   const Step* next = left > 1 && goes_on(*step, step[1]) ? step + 1 : nullptr;
   Outgoing message{};
   std::byte* forward = next ? claim_forward(run, *step, *next, sender, message) : nullptr;
@@ -257,6 +259,22 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   if (!forward) return 1;
   sender.post(message);
   return 2;
+}
+
+// What is read where its sender has it; see Plan::single_copy. If that cannot be done, it is as if nothing
+// had come.
+bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
+  struct Fetch {
+    Sender& sender;
+    View& view;
+    std::byte* into;
+    bool fetched = false;
+  } fetch{sender, run.views[step.expected], at(run, step.into, step.into_block, range_of(run, step).first)};
+  sender.work(fetch.view.bytes(), [&fetch] { fetch.fetched = fetch.sender.fetch(fetch.view, fetch.into); });
+  fetch.view.release();
+  fetch.view = View(fetch.into, fetch.view.bytes(), nullptr, nullptr, nullptr);
+  if (!fetch.fetched) run.arrived[step.expected] = Arrival::missing;
+  return fetch.fetched;
 }
 
 bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
@@ -275,6 +293,8 @@ bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   }
   bool is_large =
       payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
+  if (prepared_->plan.single_copy && step.fabric == Fabric::local && payload.size() > kMostStaged)
+    return sender.send_single_copy(sending_of(run, step), payload, unfinished_);
   if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, sender);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return sender.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);

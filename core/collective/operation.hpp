@@ -72,6 +72,11 @@ class Sender {
   /// then given up with post() and not released. Null when that is not possible.
   virtual std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) = 0;
   virtual void post(const Outgoing& message) = 0;
+  /// As send(), within the host, of a payload that is read where it is; counts in `unfinished` until it has.
+  virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload,
+                                std::uint32_t& unfinished) = 0;
+  /// Reads what has come like that. False: it cannot be read, and comes again, staged.
+  virtual bool fetch(const View& view, std::byte* into) = 0;
   /// Work on memory alone, of that many bytes. From kLongWork on others may use the engine meanwhile, but for
   /// advance(): it takes several microseconds, leaving the lock a tenth of one.
   static constexpr Bytes kLongWork = 64 << 10;
@@ -181,6 +186,7 @@ class Operation {
   bool advance(Run& run, Sender& sender);
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender);
   bool send_step(Run& run, const Step& step, Sender& sender);
+  bool fetch_step(Run& run, const Step& step, Sender& sender);
   bool send_narrowed(Run& run, const Step& step, Sender& sender);
   std::byte* travels_at(const Run& run, const Step& step);
   void land_step(const Run& run, const Step& step, std::byte* forward, std::byte* travels, Sender& sender);

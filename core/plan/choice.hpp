@@ -61,6 +61,7 @@ struct PlanLimits {
   Bytes staging = 0;  // shared memory of the communicator: what a choice needs of it stays below
   Bytes segment = 0;  // asked for by the user, 0: free choice
   Machine machine{};
+  bool single_copy = false;  // ranks may read the memory of others of their host
 };
 
 struct Candidate {

@@ -44,6 +44,8 @@ using LaneId = std::uint16_t;
 using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
+/// See Plan::single_copy.
+inline constexpr Bytes kMostStaged = 16 << 10;
 
 struct Slice {
   SliceId parent;                    // kWholeSegment for a lane
@@ -89,6 +91,9 @@ struct Plan {
   Bytes segment = 0;  // bytes of a full segment
   int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
+  // Payloads of more than kMostStaged bytes stay within the host where they are, and are read there. All that
+  // is done with them is to copy them, from buffers that nobody writes to meanwhile.
+  bool single_copy = false;
   std::uint32_t scratch = 0;  // blocks of scratch
   std::vector<Slice> slices;  // parents before children
   std::vector<Rank> peers;

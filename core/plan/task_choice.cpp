@@ -174,8 +174,20 @@ std::vector<TaskCandidate> by_prediction(const HostMap& map, const std::vector<T
   return found;
 }
 
-// The ways worth a thought, without what memory says.
-std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+// Who reads where the data is needs nobody to write meanwhile: there is nothing to overlap.
+bool can_single_copy(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  return limits.single_copy && map.hosts() == 1 && bytes > kMostStaged && !computes(task.kind) &&
+         !is_between_two(task.kind);
+}
+
+TaskChoice single_copy_of(TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
+  choice.handover = Handover::single_copy;
+  if (!limits.segment) choice.segment = std::min(round_up(bytes, kCacheLine), kSegmentOfAll);
+  return choice;
+}
+
+// Without single copies, and without what memory says.
+std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   TaskChoice choice;
   choice.task = task;
   if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
@@ -200,6 +212,16 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
     all.back().segment = round_up(bytes, kCacheLine);
   }
   return by_prediction(map, all, bytes, limits.machine);
+}
+
+// The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
+// says otherwise: data that its sender has not just written is read faster.
+std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  std::vector<TaskCandidate> found = staged_ways(map, task, bytes, limits);
+  if (can_single_copy(map, task, bytes, limits))
+    found.insert(found.begin() + (is_one_way(task.kind) ? 1 : 0),
+                 {single_copy_of(found[0].choice, bytes, limits), found[0].seconds});
+  return found;
 }
 
 }  // namespace

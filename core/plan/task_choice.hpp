@@ -25,6 +25,12 @@ enum class Division : std::uint8_t {
   chain,   // from host to host, a piece by each of their ranks; like pieces, a link carries no byte twice
 };
 
+/// How what is only moved passes from one rank to another of its host.
+enum class Handover : std::uint8_t {
+  staged,       // through a block, by a copy in and one out, at the same time
+  single_copy,  // who receives it reads it where it is; only where PlanLimits::single_copy
+};
+
 /// Sends between two ranks share that many blocks of staging, all the sends of a rank together: any number of
 /// them may be under way at once.
 inline constexpr Bytes kSharedBlocks = 16;
@@ -38,6 +44,7 @@ struct TaskChoice {
   std::vector<RailId> rail;
   Bytes segment = 0;  // of each block
   int window = 4;
+  Handover handover = Handover::staged;
   friend bool operator==(const TaskChoice&, const TaskChoice&) = default;
 };
 

@@ -402,6 +402,7 @@ Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice
   plan.name = describe(map, choice);
   plan.segment = choice.segment;
   plan.window = choice.window;
+  plan.single_copy = choice.handover == Handover::single_copy;
   plan.lanes = static_cast<LaneId>(choice.share.size());
   return plan;
 }
@@ -417,6 +418,7 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
     text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
+  if (choice.handover == Handover::single_copy) text += ", single copy";
   if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
   return text;
 }

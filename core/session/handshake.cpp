@@ -20,9 +20,12 @@ Reason reason_of(const std::string& text) {
 constexpr std::uint64_t kTrouble = 0;
 constexpr std::uint64_t kWell = 1;
 
-// One bit per lane, and one that is always set.
+// One bit per lane, one for whether it reads its neighbours' memory, and one that is always set.
+constexpr std::uint64_t kReadsNeighbours = std::uint64_t{1} << 62;
+
 std::uint64_t mask_of(const Reach& reach) {
   std::uint64_t mask = ~std::uint64_t{0};
+  if (!reach.reads_neighbours) mask &= ~kReadsNeighbours;
   for (std::size_t lane = 0; lane < reach.lane_trouble.size(); ++lane)
     if (!reach.lane_trouble[lane].empty()) mask &= ~(std::uint64_t{1} << lane);
   return mask;
@@ -129,6 +132,8 @@ void Handshake::hear_reach(const Exchange::Answers& answers) {
     const std::size_t finder = choose_lanes(reach_of_rank);
     if (job_map_.lanes.empty()) return ask_reason(finder);
   }
+  job_map_.single_copy = std::all_of(reach_of_rank.begin(), reach_of_rank.end(),
+                                     [](std::uint64_t reach) { return (reach & kReadsNeighbours) != 0; });
   attempt([&] { steps_.connect(job_map_, endpoints_); });
   say_connected();
 }

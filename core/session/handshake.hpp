@@ -27,6 +27,7 @@ namespace ddl {
 /// What a rank reaches, as far as it has tried.
 struct Reach {
   std::vector<std::string> lane_trouble;  // by lane, "" where it carries bytes; empty: nothing was tried
+  bool reads_neighbours = false;          // all on its host: their memory, with one copy
 };
 
 /// What a rank does on its own between the rounds. What one of these throws is in the way of the whole job.

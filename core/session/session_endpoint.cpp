@@ -23,7 +23,9 @@ void SessionEndpoint::describe(EndpointInfo& endpoint) {
 
 Reach SessionEndpoint::reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
   attach_local(job_map, endpoints);
-  return try_rails(job_map, endpoints);
+  Reach reach = try_rails(job_map, endpoints);
+  reach.reads_neighbours = env_.single_copy && reads_neighbours_;
+  return reach;
 }
 
 void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
@@ -45,6 +47,7 @@ void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<Endp
       throw Error(fmt::format(
           "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
           me_, peer));
+    reads_neighbours_ = reads_neighbours_ && region->can_read_owner();
     peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
   }
   local_ = std::make_unique<SharedMemoryTransport>(std::move(peers), my_place, job_map.staging);

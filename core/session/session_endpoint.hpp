@@ -58,6 +58,7 @@ class SessionEndpoint {
   const HostCounts counts_;
   const Env& env_;
   std::shared_ptr<Region> region_;
+  bool reads_neighbours_ = true;
   std::unique_ptr<RailListeners> listeners_;  // until all have tried them
   std::unique_ptr<WireTransport> wire_;
   std::map<std::string, FarEnd> far_ends_;  // by address

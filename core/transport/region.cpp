@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -30,11 +32,12 @@ Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
     ::close(fd);
     throw Error(fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(errno)));
   }
-  Region region(static_cast<std::byte*>(base), bytes, fd);
+  Region region(static_cast<std::byte*>(base), bytes, fd, ::getpid());
   if (!region.reserve(0, region.staging_offset(local_ranks)))
     throw Error("no memory left for mailboxes", "ranks of one host exchange data through them",
                 "set DDL_ENABLE=0");
   region.head().nonce = nonce;
+  region.head().base = reinterpret_cast<std::uintptr_t>(base);
   region.head().activity.pid = ::getpid();
   return region;
 }
@@ -59,7 +62,7 @@ std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce, int b
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mine, 0);
   ::close(mine);
   if (base == MAP_FAILED) return std::nullopt;
-  Region region(static_cast<std::byte*>(base), bytes, -1);
+  Region region(static_cast<std::byte*>(base), bytes, -1, pid);
   if (region.head().nonce != nonce) return std::nullopt;
   // Open for both: a pipe that nobody reads any more would kill who rings.
   if (bell >= 0) region.bell_to_ring_ = open_of(pid, bell, O_RDWR | O_NONBLOCK);
@@ -71,6 +74,7 @@ Region::Region(Region&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       bytes_(other.bytes_),
       fd_(std::exchange(other.fd_, -1)),
+      pid_(other.pid_),
       bell_(std::exchange(other.bell_, -1)),
       bell_to_ring_(std::exchange(other.bell_to_ring_, -1)) {}
 
@@ -97,6 +101,23 @@ void Region::ring_bell() {
 void Region::silence_bell() {
   char rings[64];
   while (::read(bell_, rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) continue;
+}
+
+bool Region::read_owner(std::byte* into, const std::byte* from, Bytes bytes) const {
+  for (Bytes done = 0; done < bytes;) {
+    const iovec here{into + done, bytes - done};
+    const iovec there{const_cast<std::byte*>(from) + done, bytes - done};
+    const ssize_t read = ::process_vm_readv(pid_, &here, 1, &there, 1, 0);
+    if (read <= 0) return false;
+    done += static_cast<Bytes>(read);
+  }
+  return true;
+}
+
+bool Region::can_read_owner() const {
+  std::uint64_t nonce = 0;
+  const auto* there = reinterpret_cast<const std::byte*>(head().base) + offsetof(RegionHead, nonce);
+  return read_owner(reinterpret_cast<std::byte*>(&nonce), there, sizeof(nonce)) && nonce == head().nonce;
 }
 
 void Region::populate(Bytes offset, Bytes bytes) {

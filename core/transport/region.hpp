@@ -26,7 +26,10 @@ struct alignas(64) Descriptor {
   Header header;  // its turn is n + 1 when entry n of the ring is full: written last
   union {
     std::byte payload[View::kInline];
-    Bytes block;  // of a longer payload: offset of the BlockHead in the sender's region
+    struct {
+      Bytes block;    // of a longer payload: offset of the BlockHead in the sender's region
+      Bytes address;  // in the sender's memory, of a payload that is read there
+    };
   };
   std::atomic_ref<std::uint32_t> turn() { return std::atomic_ref(header.turn); }
 };
@@ -40,10 +43,12 @@ struct alignas(64) Mailbox {
 
 struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
+  std::atomic<std::uint32_t> refused;  // see SingleCopySends
 };
 
 struct RegionHead {
   std::uint64_t nonce;
+  std::uint64_t base;                           // where the owner has mapped it
   alignas(64) std::atomic<std::uint32_t> bell;  // rung by peers when the owner sleeps
   std::atomic<std::uint32_t> sleeping;
   Activity activity;
@@ -71,7 +76,7 @@ class Region {
   int bell() const { return bell_; }
   void ring_bell();
   void silence_bell();
-  RegionHead& head() { return *reinterpret_cast<RegionHead*>(base_); }
+  RegionHead& head() const { return *reinterpret_cast<RegionHead*>(base_); }
   Mailbox& mailbox(int sender) {
     return *reinterpret_cast<Mailbox*>(base_ + round_head() + static_cast<Bytes>(sender) * sizeof(Mailbox));
   }
@@ -80,6 +85,11 @@ class Region {
   Bytes staging_offset(int local_ranks) const {
     return round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox);
   }
+  /// Copies from the memory of the process that made the region, with one system call and no copy in between;
+  /// false where the kernel does not allow it. Any thread.
+  bool read_owner(std::byte* into, const std::byte* from, Bytes bytes) const;
+  /// Whether it does.
+  bool can_read_owner() const;
   /// Takes the pages of a part of the region; false where the machine has none left.
   bool reserve(Bytes offset, Bytes bytes);
   /// Maps what has been reserved there before it is touched: one system call instead of a fault for each
@@ -87,7 +97,7 @@ class Region {
   void populate(Bytes offset, Bytes bytes);
 
  private:
-  Region(std::byte* base, Bytes bytes, int fd) : base_(base), bytes_(bytes), fd_(fd) {}
+  Region(std::byte* base, Bytes bytes, int fd, int pid) : base_(base), bytes_(bytes), fd_(fd), pid_(pid) {}
   static constexpr Bytes round_head() {
     static_assert(sizeof(RegionHead) <= 4096);
     return 4096;
@@ -95,7 +105,7 @@ class Region {
 
   std::byte* base_;
   Bytes bytes_;
-  int fd_;
+  int fd_, pid_;
   // A pipe, because peers can open one through /proc like the memory, which they cannot with an eventfd.
   int bell_ = -1, bell_to_ring_ = -1;  // the ends of a pipe
 };

@@ -14,7 +14,8 @@ namespace ddl {
 namespace {
 
 // In Descriptor::block, whose low bits are free: nobody counts its readers; it is the receiver's own.
-constexpr Bytes kUncounted = 1, kReturned = 2;
+// Or the payload is not there but where its sender has it.
+constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4;
 
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
@@ -73,6 +74,36 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
   return true;
 }
 
+bool SharedMemoryTransport::send_single_copy(const Outgoing& message) {
+  Outgoing named = message;
+  if (!has_room(message.to) || !single_copies_.add(named)) return false;
+  named.reuse = Reuse::elsewhere;
+  put_all(named);
+  return true;
+}
+
+// Those that could not read get the staged copy alone.
+bool SharedMemoryTransport::end_single_copies() {
+  return single_copies_.end_those_read([this](const Outgoing& sent, int place) {
+    const Rank to[] = {peers_[static_cast<std::size_t>(place)].rank};
+    Outgoing copy = sent;
+    copy.block = nullptr;
+    copy.to = to;
+    copy.need = Need::now;
+    return send(copy);
+  });
+}
+
+bool SharedMemoryTransport::fetch(const View& view, std::byte* into) {
+  const Region& region = *static_cast<Peer*>(view.owner())->region;
+  return region.read_owner(into, static_cast<const std::byte*>(view.data()), view.bytes());
+}
+
+void SharedMemoryTransport::ask_for_copy(const View& view) {
+  SingleCopySends::refuse(static_cast<std::byte*>(view.token()),
+                          static_cast<Peer*>(view.owner())->transport->me_);
+}
+
 bool SharedMemoryTransport::claim(Outgoing& message) {
   if (!has_room(message.to)) return false;
   if (message.reuse == Reuse::when_released)
@@ -107,7 +138,10 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
   std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
   if (message.payload.size() > View::kInline) {
-    if (message.reuse == Reuse::by_receiver)
+    if (message.reuse == Reuse::elsewhere) {
+      entry.block = own_.offset_of(message.block) | kElsewhere;
+      entry.address = reinterpret_cast<std::uintptr_t>(message.payload.data());
+    } else if (message.reuse == Reuse::by_receiver)
       entry.block = peer.region->offset_of(message.block) | kReturned;
     else
       entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted : 0);
@@ -119,6 +153,7 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
 }
 
 bool SharedMemoryTransport::has_arrived() {
+  if (single_copies_.is_any_read()) return true;
   return std::any_of(peers_.begin(), peers_.end(), [&](Peer& peer) {
     std::uint32_t taken = std::atomic_ref(peer.taken).load(std::memory_order_relaxed);
     return peer.from->entries[taken % Mailbox::kEntries].turn().load(std::memory_order_relaxed) == taken + 1;
@@ -126,7 +161,7 @@ bool SharedMemoryTransport::has_arrived() {
 }
 
 bool SharedMemoryTransport::progress(MessageHandler& handler) {
-  bool moved = false;
+  bool moved = !single_copies_.empty() && end_single_copies();
   for (Peer& peer : peers_) {
     while (Descriptor* entry = first_entry(peer)) {
       Header header;
@@ -149,7 +184,7 @@ SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
   Descriptor* entry = first_entry(peer);
   if (!entry) return {};
   if (entry->header.bytes <= View::kInline) return {&entry->header, entry->payload};
-  if (entry->block & kReturned || !names_a_block(peer, entry->header, entry->block)) return {};
+  if (entry->block & (kReturned | kElsewhere) || !names_a_block(peer, entry->header, entry->block)) return {};
   Bytes block = entry->block & ~kUncounted;
   return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
 }
@@ -175,9 +210,10 @@ void SharedMemoryTransport::drop_first(Peer& peer) {
 // one of ours that has no other reader any more.
 bool SharedMemoryTransport::names_a_block(const Peer& peer, const Header& header, Bytes block) const {
   const Region& region = block & kReturned ? own_ : *peer.region;
-  Bytes offset = block & ~(block & kReturned ? kReturned : kUncounted);
+  Bytes offset = block & ~(kReturned | kUncounted | kElsewhere);
+  const Bytes bytes = block & kElsewhere ? 0 : header.bytes;
   bool fits = offset % alignof(BlockHead) == 0 && offset >= staging_begin_ && offset < region.bytes() &&
-              sizeof(BlockHead) + header.bytes <= region.bytes() - offset;
+              sizeof(BlockHead) + bytes <= region.bytes() - offset;
   return fits && (!(block & kReturned) ||
                   StagingPool::readers_of(own_.at(offset)).load(std::memory_order_relaxed) == 1);
 }
@@ -188,6 +224,9 @@ View SharedMemoryTransport::view_of(Peer& peer, const Header& header, const Desc
     std::byte* block = own_.at(entry.block & ~kReturned);
     return View(payload_of(block), header.bytes, take_back, &peer, block);
   }
+  if (entry.block & kElsewhere)
+    return View::elsewhere(entry.address, header.bytes, count_out, &peer,
+                           peer.region->at(entry.block & ~kElsewhere));
   std::byte* block = peer.region->at(entry.block & ~kUncounted);
   auto give_back = entry.block & kUncounted ? nullptr : release;
   return View(block + sizeof(BlockHead), header.bytes, give_back, &peer, block);
@@ -207,6 +246,12 @@ void SharedMemoryTransport::take_back(void* /*peer*/, void* block) {
 void SharedMemoryTransport::release(void* peer, void* block) {
   auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
   if (readers.fetch_sub(1, std::memory_order_acq_rel) == 1) ring(*static_cast<Peer*>(peer)->region);
+}
+
+// Of a block that its owner counts as a reader of, too: it looks when the others are through.
+void SharedMemoryTransport::count_out(void* peer, void* block) {
+  auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
+  if (readers.fetch_sub(1, std::memory_order_acq_rel) == 2) ring(*static_cast<Peer*>(peer)->region);
 }
 
 void SharedMemoryTransport::leave_block(Rank owner, Bytes offset) {

@@ -3,7 +3,7 @@
 // A message is a descriptor in the receiver's mailbox; a payload of more than View::kInline bytes lies in a
 // block of the sender's own region (StagingPool), written once and read by all its receivers, which count
 // themselves out of the block. Bytes moved per message: one copy in by the sender; the receiver reduces or
-// copies straight from the block.
+// copies straight from the block. A payload may also be left where it is, for its receivers to read there.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "core/base/partition.hpp"
 #include "core/transport/region.hpp"
+#include "core/transport/single_copy.hpp"
 #include "core/transport/staging_pool.hpp"
 #include "core/transport/transport.hpp"
 
@@ -46,6 +47,13 @@ class SharedMemoryTransport : public Transport {
   /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
   /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
   static std::byte* block_to_return(const View& view);
+  /// send() of a payload of more than View::kInline bytes that its receivers read where it is; it counts in
+  /// message.unfinished until they have. They get a view that is_elsewhere().
+  bool send_single_copy(const Outgoing& message);
+  /// Reads the payload of such a view; false where the kernel does not allow it, which is then to be said.
+  /// The first may be done without the engine's lock. The view is released afterwards like any other.
+  static bool fetch(const View& view, std::byte* into);
+  static void ask_for_copy(const View& view);
   bool progress(MessageHandler& handler) override;
   /// For who knows what must come next: the first message in the peer's mailbox, where it lies, until
   /// drop_first(), which releases its block if it is told (0: it has none, or a kept one).
@@ -93,10 +101,12 @@ class SharedMemoryTransport : public Transport {
   static void ring(Region& region);
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
+  static void count_out(void* peer, void* block);
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
+  bool end_single_copies();
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);
   static Descriptor* first_entry(const Peer& peer);  // null: not there yet
   static void drop_first(Peer& peer);
@@ -110,6 +120,7 @@ class SharedMemoryTransport : public Transport {
   Region& own_;
   Bytes staging_begin_;  // in every region of this host
   StagingPool pool_;
+  SingleCopySends single_copies_{pool_};
 };
 
 }  // namespace ddl

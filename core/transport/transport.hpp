@@ -43,6 +43,12 @@ class View {
   View() = default;
   View(const void* data, Bytes bytes, Release give_back, void* owner, void* token)
       : data_(data), bytes_(bytes), release_(give_back), owner_(owner), token_(token) {}
+  /// A payload in the memory of its sender's process, which is not to be looked at but fetched from there.
+  static View elsewhere(Bytes address, Bytes bytes, Release give_back, void* owner, void* token) {
+    View view(reinterpret_cast<const void*>(address), bytes, give_back, owner, token);
+    view.is_elsewhere_ = true;
+    return view;
+  }
   /// A tiny payload, carried in the view itself.
   static View copy_of(const void* data, Bytes bytes) {
     View view;
@@ -52,6 +58,7 @@ class View {
     return view;
   }
 
+  bool is_elsewhere() const { return is_elsewhere_; }
   const void* data() const { return is_inline_ ? inline_.data() : data_; }
   Bytes bytes() const { return bytes_; }
   void release() {
@@ -70,14 +77,14 @@ class View {
   Release release_ = nullptr;
   void* owner_ = nullptr;
   void* token_ = nullptr;
-  bool is_inline_ = false;
+  bool is_inline_ = false, is_elsewhere_ = false;
   alignas(16) std::array<std::byte, kInline> inline_;
 };
 
 /// When a staging block may be written again: when all its readers have said so; or when the sender knows it
 /// from the order of its messages and nobody needs to count; or the block is the receiver's own, who gets it
-/// back with this message.
-enum class Reuse : std::uint8_t { when_released, by_agreement, by_receiver };
+/// back with this message; or the payload is not in the block, which only counts who has read it.
+enum class Reuse : std::uint8_t { when_released, by_agreement, by_receiver, elsewhere };
 
 /// Whether who sends can wait until its receivers have released older blocks, see StagingPool.
 enum class Need : std::uint8_t { can_wait, now };

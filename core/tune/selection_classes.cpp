@@ -105,7 +105,7 @@ void Selection::prepare_task(Class& of_class) {
   const double most = hopeless_for(bytes) * found[0].seconds;
   for (const TaskCandidate& candidate : found) {
     if (of_class.task_ways.size() == kMostCandidates) break;
-    if (of_class.task_ways.empty() || candidate.seconds < most)
+    if (of_class.task_ways.empty() || candidate.seconds <= most)
       of_class.task_ways.push_back(candidate.choice);
   }
   if (settings_.has_original || of_class.task_ways.size() > 1)

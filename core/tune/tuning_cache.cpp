@@ -24,6 +24,7 @@ void put(json& out, const TaskChoice& choice) {
   out["order"] = json::array();
   out["segment"] = choice.segment;
   out["window"] = choice.window;
+  if (choice.handover == Handover::single_copy) out["single_copy"] = true;
 }
 
 json to_json(const TuningEntry& entry) {
@@ -68,6 +69,7 @@ TaskChoice task_from(const json& in) {
   in.at("rail").get_to(choice.rail);
   in.at("segment").get_to(choice.segment);
   in.at("window").get_to(choice.window);
+  if (in.value("single_copy", false)) choice.handover = Handover::single_copy;
   return choice;
 }
 

@@ -2,16 +2,24 @@
  * every result verified, gaps between elements included. An ordinary MPI program: it knows nothing of who
  * serves its calls.
  *
- *   collective_matrix [--only-eligible]
+ *   collective_matrix [--only-eligible | --forbid-reading]
  *
- * --only-eligible leaves out what an engine may hand to the original library. */
+ * --only-eligible leaves out what an engine may hand to the original library. --forbid-reading has the kernel
+ * refuse the last rank, once the job runs, what it could do in MPI_Init: to read other processes' memory. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "matrix.h"
 
-static int only_eligible;
+static int only_eligible, forbids_reading;
 
 enum kind {
   BCAST,
@@ -318,7 +326,27 @@ static void left_to_original(const struct comm_case* on) {
   ++cases_done;
 }
 
+static void forbid_reading(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) {
+    perror("seccomp");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+}
+
 static void all(const struct comm_case* on) {
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (forbids_reading && rank == size - 1) forbid_reading();
+  forbids_reading = 0;
   all_kinds(on);
   barriers(on);
   outstanding(on);
@@ -327,6 +355,7 @@ static void all(const struct comm_case* on) {
 }
 
 int main(int argc, char** argv) {
-  only_eligible = argc > 1 && strcmp(argv[1], "--only-eligible") == 0;
+  forbids_reading = argc > 1 && strcmp(argv[1], "--forbid-reading") == 0;
+  only_eligible = forbids_reading || (argc > 1 && strcmp(argv[1], "--only-eligible") == 0);
   return run_matrix(argc, argv, all);
 }

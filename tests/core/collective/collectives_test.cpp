@@ -51,6 +51,31 @@ TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
   }
 }
 
+TEST(Collectives, WhatIsReadWhereItIsComesOutRight) {
+  for (const auto& machine : {std::vector<HostIndex>{0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0}}) {
+    VirtualJob job(machine);
+    PlanLimits limits{1, Bytes{40} << 20, 0};
+    limits.single_copy = true;
+    auto world = job.create(1, everybody(job.size()), limits);
+    job.each([&](Rank me) {
+      Communicator& mine = *world[static_cast<std::size_t>(me)];
+      for (Kind kind : kAllKinds)
+        for (Elements count : {1000, 4097, 50'001, 400'003})
+          for (Where where : {Where::in_place, Where::apart}) {
+            const Task task{kind, has_root(kind) ? 1 : 0};
+            for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {
+              Buffers buffers(kind, task.root, me, job.size(), count, where);
+              PreparedPlan& plan = mine.plans().prepare(way.choice, buffers.call.bytes());
+              auto operation = test::start(job.engine(me), mine, buffers.call, &plan);
+              job.engine(me).wait(mine, *operation);
+              buffers.expect_right(me, job.size());
+            }
+          }
+    });
+    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
 TEST(Collectives, ManySegmentsInLittleStagingComeOutRight) {
   for (const auto& machine : {std::vector<HostIndex>{0, 0, 0, 0}, {0, 0, 0, 1, 1, 2, 2}}) {
     VirtualJob job(machine);

@@ -271,6 +271,30 @@ TEST(TaskChoice, WhatGoesOneWayWithinAHostIsReadWhileTheRestIsWritten) {
   EXPECT_EQ(choose_task(map, {Kind::all_gather, 0}, 256 << 10, limits).segment, Bytes{256} << 10);
 }
 
+TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy) {
+  PlanLimits limits{1, Bytes{64} << 20, 0, {}};
+  auto copies = [&limits](const std::vector<HostIndex>& machine, Kind kind, Bytes bytes) {
+    std::vector<Handover> found;
+    for (const TaskCandidate& one : task_candidates(HostMap(machine), {kind, 0}, bytes, limits))
+      found.push_back(one.choice.handover);
+    return found;
+  };
+  const auto count = [](const std::vector<Handover>& all) {
+    return std::count(all.begin(), all.end(), Handover::single_copy);
+  };
+  for (Kind kind : kAll) EXPECT_EQ(count(copies(hosts_of({2}), kind, 1 << 20)), 0) << "the kernel forbids it";
+  limits.single_copy = true;
+  for (Kind kind : kAll) {
+    EXPECT_EQ(count(copies(hosts_of({2}), kind, 1 << 20)), computes(kind) || is_between_two(kind) ? 0 : 1);
+    EXPECT_EQ(count(copies(hosts_of({2}), kind, kMostStaged)), 0);
+    EXPECT_EQ(count(copies(hosts_of({2, 2}), kind, 1 << 20)), 0);
+  }
+  for (Kind kind : {Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::single_copy);
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter})
+    EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::staged);
+}
+
 TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
   for (const auto& machine : kMachines)
     for (Bytes staging : {Bytes{12} << 10, Bytes{1} << 20})

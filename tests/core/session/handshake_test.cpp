@@ -23,6 +23,7 @@ enum class Fault {
   cannot,             // its endpoint info says so
   hears_no_endpoint,  // the first round fails on it alone
   reach,              // a neighbour's memory cannot be attached
+  cannot_read,        // a neighbour's memory can be attached, but not its buffers read
   loses_a_lane,       // a rail leads nowhere: the job goes on over the other
   loses_all,
   connect,
@@ -30,19 +31,14 @@ enum class Fault {
   goes_before_round_3,
 };
 
-constexpr std::array kFaults = {Fault::none,
-                                Fault::no_engine,
-                                Fault::no_endpoint,
-                                Fault::cannot,
-                                Fault::hears_no_endpoint,
-                                Fault::reach,
-                                Fault::loses_a_lane,
-                                Fault::loses_all,
-                                Fault::connect,
-                                Fault::goes_before_round_2,
-                                Fault::goes_before_round_3};
+constexpr std::array kFaults = {Fault::none,        Fault::no_engine,           Fault::no_endpoint,
+                                Fault::cannot,      Fault::hears_no_endpoint,   Fault::reach,
+                                Fault::cannot_read, Fault::loses_a_lane,        Fault::loses_all,
+                                Fault::connect,     Fault::goes_before_round_2, Fault::goes_before_round_3};
 
-bool is_survived(Fault fault) { return fault == Fault::none || fault == Fault::loses_a_lane; }
+bool is_survived(Fault fault) {
+  return fault == Fault::none || fault == Fault::cannot_read || fault == Fault::loses_a_lane;
+}
 // All but who is to blame only learn that it is gone: nobody can agree on who says it.
 bool breaks_the_exchange(Fault fault) {
   return fault == Fault::goes_before_round_2 || fault == Fault::goes_before_round_3;
@@ -93,7 +89,7 @@ class Member : private JoinSteps {
   Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override {
     EXPECT_EQ(endpoints.size(), static_cast<std::size_t>(exchange_.size()));
     if (fault_ == Fault::reach) throw Error("cannot attach");
-    Reach reach{std::vector<std::string>(job_map.lanes.size())};
+    Reach reach{std::vector<std::string>(job_map.lanes.size()), fault_ != Fault::cannot_read};
     for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
       if (fault_ == Fault::loses_all || (fault_ == Fault::loses_a_lane && lane == 1))
         reach.lane_trouble[lane] = "lane " + job_map.lanes[lane] + " is lost";
@@ -240,6 +236,15 @@ TEST(Handshake, ALaneThatOneRankCannotUseNobodyUses) {
     said += member->has_said_lost_lanes();
   }
   EXPECT_EQ(said, 1);
+}
+
+TEST(Handshake, BuffersAreReadWhereTheyAreOnlyIfAllRanksCan) {
+  for (Fault fault : {Fault::none, Fault::cannot_read}) {
+    ExchangeBoard board(3);
+    HandshakeMembers members = members_of(board, only_on(3, 1, fault));
+    ASSERT_TRUE(step_all(members, 3));
+    for (const auto& member : members) EXPECT_EQ(member->job_map().single_copy, fault == Fault::none);
+  }
 }
 
 TEST(Handshake, ALongReasonIsCutForTheOthers) {

@@ -1,10 +1,15 @@
 #include "core/transport/shared_memory.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <set>
 #include <thread>
 
@@ -202,6 +207,114 @@ TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
   EXPECT_FALSE(StagingPool::is_free(message.block)) << "its owner may still send from it";
   pair.a->leave_block(0, offset);
   EXPECT_TRUE(StagingPool::is_free(message.block));
+}
+
+namespace {
+
+// Whom the kernel lets read nobody's memory.
+void forbid_reading() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0) << std::strerror(errno);
+}
+
+struct MemoryTrio {
+  std::vector<LocalPeer> peers;
+  std::vector<std::unique_ptr<SharedMemoryTransport>> at;
+  MemoryTrio() {
+    for (Rank rank : {0, 1, 2})
+      peers.push_back(
+          {rank, std::make_shared<Region>(Region::create(3, StagingPool::region_bytes(kStaging), 5))});
+    for (int place : {0, 1, 2}) at.push_back(std::make_unique<SharedMemoryTransport>(peers, place, kStaging));
+  }
+};
+
+}  // namespace
+
+TEST(SharedMemory, APayloadIsReadWhereItIsAndItsSenderHearsOfTheLastReader) {
+  MemoryTrio trio;
+  std::vector<std::byte> payload(50'000, std::byte{42}), read(50'000);
+  std::uint32_t unfinished = 0;
+  const Rank to[] = {1, 2};
+  Outgoing message = message_of(payload, to);
+  message.unfinished = &unfinished;
+  ASSERT_TRUE(trio.at[0]->send_single_copy(message));
+  EXPECT_EQ(unfinished, 1u);
+  payload[49'999] = std::byte{43};  // no copy was made
+  Kept nothing;
+  for (std::size_t reader : {1u, 2u}) {
+    EXPECT_FALSE(trio.at[0]->progress(nothing));
+    EXPECT_EQ(unfinished, 1u) << "the other one has not read it";
+    Kept arrived;
+    ASSERT_TRUE(trio.at[reader]->progress(arrived));
+    ASSERT_EQ(arrived.messages.size(), 1u);
+    View view = arrived.messages[0].second;
+    ASSERT_TRUE(view.is_elsewhere());
+    ASSERT_TRUE(SharedMemoryTransport::fetch(view, read.data()));
+    EXPECT_EQ(read, payload);
+    EXPECT_FALSE(trio.at[0]->has_arrived());
+    view.release();
+  }
+  EXPECT_TRUE(trio.at[0]->has_arrived()) << "its sender waits for it, as for a message";
+  EXPECT_TRUE(trio.at[0]->progress(nothing));
+  EXPECT_EQ(unfinished, 0u);
+  EXPECT_FALSE(trio.at[0]->has_arrived());
+}
+
+TEST(SharedMemory, WhoCannotReadAPayloadIsSentACopyAlone) {
+  MemoryTrio trio;
+  std::vector<std::byte> payload(50'000, std::byte{42}), read(50'000);
+  std::uint32_t unfinished = 0;
+  const Rank to[] = {1, 2};
+  Outgoing message = message_of(payload, to);
+  message.header.tag = 77;
+  message.unfinished = &unfinished;
+  ASSERT_TRUE(trio.at[0]->send_single_copy(message));
+  Kept first, second, nothing;
+  trio.at[1]->progress(first);
+  trio.at[2]->progress(second);
+  std::thread([&] {
+    forbid_reading();
+    EXPECT_FALSE(SharedMemoryTransport::fetch(second.messages[0].second, read.data()));
+  }).join();
+  SharedMemoryTransport::ask_for_copy(second.messages[0].second);
+  for (Kept* one : {&first, &second}) one->messages[0].second.release();
+  EXPECT_TRUE(trio.at[0]->progress(nothing));
+  EXPECT_EQ(unfinished, 0u) << "the copy is made";
+  EXPECT_FALSE(trio.at[1]->progress(first));
+  ASSERT_TRUE(trio.at[2]->progress(second));
+  const auto& [header, view] = second.messages[1];
+  EXPECT_EQ(header.tag, 77u);
+  ASSERT_FALSE(view.is_elsewhere());
+  EXPECT_EQ(std::memcmp(view.data(), payload.data(), payload.size()), 0);
+}
+
+TEST(SharedMemory, ACopyThatFindsNoRoomIsSentLater) {
+  MemoryPair pair;
+  std::vector<std::byte> payload(50'000, std::byte{42});
+  std::uint32_t unfinished = 0;
+  const Rank to[] = {1};
+  Outgoing message = message_of(payload, to);
+  message.unfinished = &unfinished;
+  ASSERT_TRUE(pair.a->send_single_copy(message));
+  Kept arrived, nothing;
+  pair.b->progress(arrived);
+  while (pair.a->send(message_of({}, to))) continue;
+  SharedMemoryTransport::ask_for_copy(arrived.messages[0].second);
+  arrived.messages[0].second.release();
+  pair.a->progress(nothing);
+  EXPECT_EQ(unfinished, 1u);
+  pair.b->progress(arrived);
+  pair.a->progress(nothing);
+  EXPECT_EQ(unfinished, 0u);
+  pair.b->progress(arrived);
+  EXPECT_EQ(arrived.messages.back().second.bytes(), payload.size());
 }
 
 // They leave their readers' first-level cache in between.

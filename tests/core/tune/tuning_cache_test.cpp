@@ -72,6 +72,19 @@ TEST(TuningCache, OtherCollectivesAreRememberedAsTheyWere) {
   EXPECT_NE(second.read(strange), "");
 }
 
+TEST(TuningCache, HowManyCopiesAreMadeIsRemembered) {
+  TuningCache first("machine"), second("machine");
+  TuningEntry entry = entry_of(1 << 20);
+  entry.choice = {};
+  for (Handover handover : {Handover::staged, Handover::single_copy}) {
+    entry.task = TaskChoice{{Kind::all_to_all, 0}};
+    entry.task->handover = handover;
+    first.learn(entry);
+    ASSERT_EQ(second.read(first.write("")), "");
+    EXPECT_EQ(second.find(entry.grid, 1 << 20)->task, entry.task);
+  }
+}
+
 TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
   TuningCache first("one"), second("two"), third("one");
   first.learn(entry_of(64));

@@ -1,0 +1,26 @@
+#include "core/transport/single_copy.hpp"
+
+namespace ddl {
+
+bool SingleCopySends::add(Outgoing& message) {
+  const auto readers = static_cast<std::uint32_t>(message.to.size());
+  message.block = pool_.take(readers * sizeof(std::uint16_t), readers + 1, message.need);
+  if (!message.block) return false;
+  refused_of(message.block).store(0, std::memory_order_relaxed);
+  ++*message.unfinished;
+  sent_.push_back(message);
+  note_oldest();
+  return true;
+}
+
+void SingleCopySends::refuse(std::byte* block, int place) {
+  const std::uint32_t number = refused_of(block).fetch_add(1, std::memory_order_relaxed);
+  places_of(block)[number] = static_cast<std::uint16_t>(place);
+}
+
+void SingleCopySends::note_oldest() {
+  const auto* readers = sent_.empty() ? nullptr : &StagingPool::readers_of(sent_.front().block);
+  oldest_.store(readers, std::memory_order_relaxed);
+}
+
+}  // namespace ddl
