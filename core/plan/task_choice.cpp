@@ -226,6 +226,15 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
 
 }  // namespace
 
+// Large enough for several lanes between hosts, and within one for small calls to be made without an
+// operation. Segments are full ones, whose first part goes over the first rail: over several rails they must
+// be short, or blocks of middling size take one rail alone.
+Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
+  constexpr Bytes kBetweenHosts = 1 << 20, kOverRails = 256 << 10, kHere = 64 << 10;
+  if (!spans_hosts) return kHere;
+  return rails > 1 ? kOverRails : kBetweenHosts;
+}
+
 const char* division_name(Division division) {
   constexpr const char* names[] = {"whole", "pieces", "chain"};
   return names[static_cast<int>(division)];

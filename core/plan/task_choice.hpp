@@ -61,6 +61,9 @@ struct TaskCandidate {
 std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes bytes,
                                            const PlanLimits& limits);
 
+/// One plan serves all all-to-alls of which only pairs of ranks know the lengths: that of blocks so long.
+Bytes pairwise_bytes(bool spans_hosts, RailId rails);
+
 inline constexpr int kDivisions = 3;
 const char* division_name(Division division);
 

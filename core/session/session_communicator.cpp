@@ -12,21 +12,11 @@ using What = Outcome::What;
 // Of what no front makes of a communicator.
 constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2;
 
-// The plan of a pairwise call must fit all lengths: large enough for several lanes between hosts, and within
-// one for small calls to be made without an operation. Its segments are full ones, whose first part goes over
-// the first rail: over several rails they must be short, or blocks of middling size take one rail alone.
-constexpr Bytes kPairwise = 1 << 20, kPairwiseOverRails = 256 << 10, kPairwiseHere = 64 << 10;
-
-Bytes shape_of_pairs(const PlanStore& plans) {
-  if (!plans.members().grid.spans_hosts()) return kPairwiseHere;
-  return plans.limits().rails > 1 ? kPairwiseOverRails : kPairwise;
-}
-
 // Elements of an operation of the program's own are no floats to us, whatever their type is called.
 CallShape shape_of(const Call& call, const PlanStore& plans) {
   const DType type = call.own ? DType::uint8 : call.type;
   CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
-  if (call.pairwise) shape.bytes = shape_of_pairs(plans);
+  if (call.pairwise) shape.bytes = pairwise_bytes(plans.members().grid.spans_hosts(), plans.limits().rails);
   return shape;
 }
 

@@ -138,6 +138,8 @@ namespace {
 
 // What rank `from` has for rank `to`, which these two alone know.
 Elements between(Rank from, Rank to, int pattern) {
+  constexpr int kAllAlike = 1000;  // from here on it is the length
+  if (pattern >= kAllAlike) return static_cast<Elements>(pattern);
   switch (pattern) {
     case 0:  // to one, who gives nothing
       return to == 0 && from != 0 ? 30'000 : 0;
@@ -212,6 +214,27 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
         }
       });
       for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+    }
+}
+
+TEST(UnequalBlocks, APairwiseCallOfMiddlingBlocksUsesBothRails) {
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 1}, {0, 0, 1, 1}, {0, 0, 1, 2, 2, 2}})
+    for (int length : {16 << 10, 48 << 10, 100'000}) {
+      VirtualJob job(machine);
+      auto world = job.create(1, everybody(job.size()), {2, Bytes{4} << 20, 0});
+      job.each([&](Rank me) {
+        Communicator& mine = *world[static_cast<std::size_t>(me)];
+        PairwiseBuffers buffers(length, me, job.size());
+        PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all}, pairwise_bytes(true, 2));
+        job.engine(me).run(mine, buffers.call, &plan);
+        buffers.expect_right();
+      });
+      Counters counted;
+      std::vector<WireBytes> wire;
+      job.engine(0).collect(counted, wire);
+      ASSERT_EQ(wire.size(), 2u);
+      EXPECT_GE(std::min(wire[0].sent, wire[1].sent) * 5, (wire[0].sent + wire[1].sent) * 2)
+          << length << " elements: " << wire[0].sent << " and " << wire[1].sent << " bytes";
     }
 }
 
