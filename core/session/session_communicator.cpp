@@ -132,10 +132,8 @@ Route SessionCommunicator::route_of(const CallShape& shape) {
 
 // A key that comes again makes another one.
 CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
-  constexpr std::size_t kKept = 1 << 15;
   std::lock_guard lock(mutex_);
-  made_.resize(kKept);
-  return identity_of(identity_of(id_, 0, kKeyed), key, made_[key % kKept]++);
+  return identity_of(identity_of(id_, 0, kKeyed), key, made_.count(key));
 }
 
 // Each call with a key has a communicator of its own, for as long as it takes.

@@ -13,6 +13,7 @@
 
 #include "core/gradient/lazy_all_reduce.hpp"
 #include "core/gradient/sparse_gradients.hpp"
+#include "core/session/key_counts.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl {
@@ -53,8 +54,8 @@ class SessionCommunicator {
   std::shared_ptr<SparseGradient> make_gradient(Residual residual, SparseSettings settings);
   void original_done(const Call& call, Nanoseconds time);
   /// A blocking call that meets those of the other members that bring the same key, whatever else they make
-  /// before it. Calls of one key, and of keys that are a multiple of 2^15 apart, are made one after the
-  /// other, in the same order by all. It takes the way of nonblocking calls.
+  /// before it. Those of one key are made one after the other; see KeyCounts. It takes the way of nonblocking
+  /// calls.
   Outcome run(const Call& asked, std::uint64_t key);
   /// Why blocking calls like that are left to the original library, as long as nothing else is found out;
   /// null: they are not.
@@ -99,7 +100,7 @@ class SessionCommunicator {
   std::unique_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
   std::mutex mutex_;                         // of the selection and of what follows, for calls with keys
-  std::vector<std::uint32_t> made_;          // calls by key, modulo their number
+  KeyCounts made_;
 };
 
 }  // namespace ddl

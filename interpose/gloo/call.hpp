@@ -38,8 +38,9 @@ std::optional<GlooCall> read_call(ddl_gloo_function function, const void* option
 /// In the report.
 const char* name_of(ddl_gloo_function function);
 
-/// Of calls that meet: those of different functions may have the same tag.
-inline std::uint64_t key_of(const GlooCall& call) { return call.tag * std::uint64_t{8} + call.function; }
+/// Of calls that meet: those of different functions may have the same tag. Tags that are counted up give keys
+/// that lie together.
+inline std::uint64_t key_of(const GlooCall& call) { return std::uint64_t{call.function} << 32 | call.tag; }
 static_assert(DDL_GLOO_FUNCTIONS <= 8);
 
 }  // namespace ddl::gloo

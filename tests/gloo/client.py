@@ -108,6 +108,16 @@ def long_loop():
         assert mine[7].item() == 2 * i + 1
 
 
+def many_calls():
+    """So many that nothing that is kept by call may be of a fixed number, in two groups that are served by two threads each."""
+    size, groups = dist.get_world_size(), (None, dist.new_group())
+    for i in range(400):
+        parts = [torch.tensor([float(100 * i + j)]) for j in range(100)]
+        for work in [dist.all_reduce(part, async_op=True, group=groups[j % 2]) for j, part in enumerate(parts)]:
+            work.wait()
+        assert all(part.item() == size * (100 * i + j) for j, part in enumerate(parts)), i
+
+
 def sparse():
     rank, size = dist.get_rank(), dist.get_world_size()
     mine = torch.sparse_coo_tensor(torch.tensor([[rank]]), torch.tensor([float(rank + 1)]), (size,))

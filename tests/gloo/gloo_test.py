@@ -126,6 +126,9 @@ class GlooTest(unittest.TestCase):
         self.right_on_engine(3, "outstanding")
         self.right_on_engine(3, "outstanding", DDL_FAKE_HOSTS="2,1")
 
+    def test_many_calls(self):
+        self.right_on_engine(2, "many_calls")
+
     def test_groups(self):
         self.right_on_engine(4, "groups")
         self.right_on_engine(3, "again")

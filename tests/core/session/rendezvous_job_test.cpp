@@ -124,6 +124,24 @@ TEST(SessionCommunicator, CallsMeetThoseOfTheSameKey) {
     });
 }
 
+// As of a program whose threads have a range of keys each.
+TEST(SessionCommunicator, KeysThatLieFarApartMayBeMadeInAnyOrder) {
+  constexpr std::uint64_t kKeys = 300, kThreads = 4;
+  each(2, env_with({}), [&](Calls& calls) {
+    auto make = [&](std::uint64_t range) {
+      for (std::uint64_t key = 0; key < kKeys; ++key) {
+        std::int64_t value = static_cast<std::int64_t>(key + range);
+        const Call call{&value, &value, 1, DType::int64, Op::sum, "keyed"};
+        ASSERT_EQ(calls.communicator.run(call, range << 15 | key).what, What::done);
+        ASSERT_EQ(value, static_cast<std::int64_t>(2 * (key + range)));
+      }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t i = 0; i < kThreads; ++i) threads.emplace_back(make, i);
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
 TEST(SessionCommunicator, AKeyMayComeAgain) {
   each(3, env_with({"DDL_FAKE_HOSTS=2,1", "DDL_WIRE=tcp"}), [&](Calls& calls) {
     for (std::int64_t i = 0; i < 300; ++i) {
