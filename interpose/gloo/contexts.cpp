@@ -2,12 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/base/signals.hpp"
 #include "interpose/gloo/missing_shim.hpp"
 #include "interpose/load_engine.hpp"
 
@@ -23,6 +27,19 @@ CreateBuffer create_buffer_of(Original original) {
   if (library) dlclose(library);  // it stays as long as the program keeps it
   return reinterpret_cast<CreateBuffer>(function);
 }
+
+using namespace std::chrono_literals;
+constexpr std::chrono::seconds kPatience = 5s;  // with other ranks, before gloo makes a call
+constexpr std::chrono::seconds kGrace = 1s;     // after a call that all have made, for them to have met
+constexpr std::chrono::milliseconds kEver = std::chrono::hours(24 * 365);
+
+// What is known of one context saves the others their patience.
+std::atomic<bool>& some_lack_the_shim() {
+  static std::atomic<bool> known = false;
+  return known;
+}
+const std::string kNoShim = "a rank runs without libddl_shim.so",
+                  kGlooFailed = "gloo failed while the ranks met";
 
 // Of all contexts of the process.
 TrialBudget& trial_budget() {
@@ -48,20 +65,74 @@ void EngineContext::write_report(const std::vector<std::string>& parts) const {
   engine_->write_report(context_, texts.size(), texts.data());
 }
 
-bool EngineContext::is_served(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
-                              Original all_reduce) {
+Maker EngineContext::maker_of(std::uint64_t key, const std::shared_ptr<Context>& context,
+                              std::chrono::milliseconds timeout, Original all_reduce) {
   Phase phase = phase_.load(std::memory_order_acquire);
   if (phase == Phase::fresh || phase == Phase::meeting) {
-    std::unique_lock lock(mutex_);
-    concluded_.wait(lock, [&] { return phase_ != Phase::meeting; });
-    if (phase_ == Phase::fresh) {
-      phase_ = Phase::meeting;
-      lock.unlock();
-      meet(context, timeout, all_reduce);
-    }
+    Lock lock(mutex_);
+    if (phase_ == Phase::fresh) start_meeting(context, all_reduce);
+    if (leaves_early(key, timeout, lock)) return Maker::gloo_early;
     phase = phase_;
   }
-  return phase == Phase::served;
+  if (phase != Phase::served) return Maker::gloo;
+  if (has_early_.load(std::memory_order_relaxed)) {
+    Lock lock(mutex_);
+    const bool was_early = early_.take(key);
+    has_early_ = !early_.is_empty();
+    if (was_early) return Maker::gloo_early;
+  }
+  return Maker::engine;
+}
+
+// With the lock.
+void EngineContext::start_meeting(const std::shared_ptr<Context>& context, Original all_reduce) {
+  phase_ = Phase::meeting;
+  patient_until_ = std::chrono::steady_clock::now() + (some_lack_the_shim() ? 0s : kPatience);
+  auto body = [self = shared_from_this(), held = context, all_reduce]() mutable {
+    std::string why_not = kGlooFailed;
+    try {
+      why_not = self->meet(held, all_reduce);
+    } catch (...) {  // gloo's: the calls that wait here will hear it from gloo
+    }
+    held.reset();  // before anybody goes on, who may end it
+    self->end_meeting(why_not);
+  };
+  const SignalsBlocked blocked;
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error&) {  // the others find out as if the shim were not there
+    phase_ = Phase::left;
+    why_not_ = "no thread is to be had";
+  }
+}
+
+// Waits until the ranks have met; or not: then gloo makes the call.
+bool EngineContext::leaves_early(std::uint64_t key, std::chrono::milliseconds timeout, Lock& lock) {
+  const auto is_over = [this] { return phase_ != Phase::meeting; };
+  if (concluded_.wait_until(lock, patient_until_, is_over)) return false;
+  if (early_.add(key)) return true;
+  if (timeout.count() <= 0) timeout = kEver;
+  if (!concluded_.wait_for(lock, timeout, is_over)) give_up(lock);
+  return false;
+}
+
+void EngineContext::all_were_early() {
+  Lock lock(mutex_);
+  concluded_.wait_for(lock, kGrace, [this] { return phase_ != Phase::meeting || all_came_; });
+  if (phase_ == Phase::meeting && !all_came_) give_up(lock);
+}
+
+// It stays with gloo, on all ranks: this one says no if they meet later.
+void EngineContext::give_up(Lock& lock) {
+  if (phase_ != Phase::meeting) return;
+  phase_ = Phase::left;
+  why_not_ = kNoShim;
+  concluded_.notify_all();
+  const bool is_said = some_lack_the_shim().exchange(true);
+  lock.unlock();
+  if (is_said) return;
+  const std::string text = text_of_those_without_shim(processes_of_this_job(), getpid());
+  if (!text.empty()) log_warning("gloo's calls stay with gloo: " + text);
 }
 
 // A round of a meeting as gloo sees it.
@@ -85,50 +156,47 @@ std::string EngineContext::why_not() const {
   return phase_ == Phase::left ? why_not_ : "";
 }
 
-// Also when gloo has thrown: then why_not_ is empty.
-void EngineContext::end_meeting(bool is_served) {
-  if (!is_served) {
-    if (ddl_context* context = std::exchange(context_, nullptr)) engine_->destroy(context);
-    if (why_not_.empty()) {
-      why_not_ = "gloo failed while the ranks met";
-      log_warning(
-          "gloo failed before all ranks had come to their first call; where all of them should have come, "
-          "see "
-          "that the shim is preloaded on each");
-    }
+void EngineContext::end_meeting(const std::string& why_not) {
+  Lock lock(mutex_);
+  const bool has_given_up = phase_ != Phase::meeting, is_served = why_not.empty() && !has_given_up;
+  ddl_context* const over = is_served ? nullptr : std::exchange(context_, nullptr);
+  if (!has_given_up) {
+    why_not_ = why_not;
+    phase_ = is_served ? Phase::served : Phase::left;
+    concluded_.notify_all();
   }
-  std::lock_guard lock(mutex_);
-  phase_ = is_served ? Phase::served : Phase::left;
-  concluded_.notify_all();
+  lock.unlock();
+  if (over) engine_->destroy(over);
+  if (why_not == kGlooFailed && !has_given_up)
+    log_warning(
+        "gloo failed before all ranks had come to their first call; where all of them should have come, see "
+        "that the shim is preloaded on each");
 }
 
-void EngineContext::meet(const std::shared_ptr<Context>& context, std::chrono::milliseconds timeout,
-                         Original all_reduce) {
-  struct Ending {
-    EngineContext& self;
-    bool is_served = false;
-    ~Ending() { self.end_meeting(is_served); }
-  } ending{*this};
+// Why the engine does not make this context's calls; "": it does.
+std::string EngineContext::meet(const std::shared_ptr<Context>& context, Original all_reduce) {
   const CreateBuffer create = create_buffer_of(all_reduce);
   if (!create) {
-    why_not_ = "gloo's library does not offer gloo::Context::createUnboundBuffer";
-    log_warning("gloo's calls stay with gloo: " + why_not_);
-    return;  // the same on all ranks, if they run the same program
+    const std::string why = "gloo's library does not offer gloo::Context::createUnboundBuffer";
+    log_warning("gloo's calls stay with gloo: " + why);
+    return why;  // the same on all ranks, if they run the same program
   }
   Meeting meeting(rank_, size_);
-  const MissingShimWatch watch;
   auto gloo_reduces = [&] {
-    const Round round(context, timeout, create, meeting.bytes());
+    const Round round(context, kEver, create, meeting.bytes());
     all_reduce(&round.options);
   };
   begin(meeting);
   gloo_reduces();
-  if (conclude(meeting); !why_not_.empty()) return;
+  if (std::string why = conclude(meeting); !why.empty()) return why;
   join(meeting);
   gloo_reduces();
-  if (conclude(meeting); !why_not_.empty()) return;
+  if (std::string why = conclude(meeting); !why.empty()) return why;
   may_measure_ = engine_->may_measure(context_) != 0;
-  ending.is_served = true;
+  std::lock_guard lock(mutex_);
+  early_.hear(meeting.early());
+  has_early_ = !early_.is_empty();
+  return {};
 }
 
 Routes::Route EngineContext::begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key,
@@ -152,8 +220,8 @@ void EngineContext::begin(Meeting& meeting) {
   std::byte id[Meeting::kIdBytes] = {};
   static const char* why = "";
   static const ddl_engine_api* const engine = load_engine(&why);
-  trouble_ = engine ? "" : why;
-  if (engine) {
+  trouble_ = some_lack_the_shim() ? kNoShim : engine ? "" : why;
+  if (trouble_.empty()) {
     engine_ = engine->context;
     ddl_problem problem{};
     context_ = engine_->create(rank_, size_, id, &problem);
@@ -163,21 +231,30 @@ void EngineContext::begin(Meeting& meeting) {
 }
 
 void EngineContext::join(Meeting& meeting) {
+  Lock lock(mutex_);
+  all_came_ = true;
+  concluded_.notify_all();
+  const bool joins = phase_ == Phase::meeting;
+  lock.unlock();
   ddl_problem problem{};
-  if (!engine_->join(context_, meeting.id().data(), &problem)) trouble_ = problem.text;
-  meeting.start(trouble_.empty());
+  if (joins && !engine_->join(context_, meeting.id().data(), &problem)) trouble_ = problem.text;
+  lock.lock();
+  if (phase_ != Phase::meeting && trouble_.empty()) trouble_ = kNoShim;
+  meeting.start(trouble_.empty(), {}, early_.tell());
 }
 
 // One line for the job: by the lowest rank that is in trouble.
-void EngineContext::conclude(const Meeting& meeting) {
+std::string EngineContext::conclude(const Meeting& meeting) const {
+  std::string why;
   if (Rank strange = meeting.who_is_strange(); strange >= 0)
-    why_not_ = fmt::format("rank {} runs another version of the engine", strange);
+    why = fmt::format("rank {} runs another version of the engine", strange);
   else if (Rank who = meeting.who_says_no(); who >= 0)
-    why_not_ = who == rank_ ? trouble_ : fmt::format("rank {} runs without the engine", who);
-  if (why_not_.empty()) return;
-  const bool speaks = meeting.who_says_no() == rank_ && trouble_ != "DDL_ENABLE=0";
-  if (speaks || (rank_ == 0 && meeting.who_is_strange() >= 0))
-    log_warning(fmt::format("gloo's calls stay with gloo: {}", why_not_));
+    why = who == rank_ ? trouble_ : fmt::format("rank {} runs without the engine", who);
+  if (why.empty()) return why;
+  const bool is_known = trouble_ == "DDL_ENABLE=0" || trouble_ == kNoShim;
+  if ((meeting.who_says_no() == rank_ && !is_known) || (rank_ == 0 && meeting.who_is_strange() >= 0))
+    log_warning(fmt::format("gloo's calls stay with gloo: {}", why));
+  return why;
 }
 
 std::shared_ptr<EngineContext> EngineContexts::of(const std::shared_ptr<Context>& context,

@@ -2,8 +2,8 @@
 // type, operation and context alone, because two threads of every rank take these calls from one queue, and
 // may make them in different orders; so calls meet by their tag.
 //
-// Exceptions: gloo's may pass through here, but only where its own functions are called: in a meeting, and to
-// measure them.
+// Exceptions: gloo's may pass through here, but only where its own functions are called: to measure them, and
+// before the ranks have met.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -175,7 +175,13 @@ Routes::Class class_of(const GlooCall& call, const HowToReduce& how) {
 static_assert(kDTypes < 16 && kOps <= 16 && DDL_GLOO_FUNCTIONS <= 16);
 
 constexpr const char *kMeasuring = "measured against the engine",
-                     *kFaster = "faster than the engine, by measurement";
+                     *kFaster = "faster than the engine, by measurement",
+                     *kEarly = "a rank was late for the first call";
+
+// No rank can end it before all have begun it.
+bool needs_all(ddl_gloo_function function) {
+  return function == DDL_GLOO_ALL_REDUCE || function == DDL_GLOO_ALL_GATHER || function == DDL_GLOO_BARRIER;
+}
 
 ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original original, Original all_reduce,
                      char error[DDL_GLOO_ERROR_BYTES]) {
@@ -183,8 +189,17 @@ ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original o
       guarded(Served{{}, nullptr, {}, "no memory"}, [&] { return look_at(function, options, all_reduce); });
   if (!served.context) return original_does(function, served, served.why_not);
   const GlooCall& call = *served.call;
-  if (!served.context->is_served(call.context, call.timeout, all_reduce))
-    return original_does(function, served, "the engine is not used");
+  switch (served.context->maker_of(key_of(call), call.context, call.timeout, all_reduce)) {
+    case Maker::gloo:
+      return original_does(function, served, "the engine is not used");
+    case Maker::gloo_early:
+      original_does(function, served, kEarly);
+      original(options);
+      if (needs_all(function)) served.context->all_were_early();
+      return DDL_GLOO_DONE;
+    case Maker::engine:
+      break;
+  }
   const Routes::Route route = guarded(Routes::Route{true}, [&] {
     return served.context->begin(class_of(call, served.how), call.tag, key_of(call), timeout_of(call));
   });

@@ -9,13 +9,10 @@
 #include <map>
 #include <system_error>
 
-#include "core/base/log.hpp"
 #include "core/base/process.hpp"
 
 namespace ddl::gloo {
 namespace {
-
-constexpr Nanoseconds kPatience = 5'000'000'000;
 
 bool is_same(const std::string& one, const std::string& other, const char* name) {
   const std::string value = value_in(one, name);
@@ -70,23 +67,14 @@ std::string text_of_those_without_shim(const std::vector<JobProcess>& processes,
     if (one.has_gloo && one.has_shim && (!lowest || one.rank < lowest->rank)) lowest = &one;
   const auto self =
       std::find_if(processes.begin(), processes.end(), [&](const auto& one) { return one.id == me; });
-  if (without.empty() || !lowest || self == processes.end() || self->rank != lowest->rank) return {};
+  if (!lowest || self == processes.end() || self->rank != lowest->rank) return {};
   std::string who;
   for (const JobProcess& one : without)
     who += fmt::format("{}rank {} (process {})", who.empty() ? "" : ", ", one.rank, one.id);
-  return fmt::format(
-      "{} without libddl_shim.so, and others with it: they wait for each other in their first call until "
-      "gloo's timeout; preload it on all ranks or on none",
-      who + (without.size() == 1 ? " runs" : " run"));
-}
-
-void MissingShimWatch::watch() {
-  if (!thread_.sleep(kPatience)) return;
-  try {
-    const std::string text = text_of_those_without_shim(processes_of_this_job(), getpid());
-    if (!text.empty()) log_warning(text);
-  } catch (const std::exception&) {  // it was only to help
-  }
+  return fmt::format("{} without libddl_shim.so; preload it on all ranks or on none",
+                     who.empty()           ? "ranks on other hosts seem to run"
+                     : without.size() == 1 ? who + " runs"
+                                           : who + " run");
 }
 
 }  // namespace ddl::gloo

@@ -1,5 +1,5 @@
-// Ranks without the shim: they never come to where the others meet, which then wait as long as gloo does. So
-// who waits for long looks at the processes of the job on this host, and says what it sees.
+// Ranks without the shim: they never come to where the others meet. Who has waited for that in vain looks at
+// the processes of the job on this host, and says what it sees.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/types.hpp"
-#include "core/base/watch_thread.hpp"
 
 namespace ddl::gloo {
 
@@ -26,20 +25,8 @@ std::vector<JobProcess> processes_of_this_job();
 /// Of ranks that have gloo, and the shim nowhere, one each, by rank.
 std::vector<JobProcess> without_shim(const std::vector<JobProcess>& processes);
 
-/// What `me` has to say of these: "" where there are none, or a lower rank says it.
+/// What `me` has to say of these: "" where a lower rank says it. Where all of these have the shim, others
+/// have not.
 std::string text_of_those_without_shim(const std::vector<JobProcess>& processes, pid_t me);
-
-/// As long as it lives, a thread that says so after some seconds.
-class MissingShimWatch {
- public:
-  MissingShimWatch() {
-    thread_.start([this] { watch(); });
-  }
-
- private:
-  void watch();
-
-  WatchThread thread_;
-};
 
 }  // namespace ddl::gloo

@@ -42,6 +42,18 @@ TEST(GlooMeeting, AllHearWhoCannotAndWhereRank0Is) {
   }
 }
 
+TEST(GlooMeeting, AllHearWhatEachHasMadeByGloo) {
+  std::vector<Meeting> ranks = meeting_of({true, true, true});
+  for (std::size_t r = 0; r < 3; ++r) ranks[r].start(r != 2, {}, {r + 1, 0, 7 * r});
+  reduce_all(ranks);
+  for (const Meeting& rank : ranks) {
+    EXPECT_EQ(rank.who_says_no(), 2);
+    EXPECT_EQ(rank.who_is_strange(), -1);
+    const std::vector<EarlyCalls::List> early = rank.early();
+    for (std::size_t r = 0; r < 3; ++r) EXPECT_EQ(early[r], (EarlyCalls::List{r + 1, 0, 7 * r}));
+  }
+}
+
 TEST(GlooMeeting, WhoSaysSomethingElseIsOfAnotherVersion) {
   for (std::byte strange : {std::byte{0}, std::byte{0x40}, std::byte{0xff}}) {
     std::vector<Meeting> ranks = meeting_of({true, true, true});
