@@ -4,7 +4,7 @@
 #   horovod    Horovod 0.28.1 with MPI for Debian's PyTorch 1.13, built from its source distribution, unpatched
 #   horovod_tensorflow  the same for TensorFlow 2.12, which comes with it
 #   chainermn  Chainer 7.8.1 with ChainerMN over mpi4py
-#   pytorch    PyTorch 2.15.0 as PyPI has it, with gloo and CUDA: 5.5 GB, of which 3 GB are downloaded
+#   pytorch    PyTorch 2.15.0 as PyPI has it, with gloo and CUDA, and mpi4py: 5.5 GB, of which 3 GB are downloaded
 set -euo pipefail
 
 if_made=
@@ -38,9 +38,9 @@ case "${1:-}" in
     flags=()
     ;;
   pytorch)
-    packages=(python3-venv)
+    packages=(python3-dev python3-venv g++ libopenmpi-dev)
     options=()
-    first=("torch==2.15.0" "numpy==2.4.6" "scikit-learn==1.9.1")
+    first=("torch==2.15.0" "numpy==2.4.6" "scikit-learn==1.9.1" "mpi4py==4.1.2")
     then=()
     flags=(PIP_NO_CACHE_DIR=1)
     ;;
