@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -30,16 +32,14 @@ CreateBuffer create_buffer_of(Original original) {
 
 using namespace std::chrono_literals;
 constexpr std::chrono::seconds kPatience = 5s;  // with other ranks, before gloo makes a call
-constexpr std::chrono::seconds kGrace = 1s;     // after a call that all have made, for them to have met
+constexpr std::chrono::seconds kGrace = 3s;     // after a call that all have made, for them to have met
 constexpr std::chrono::milliseconds kEver = std::chrono::hours(24 * 365);
 
-// What is known of one context saves the others their patience.
-std::atomic<bool>& some_lack_the_shim() {
-  static std::atomic<bool> known = false;
-  return known;
-}
-const std::string kNoShim = "a rank runs without libddl_shim.so",
-                  kGlooFailed = "gloo failed while the ranks met";
+// Known of one context. From then on this rank is as one without the shim, too, which saves new contexts the
+// patience.
+std::atomic<bool> some_lack_the_shim = false;
+constexpr std::string_view kNoShim = "a rank runs without libddl_shim.so",
+                           kGlooFailed = "gloo failed while the ranks met";
 
 // Of all contexts of the process.
 TrialBudget& trial_budget() {
@@ -86,10 +86,15 @@ Maker EngineContext::maker_of(std::uint64_t key, const std::shared_ptr<Context>&
 
 // With the lock.
 void EngineContext::start_meeting(const std::shared_ptr<Context>& context, Original all_reduce) {
+  if (some_lack_the_shim) {
+    phase_ = Phase::left;
+    why_not_ = kNoShim;
+    return;
+  }
   phase_ = Phase::meeting;
-  patient_until_ = std::chrono::steady_clock::now() + (some_lack_the_shim() ? 0s : kPatience);
+  patient_until_ = std::chrono::steady_clock::now() + kPatience;
   auto body = [self = shared_from_this(), held = context, all_reduce]() mutable {
-    std::string why_not = kGlooFailed;
+    std::string why_not(kGlooFailed);
     try {
       why_not = self->meet(held, all_reduce);
     } catch (...) {  // gloo's: the calls that wait here will hear it from gloo
@@ -109,9 +114,10 @@ void EngineContext::start_meeting(const std::shared_ptr<Context>& context, Origi
 // Waits until the ranks have met; or not: then gloo makes the call.
 bool EngineContext::leaves_early(std::uint64_t key, std::chrono::milliseconds timeout, Lock& lock) {
   const auto is_over = [this] { return phase_ != Phase::meeting; };
-  if (concluded_.wait_until(lock, patient_until_, is_over)) return false;
-  if (early_.add(key)) return true;
   if (timeout.count() <= 0) timeout = kEver;
+  const auto until = std::min(patient_until_, std::chrono::steady_clock::now() + timeout / 2);
+  if (concluded_.wait_until(lock, until, is_over)) return false;
+  if (early_.add(key)) return true;
   if (!concluded_.wait_for(lock, timeout, is_over)) give_up(lock);
   return false;
 }
@@ -128,7 +134,7 @@ void EngineContext::give_up(Lock& lock) {
   phase_ = Phase::left;
   why_not_ = kNoShim;
   concluded_.notify_all();
-  const bool is_said = some_lack_the_shim().exchange(true);
+  const bool is_said = some_lack_the_shim.exchange(true);
   lock.unlock();
   if (is_said) return;
   const std::string text = text_of_those_without_shim(processes_of_this_job(), getpid());
@@ -220,8 +226,8 @@ void EngineContext::begin(Meeting& meeting) {
   std::byte id[Meeting::kIdBytes] = {};
   static const char* why = "";
   static const ddl_engine_api* const engine = load_engine(&why);
-  trouble_ = some_lack_the_shim() ? kNoShim : engine ? "" : why;
-  if (trouble_.empty()) {
+  trouble_ = engine ? "" : why;
+  if (engine) {
     engine_ = engine->context;
     ddl_problem problem{};
     context_ = engine_->create(rank_, size_, id, &problem);

@@ -72,10 +72,11 @@ class GlooTest(unittest.TestCase):
         return counts
 
     def but_measured(self, counts):
-        """What was left to gloo for other reasons than to see which is faster."""
+        """What was left to gloo for other reasons than to see which is faster; on a busy machine that may be gloo."""
         measured = [one for one in counts["original"] if one["reason"] == "measured against the engine"]
         self.assertLessEqual(sum(one["calls"] for one in measured), 40)  # a few of each size
-        return [one for one in counts["original"] if one not in measured]
+        faster = [one for one in counts["original"] if one["reason"] == "faster than the engine, by measurement"]
+        return [one for one in counts["original"] if one not in measured + faster]
 
     def left_to_gloo(self, ranks, cases, line, **how):
         """Right, with one line (None: without any)."""
