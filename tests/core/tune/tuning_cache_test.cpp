@@ -77,7 +77,7 @@ TEST(TuningCache, HowManyCopiesAreMadeIsRemembered) {
   TuningEntry entry = entry_of(1 << 20);
   entry.choice = {};
   for (Handover handover : {Handover::staged, Handover::single_copy}) {
-    entry.task = TaskChoice{{Kind::all_to_all, 0}};
+    entry.task.emplace().task = {Kind::all_to_all, 0};
     entry.task->handover = handover;
     first.learn(entry);
     ASSERT_EQ(second.read(first.write("")), "");
