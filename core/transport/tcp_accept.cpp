@@ -13,8 +13,6 @@
 namespace ddl {
 namespace {
 
-// Who gives up a rail ends its connections and says so over another, where the word comes a little later.
-constexpr Nanoseconds kWordComes = 200'000'000;
 // A stranger that one of us may be has had that long to say hello.
 constexpr Nanoseconds kStrangersLeast = 100'000'000;
 }  // namespace
@@ -95,7 +93,7 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
       ended_ins.add({from, lane, in.epoch()}, in.next_frame());
       in.abandon(*handler);
       lost_ins.insert({from, lane});
-      broken_ins.push_back({{from, lane, in.epoch()}, why, now() + kWordComes});
+      broken_ins.push_back({{from, lane, in.epoch()}, why, now()});
     } else {
       fail(from, why);
     }

@@ -89,9 +89,9 @@ struct TcpTransport::Impl : LostStreams {
   struct BrokenIn {
     LostStream stream;
     Reason why;
-    Nanoseconds due;  // unless its writer says why
+    Nanoseconds since;
   };
-  std::vector<BrokenIn> broken_ins;
+  std::vector<BrokenIn> broken_ins;                 // their writers may say why
   std::set<std::pair<Rank, std::size_t>> lost_ins;  // who does not use which lane towards this rank any more
   std::map<std::pair<std::size_t, Rank>, StreamPace> paces;
   SlowRails slow_rails;
@@ -117,6 +117,7 @@ struct TcpTransport::Impl : LostStreams {
   void check(std::size_t lane, Rank to, bool had_to_send);
   void check_suspects();
   void check_broken_ins();
+  bool is_heard(Rank from) const;
   void give_up(std::size_t lane, Rank to, const Reason& why);
   void give_up_all(std::size_t lane, const Reason& why);
   bool on_out(std::size_t index);

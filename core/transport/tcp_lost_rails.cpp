@@ -22,6 +22,9 @@ constexpr std::size_t kMostSampled = 64;         // peers
 constexpr int kTries = 4, kLastTries = 5;
 // Of a rail that is taken back: 3 s, too.
 constexpr int kTriesToConnect = 2;
+// Who gives up a rail ends its connections and says so over another, where the word comes a little later.
+// Where there is no other it opens one, if it lives.
+constexpr Nanoseconds kWordComes = 1'000'000'000, kLastWordComes = 200'000'000;
 // Before what was lost is tried again. A slow rail takes connections.
 constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
@@ -47,12 +50,17 @@ void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
     fail(to, why);
 }
 
+// A peer that has gone has closed all its connections.
+bool TcpTransport::Impl::is_heard(Rank from) const {
+  return std::any_of(ins.begin(), ins.end(), [&](const auto& in) { return in && in->from() == from; });
+}
+
 // The last rail to a peer that has gone breaks in this direction, too, if there is a connection.
 void TcpTransport::Impl::check_broken_ins() {
   const Nanoseconds when = now();
   std::vector<BrokenIn> due;
   std::erase_if(broken_ins, [&](BrokenIn& one) {
-    if (one.due > when) return false;
+    if (when - one.since < (is_heard(one.stream.from) ? kWordComes : kLastWordComes)) return false;
     due.push_back(std::move(one));
     return true;
   });
@@ -97,12 +105,14 @@ void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
 void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
   if (stream.lane >= rails.size()) return;
   std::erase_if(broken_ins, [&](const BrokenIn& one) { return one.stream == stream; });
-  lost_ins.insert({stream.from, stream.lane});
   accept_all(stream.lane);
+  bool is_used_again = false;  // the word may come late
   for (std::size_t i = 0; i < ins.size(); ++i) {
     InStream* in = ins[i].get();
+    if (!in || in->rail() != stream.lane) continue;
+    is_used_again |= in->from() == stream.from && in->epoch() > stream.epoch;
     auto is_it = [&] { return in->from() == stream.from && in->epoch() <= stream.epoch; };
-    if (!in || in->is_reading() || in->rail() != stream.lane || !(in->from() < 0 || is_it())) continue;
+    if (in->is_reading() || !(in->from() < 0 || is_it())) continue;
     while (in->receive(hello_of(stream.lane), pool, *handler, *this)) continue;
     if (!is_it()) continue;
     ended_ins.add({stream.from, stream.lane, in->epoch()}, in->next_frame());
@@ -110,6 +120,7 @@ void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
     remove_in(i);
   }
   ended_ins.add(stream, 1);
+  if (!is_used_again) lost_ins.insert({stream.from, stream.lane});
   const Reason why{"the other end has lost it", loss, LostRails::Kind::avoided, false, true};
   if (loss == Loss::of_a_peer)
     give_up(stream.lane, stream.from, why);
