@@ -1,7 +1,8 @@
 // SentBytes: what a stream has handed to the kernel and its reader's kernel has not acknowledged, so that it
 // can be sent again over another rail. Whole frames are kept: one goes when all of it is acknowledged.
 //
-// Ownership: copies of the bytes, in one ring. Thread safety: none.
+// Ownership: copies of the bytes, in one ring. It is at most twice as large as a socket's buffer, and becomes
+// smaller when less has been kept for a while. Thread safety: none.
 #pragma once
 
 #include <cstring>
@@ -24,6 +25,8 @@ class SentBytes {
 
   /// Bytes kept.
   Bytes bytes() const { return end_ - begin_; }
+  /// Bytes that there is room for.
+  Bytes capacity() const { return ring_.size(); }
   /// Number of the oldest whole frame that is kept, counted from 0; and how many are.
   std::uint64_t first_frame() const { return first_; }
   std::size_t frames() const { return ends_.size(); }
@@ -31,12 +34,15 @@ class SentBytes {
   std::vector<std::byte> pop();
 
  private:
+  void resize(Bytes bytes);
   void copy_out(std::byte* to, Bytes bytes) const;
 
   std::vector<std::byte> ring_;  // a power of two
   Bytes begin_ = 0, end_ = 0;    // of what is kept, as places in the stream
   std::deque<Bytes> ends_;       // of the whole frames
   std::uint64_t first_ = 0;
+  Bytes largest_ = 0;  // of what was kept, in the last `trims_`
+  int trims_ = 0;
 };
 
 }  // namespace ddl
