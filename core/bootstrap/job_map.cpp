@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/base/packing.hpp"
-#include "core/bootstrap/lanes.hpp"
+#include "core/bootstrap/common_rails.hpp"
 #include "core/bootstrap/strictest_settings.hpp"
 
 namespace ddl {
@@ -200,16 +200,16 @@ std::vector<Rank> JobMap::leaders() const {
   return first;
 }
 
-void JobMap::keep_lanes(const std::vector<bool>& keep) {
+void JobMap::keep_rails(const std::vector<bool>& keep) {
   auto sift = [&](auto& values) {
     std::remove_reference_t<decltype(values)> kept;
-    for (std::size_t lane = 0; lane < values.size(); ++lane)
-      if (keep[lane]) kept.push_back(values[lane]);
+    for (std::size_t rail = 0; rail < values.size(); ++rail)
+      if (keep[rail]) kept.push_back(values[rail]);
     values = std::move(kept);
   };
-  sift(lanes);
-  sift(lane_gbit);
-  for (auto& rails : rail_of_lane) sift(rails);
+  sift(rails);
+  sift(rail_gbit);
+  for (auto& interfaces : interface_of_rail) sift(interfaces);
 }
 
 JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
@@ -232,7 +232,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.tuning = endpoints[0].tuning;
   job_map.deterministic = endpoints[0].deterministic;
   job_map.trouble = find_hosts(endpoints, job_map);
-  if (job_map.trouble.empty()) job_map.trouble = find_lanes(endpoints, job_map);
+  if (job_map.trouble.empty()) job_map.trouble = find_rails(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
   find_settings(endpoints, job_map);
   return job_map;

@@ -62,9 +62,9 @@ struct JobMap {
   std::vector<HostIndex> host_of_rank;
   std::vector<int> numa_of_rank;        // -1: unknown
   std::vector<std::string> host_names;  // by HostIndex
-  std::vector<std::string> lanes;       // subnets that every host has, in rank 0's order; one lane each
-  std::vector<double> lane_gbit;        // what its slowest rail is rated at; 0 where one is unknown
-  std::vector<std::vector<std::size_t>> rail_of_lane;  // [rank][lane]: index into the rank's rails
+  std::vector<std::string> rails;       // subnets that every host has, in rank 0's order
+  std::vector<double> rail_gbit;        // what its slowest interface is rated at; 0 where one is unknown
+  std::vector<std::vector<std::size_t>> interface_of_rail;  // [rank][rail]: index into the rank's own
   std::vector<std::string> notes;  // rails that are missed, one line each, for rank 0 to say
   bool single_copy = false;        // every rank may read the memory of those on its host
   bool nonblocking = false;        // every rank has the progress hook
@@ -79,8 +79,8 @@ struct JobMap {
   int hosts() const { return static_cast<int>(host_names.size()); }
   /// The first rank of each host.
   std::vector<Rank> leaders() const;
-  /// Leaves those lanes alone that `keep` has a 1 for, by lane.
-  void keep_lanes(const std::vector<bool>& keep);
+  /// Leaves those rails alone that `keep` has a 1 for, by rail.
+  void keep_rails(const std::vector<bool>& keep);
 };
 
 /// endpoints[r] is rank r's endpoint info, nothing where it published none.

@@ -20,14 +20,14 @@ Reason reason_of(const std::string& text) {
 constexpr std::uint64_t kTrouble = 0;
 constexpr std::uint64_t kWell = 1;
 
-// One bit per lane, one for whether it reads its neighbours' memory, and one that is always set.
+// One bit per rail, one for whether it reads its neighbours' memory, and one that is always set.
 constexpr std::uint64_t kReadsNeighbours = std::uint64_t{1} << 62;
 
 std::uint64_t mask_of(const Reach& reach) {
   std::uint64_t mask = ~std::uint64_t{0};
   if (!reach.reads_neighbours) mask &= ~kReadsNeighbours;
-  for (std::size_t lane = 0; lane < reach.lane_trouble.size(); ++lane)
-    if (!reach.lane_trouble[lane].empty()) mask &= ~(std::uint64_t{1} << lane);
+  for (std::size_t rail = 0; rail < reach.rail_trouble.size(); ++rail)
+    if (!reach.rail_trouble[rail].empty()) mask &= ~(std::uint64_t{1} << rail);
   return mask;
 }
 
@@ -129,8 +129,8 @@ void Handshake::hear_reach(const Exchange::Answers& answers) {
   if (std::size_t rank = first_with(reach_of_rank, kTrouble); rank < reach_of_rank.size())
     return ask_reason(rank);
   if (job_map_.hosts() > 1) {
-    const std::size_t finder = choose_lanes(reach_of_rank);
-    if (job_map_.lanes.empty()) return ask_reason(finder);
+    const std::size_t finder = choose_rails(reach_of_rank);
+    if (job_map_.rails.empty()) return ask_reason(finder);
   }
   job_map_.single_copy = std::all_of(reach_of_rank.begin(), reach_of_rank.end(),
                                      [](std::uint64_t reach) { return (reach & kReadsNeighbours) != 0; });
@@ -138,28 +138,28 @@ void Handshake::hear_reach(const Exchange::Answers& answers) {
   say_connected();
 }
 
-// A lane that one rank cannot use nobody uses. The first who found that says so, for all. Returns the first
+// A rail that one rank cannot use nobody uses. The first who found that says so, for all. Returns the first
 // rank that has lost one.
-std::size_t Handshake::choose_lanes(const std::vector<std::uint64_t>& reach_of_rank) {
+std::size_t Handshake::choose_rails(const std::vector<std::uint64_t>& reach_of_rank) {
   std::vector<bool> keep;
   std::string kept, lost;
   std::size_t finder = reach_of_rank.size();
-  for (std::size_t lane = 0; lane < job_map_.lanes.size(); ++lane) {
-    auto cannot = [&](std::uint64_t reach) { return (reach >> lane & 1) == 0; };
+  for (std::size_t rail = 0; rail < job_map_.rails.size(); ++rail) {
+    auto cannot = [&](std::uint64_t reach) { return (reach >> rail & 1) == 0; };
     auto at = std::find_if(reach_of_rank.begin(), reach_of_rank.end(), cannot);
     const auto first = static_cast<std::size_t>(at - reach_of_rank.begin());
     keep.push_back(at == reach_of_rank.end());
     finder = std::min(finder, first);
-    if (keep[lane])
-      append(kept, ", ", job_map_.lanes[lane]);
+    if (keep[rail])
+      append(kept, ", ", job_map_.rails[rail]);
     else if (is_me(first))
-      append(lost, "; ", reach_.lane_trouble[lane]);
+      append(lost, "; ", reach_.rail_trouble[rail]);
   }
-  job_map_.keep_lanes(keep);
+  job_map_.keep_rails(keep);
   if (kept.empty())
     trouble_ = lost;
   else if (!lost.empty())
-    steps_.lanes_lost(lost, kept);
+    steps_.rails_lost(lost, kept);
   return finder;
 }
 

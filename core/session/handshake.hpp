@@ -2,7 +2,7 @@
 //
 //   round 1   every rank's endpoint info        all conclude the same from all endpoint infos (map_job)
 //             (locally) attach the neighbours' memory, try the rails
-//   round 2   what this rank reaches   0: trouble here. All choose the same lanes
+//   round 2   what this rank reaches   0: trouble here. All choose the same rails
 //             (locally) connect over these
 //   round 3   connected, or not        joined, if all are
 //   round R   the reason               instead of the next round, when one is in trouble: all hear the reason
@@ -26,7 +26,7 @@ namespace ddl {
 
 /// What a rank reaches, as far as it has tried.
 struct Reach {
-  std::vector<std::string> lane_trouble;  // by lane, "" where it carries bytes; empty: nothing was tried
+  std::vector<std::string> rail_trouble;  // by rail, "" where it carries bytes; empty: nothing was tried
   bool reads_neighbours = false;          // all on its host: their memory, with one copy
 };
 
@@ -38,10 +38,10 @@ class JoinSteps {
   virtual EndpointInfo describe() = 0;
   /// The endpoint infos are in order: attaches the memory of the neighbours and tries the rails.
   virtual Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) = 0;
-  /// Over the lanes that are left in the job map.
+  /// Over the rails that are left in the job map.
   virtual void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) = 0;
-  /// Lanes were lost on the way, which this rank is to say; the job goes on over others.
-  virtual void lanes_lost(const std::string& lost, const std::string& kept) = 0;
+  /// Rails were lost on the way, which this rank is to say; the job goes on over others.
+  virtual void rails_lost(const std::string& lost, const std::string& kept) = 0;
 };
 
 /// What came of it, alike on all ranks. One of them says the reason; where rank 0 has no endpoint info nobody
@@ -67,7 +67,7 @@ class Handshake {
   const Conclusion& finish();
 
   const Conclusion& conclusion() const { return conclusion_; }
-  /// Valid from the first round on; with the lanes that are used, and with why there is no engine.
+  /// Valid from the first round on; with the rails that are used, and with why there is no engine.
   const JobMap& job_map() const { return job_map_; }
 
  private:
@@ -81,7 +81,7 @@ class Handshake {
   void hear_connected(const Exchange::Answers& answers);
   void hear_reason(const Exchange::Answers& answers);
   void take_endpoints(const Exchange::Answers& answers);
-  std::size_t choose_lanes(const std::vector<std::uint64_t>& reach_of_rank);
+  std::size_t choose_rails(const std::vector<std::uint64_t>& reach_of_rank);
   template <class Step>
   void attempt(Step step);
   void exchange_failed(const std::exception& error);

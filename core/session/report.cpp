@@ -52,16 +52,16 @@ std::string Session::report_part() {
 
 std::string Session::counted_so_far() {
   std::lock_guard lock(counting_mutex_);
-  predicted_.resize(job_map().lanes.size());
+  predicted_.resize(job_map().rails.size());
   if (engine_) engine_->collect(counters_, predicted_);
   json part = counters_.to_json();
   for (json& collective : part["collectives"]) collective["ranks"] = json::array({rank()});
   part["rails"] = json::array();
-  for (std::size_t lane = 0; lane < job_map().lanes.size() && engine_; ++lane)
-    part["rails"].push_back({{"name", job_map().lanes[lane]},
-                             {"bytes_sent", endpoint_.wire()->bytes_sent(lane)},
-                             {"bytes_predicted", predicted_[lane].sent},
-                             {"bytes_in_memory", predicted_[lane].in_memory}});
+  for (std::size_t rail = 0; rail < job_map().rails.size() && engine_; ++rail)
+    part["rails"].push_back({{"name", job_map().rails[rail]},
+                             {"bytes_sent", endpoint_.wire()->bytes_sent(rail)},
+                             {"bytes_predicted", predicted_[rail].sent},
+                             {"bytes_in_memory", predicted_[rail].in_memory}});
   part["staging_bytes"] = endpoint_.local() ? endpoint_.local()->staging_taken() : 0;
   part["fusion_bytes"] = fusion_memory_.most_taken();
   return part.dump();

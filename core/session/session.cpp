@@ -71,11 +71,11 @@ void Session::say_conclusion() const {
   if (conclusion.says && options_.env.enable)
     log_warning("collectives use the original library: " + conclusion.reason);
   if (!conclusion.joined || rank() != 0 || env().verbose == 0) return;
-  std::string lanes;
-  for (const std::string& lane : job_map().lanes) lanes += (lanes.empty() ? "" : ", ") + lane;
+  std::string rails;
+  for (const std::string& rail : job_map().rails) rails += (rails.empty() ? "" : ", ") + rail;
   log_info(fmt::format("engine on {} of {} ranks, {} host{}{}; kernels {}; nonblocking {}", size(), size(),
                        job_map().hosts(), job_map().hosts() == 1 ? "" : "s",
-                       lanes.empty() ? "" : ", rails " + lanes, reduce_kernel_name(),
+                       rails.empty() ? "" : ", rails " + rails, reduce_kernel_name(),
                        job_map().nonblocking ? "yes" : "no"));
 }
 
@@ -110,7 +110,7 @@ Reach Session::reach(const JobMap& job_map, const std::vector<EndpointInfo>& end
   return endpoint_.reach(job_map, endpoints);
 }
 
-void Session::lanes_lost(const std::string& lost, const std::string& kept) {
+void Session::rails_lost(const std::string& lost, const std::string& kept) {
   log_warning(fmt::format("{}; collectives go over {}", lost, kept));
 }
 

@@ -1,6 +1,6 @@
 // Session: this process's part in a job, from its endpoint info to its last collective. What joins, plans,
-// moves and measures comes together here. A process may be in several jobs (MPI's, and those of communicators of our own), each
-// with a session and a failure of its own.
+// moves and measures comes together here. A process may be in several jobs (MPI's, and those of communicators
+// of our own), each with a session and a failure of its own.
 //
 // Life: the constructor publishes the endpoint info (where PMIx started the job: before MPI_Init) → join()
 // (after it) → communicators and calls (session_communicator.hpp) → report → destruction. When join()
@@ -110,7 +110,7 @@ class Session final : private JoinSteps {
   EndpointInfo describe() override;
   Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
   void connect(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override;
-  void lanes_lost(const std::string& lost, const std::string& kept) override;
+  void rails_lost(const std::string& lost, const std::string& kept) override;
   std::string counted_so_far();
   nlohmann::json report_of(const std::vector<std::string>& parts) const;
   void keep_report();
@@ -129,7 +129,7 @@ class Session final : private JoinSteps {
   FusionMemory fusion_memory_;
   Counters counters_;
   std::mutex counting_mutex_;
-  std::vector<WireBytes> predicted_;  // per lane: what the plans of the calls so far hand to the wire
+  std::vector<WireBytes> predicted_;  // per rail: what the plans of the calls so far hand to the wire
   std::mutex stores_mutex_;
   std::deque<std::shared_ptr<PlanStore>> stores_;  // those used last
   std::atomic<std::uint32_t> created_{0};

@@ -60,18 +60,18 @@ void SessionEndpoint::connect(const JobMap& job_map, const std::vector<EndpointI
   std::vector<std::vector<WireAddress>> addresses;
   for (std::size_t r = 0; r < endpoints.size(); ++r) {
     addresses.emplace_back();
-    for (std::size_t rail : job_map.rail_of_lane[r])
-      addresses.back().push_back(endpoints[r].rails[rail].address);
+    for (std::size_t interface : job_map.interface_of_rail[r])
+      addresses.back().push_back(endpoints[r].rails[interface].address);
   }
-  wire_->set_lanes(job_map.rail_of_lane[static_cast<std::size_t>(me_)], std::move(addresses));
+  wire_->set_rails(job_map.interface_of_rail[static_cast<std::size_t>(me_)], std::move(addresses));
 }
 
 void SessionEndpoint::note_far_ends(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
   for (Rank leader : job_map.leaders()) {
     const auto r = static_cast<std::size_t>(leader);
     if (job_map.host_of_rank[r] == job_map.host_of_rank[static_cast<std::size_t>(me_)]) continue;
-    for (std::size_t rail : job_map.rail_of_lane[r])
-      far_ends_[endpoints[r].rails[rail].ip] = {leader, endpoints[r].host};
+    for (std::size_t interface : job_map.interface_of_rail[r])
+      far_ends_[endpoints[r].rails[interface].ip] = {leader, endpoints[r].host};
   }
 }
 

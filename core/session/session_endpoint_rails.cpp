@@ -78,27 +78,27 @@ void SessionEndpoint::open_rails(EndpointInfo& endpoint) {
 
 // One rank of each host tries; the others believe it.
 Reach SessionEndpoint::try_rails(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) {
-  Reach reach{std::vector<std::string>(job_map.lanes.size())};
+  Reach reach{std::vector<std::string>(job_map.rails.size())};
   std::vector<Rank> leaders = job_map.leaders();
   HostIndex here = job_map.host_of_rank[static_cast<std::size_t>(me_)];
   if (job_map.hosts() == 1 || leaders[static_cast<std::size_t>(here)] != me_) return reach;
-  auto rail_of = [&](Rank rank, std::size_t lane) -> const RailInfo& {
+  auto rail_of = [&](Rank rank, std::size_t rail) -> const RailInfo& {
     const auto r = static_cast<std::size_t>(rank);
-    return endpoints[r].rails[job_map.rail_of_lane[r][lane]];
+    return endpoints[r].rails[job_map.interface_of_rail[r][rail]];
   };
   std::vector<HostIndex> others = hosts_to_try(here, job_map.hosts());
   std::vector<RailProbe> probes;
-  for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
+  for (std::size_t rail = 0; rail < job_map.rails.size(); ++rail)
     for (HostIndex other : others) {
-      const RailInfo& probe_port = rail_of(leaders[static_cast<std::size_t>(other)], lane);
-      probes.push_back({rail_of(me_, lane).ip, probe_port.ip, probe_port.probe_port});
+      const RailInfo& probe_port = rail_of(leaders[static_cast<std::size_t>(other)], rail);
+      probes.push_back({rail_of(me_, rail).ip, probe_port.ip, probe_port.probe_port});
     }
   std::vector<std::string> reasons = probe_rails(probes, std::min(env_.timeout_s, kRailTimeout_s));
   for (std::size_t i = 0; i < reasons.size(); ++i) {
-    std::size_t lane = i / others.size();
-    if (reasons[i].empty() || !reach.lane_trouble[lane].empty()) continue;
-    reach.lane_trouble[lane] =
-        fmt::format("rail {} ({}) does not reach {} ({})", rail_of(me_, lane).interface, job_map.lanes[lane],
+    std::size_t rail = i / others.size();
+    if (reasons[i].empty() || !reach.rail_trouble[rail].empty()) continue;
+    reach.rail_trouble[rail] =
+        fmt::format("rail {} ({}) does not reach {} ({})", rail_of(me_, rail).interface, job_map.rails[rail],
                     job_map.host_names[static_cast<std::size_t>(others[i % others.size()])], reasons[i]);
   }
   return reach;

@@ -23,9 +23,9 @@ std::string cpu_model() {
 
 // "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
 std::vector<std::string> rails_in_words(const JobMap& job_map) {
-  std::vector<std::string> words = job_map.lanes;
-  for (std::size_t lane = 0; lane < words.size(); ++lane)
-    if (job_map.lane_gbit[lane] > 0) words[lane] += fmt::format(" at {:g} Gbit/s", job_map.lane_gbit[lane]);
+  std::vector<std::string> words = job_map.rails;
+  for (std::size_t rail = 0; rail < words.size(); ++rail)
+    if (job_map.rail_gbit[rail] > 0) words[rail] += fmt::format(" at {:g} Gbit/s", job_map.rail_gbit[rail]);
   return words;
 }
 

@@ -7,14 +7,14 @@ namespace ddl {
 
 void EndedStreams::add(const LostStream& stream, std::uint64_t next) {
   if (!next_.try_emplace(stream, next).second) return;
-  const auto first = next_.lower_bound({stream.from, stream.lane, 0});
-  const auto last = next_.upper_bound({stream.from, stream.lane, stream.epoch});
+  const auto first = next_.lower_bound({stream.from, stream.rail, 0});
+  const auto last = next_.upper_bound({stream.from, stream.rail, stream.epoch});
   if (std::distance(first, last) > static_cast<std::ptrdiff_t>(kKept)) next_.erase(first);
 }
 
 bool EndedStreams::is_over(const LostStream& stream) const {
   const auto found = next_.lower_bound(stream);
-  return found != next_.end() && found->first.from == stream.from && found->first.lane == stream.lane;
+  return found != next_.end() && found->first.from == stream.from && found->first.rail == stream.rail;
 }
 
 bool EndedStreams::lacks(const LostStream& stream, std::uint64_t frame) const {

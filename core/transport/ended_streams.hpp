@@ -1,7 +1,7 @@
 // EndedStreams: how far each stream of other ranks had come that was lost, so that what is sent again over
 // another rail is taken once. Pure.
 //
-// Of each writer and lane the last few are known: what was lost before these has long been taken.
+// Of each writer and rail the last few are known: what was lost before these has long been taken.
 //
 // Thread safety: none.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace ddl {
 
-/// A stream that was lost: who wrote it, on which lane, the how manieth there.
+/// A stream that was lost: who wrote it, on which rail, the how manieth there.
 struct LostStream {
   Rank from;
-  std::size_t lane;
+  std::size_t rail;
   std::uint32_t epoch;
   friend auto operator<=>(const LostStream&, const LostStream&) = default;
 };

@@ -24,27 +24,27 @@ class LostRails {
   /// `broken`: nothing can go there. `avoided`: something could.
   enum class Kind : std::uint8_t { broken, avoided };
 
-  explicit LostRails(std::size_t lanes) : lanes_(lanes) {}
+  explicit LostRails(std::size_t rails) : rails_(rails) {}
 
   bool any() const { return !lost_.empty(); }
-  /// Whether that lane is lost to anybody.
-  bool any_on(std::size_t lane) const;
-  bool is_lost(Rank peer, std::size_t lane) const { return lost_.contains({peer, lane}); }
+  /// Whether that rail is lost to anybody.
+  bool any_on(std::size_t rail) const;
+  bool is_lost(Rank peer, std::size_t rail) const { return lost_.contains({peer, rail}); }
   /// It is tried again after `pause`. False: nothing has to go another way, since it was lost before, or is
   /// the last that carries to that peer and only to be avoided.
-  bool lose(Rank peer, std::size_t lane, Kind kind, Nanoseconds now, Nanoseconds pause);
+  bool lose(Rank peer, std::size_t rail, Kind kind, Nanoseconds now, Nanoseconds pause);
   /// It carries again.
-  void regain(Rank peer, std::size_t lane) { lost_.erase({peer, lane}); }
-  /// The lane that carries what is sent to that peer on `lane`; none where nothing does.
-  std::optional<std::size_t> carrier(Rank peer, std::size_t lane) const;
-  /// No other lane carries to that peer.
-  bool is_last(Rank peer, std::size_t lane) const { return carrier(peer, lane + 1) == lane; }
-  /// No other lane could carry to that peer: they are broken.
-  bool is_last_resort(Rank peer, std::size_t lane) const;
+  void regain(Rank peer, std::size_t rail) { lost_.erase({peer, rail}); }
+  /// The rail that carries what is sent to that peer on `rail`; none where nothing does.
+  std::optional<std::size_t> carrier(Rank peer, std::size_t rail) const;
+  /// No other rail carries to that peer.
+  bool is_last(Rank peer, std::size_t rail) const { return carrier(peer, rail + 1) == rail; }
+  /// No other rail could carry to that peer: they are broken.
+  bool is_last_resort(Rank peer, std::size_t rail) const;
   /// Those that are to be tried again now. Each time it takes twice as long until the next.
   std::vector<std::pair<Rank, std::size_t>> due(Nanoseconds now);
   /// How often it has been lost.
-  std::uint32_t times(Rank peer, std::size_t lane) const;
+  std::uint32_t times(Rank peer, std::size_t rail) const;
 
  private:
   using Key = std::pair<Rank, std::size_t>;
@@ -52,7 +52,7 @@ class LostRails {
     Kind kind;
     Nanoseconds due;
   };
-  std::size_t lanes_;
+  std::size_t rails_;
   std::map<Key, Lost> lost_;
   struct Past {
     std::uint32_t times = 0;

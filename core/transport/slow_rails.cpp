@@ -33,23 +33,23 @@ std::optional<double> StreamPace::inspect(const Sample& sample, Nanoseconds pass
   return rate;
 }
 
-void SlowRails::sample(std::span<const Load> lanes) {
-  if (first_.size() != lanes.size()) {
-    first_.assign(lanes.begin(), lanes.end());
-    behind_.assign(lanes.size(), 0);
-    working_.assign(lanes.size(), 0);
-    best_.resize(lanes.size(), 0);
+void SlowRails::sample(std::span<const Load> rails) {
+  if (first_.size() != rails.size()) {
+    first_.assign(rails.begin(), rails.end());
+    behind_.assign(rails.size(), 0);
+    working_.assign(rails.size(), 0);
+    best_.resize(rails.size(), 0);
   }
-  last_.assign(lanes.begin(), lanes.end());
-  const auto works = [](const Load& lane) { return lane.is_usable && lane.backlog >= kWork; };
-  const auto is_free = [](const Load& lane) { return lane.is_usable && lane.backlog == 0; };
-  is_uneven_ |= std::any_of(lanes.begin(), lanes.end(), [](const Load& lane) { return !lane.is_whole; });
+  last_.assign(rails.begin(), rails.end());
+  const auto works = [](const Load& rail) { return rail.is_usable && rail.backlog >= kWork; };
+  const auto is_free = [](const Load& rail) { return rail.is_usable && rail.backlog == 0; };
+  is_uneven_ |= std::any_of(rails.begin(), rails.end(), [](const Load& rail) { return !rail.is_whole; });
   ++samples_;
-  if (std::none_of(lanes.begin(), lanes.end(), works)) return;
+  if (std::none_of(rails.begin(), rails.end(), works)) return;
   ++loaded_;
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane) working_[lane] += works(lanes[lane]);
-  if (std::none_of(lanes.begin(), lanes.end(), is_free)) return;
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane) behind_[lane] += works(lanes[lane]);
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) working_[rail] += works(rails[rail]);
+  if (std::none_of(rails.begin(), rails.end(), is_free)) return;
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) behind_[rail] += works(rails[rail]);
 }
 
 // The other rail must have carried about as much: what one rail carries alone makes it no slower. Who waits
@@ -57,20 +57,20 @@ void SlowRails::sample(std::span<const Load> lanes) {
 std::vector<SlowRails::Slow> SlowRails::conclude(Nanoseconds time) {
   std::vector<Slow> slow;
   const bool is_telling = !is_uneven_ && loaded_ >= kLeastSamples;
-  for (std::size_t lane = 0; lane < last_.size() && is_telling; ++lane) {
-    const Bytes carried = moved(first_[lane], last_[lane]);
+  for (std::size_t rail = 0; rail < last_.size() && is_telling; ++rail) {
+    const Bytes carried = moved(first_[rail], last_[rail]);
     bool has_equal = false;
     for (std::size_t other = 0; other < last_.size(); ++other)
       has_equal |=
-          other != lane && last_[other].is_usable && moved(first_[other], last_[other]) >= carried / 2;
-    const bool is_behind = static_cast<double>(behind_[lane]) >= kBehind * loaded_;
-    const Nanoseconds waited = last_[lane].waited_for_reader - first_[lane].waited_for_reader;
-    if (working_[lane] < kLeastSamples / 2 || !last_[lane].is_usable) continue;
-    const double worked_s = static_cast<double>(time) * 1e-9 * working_[lane] / samples_;
+          other != rail && last_[other].is_usable && moved(first_[other], last_[other]) >= carried / 2;
+    const bool is_behind = static_cast<double>(behind_[rail]) >= kBehind * loaded_;
+    const Nanoseconds waited = last_[rail].waited_for_reader - first_[rail].waited_for_reader;
+    if (working_[rail] < kLeastSamples / 2 || !last_[rail].is_usable) continue;
+    const double worked_s = static_cast<double>(time) * 1e-9 * working_[rail] / samples_;
     const double rate = static_cast<double>(carried) / worked_s;
-    if (is_behind && has_equal && waited < time / 4 && rate < best_[lane] / 2)
-      slow.push_back({lane, carried});
-    best_[lane] = std::max(best_[lane], rate);
+    if (is_behind && has_equal && waited < time / 4 && rate < best_[rail] / 2)
+      slow.push_back({rail, carried});
+    best_[rail] = std::max(best_[rail], rate);
   }
   first_.clear();
   last_.clear();

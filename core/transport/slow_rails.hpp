@@ -41,7 +41,7 @@ class StreamPace {
 
 class SlowRails {
  public:
-  /// Of all streams on it: what goes around a ring goes to another peer on each lane.
+  /// Of all streams on it: what goes around a ring goes to another peer on each rail.
   struct Load {
     Bytes acknowledged = 0;  // in all
     Bytes backlog = 0;       // not yet
@@ -50,18 +50,18 @@ class SlowRails {
     bool is_whole = true;  // to all peers, in both directions
   };
   struct Slow {
-    std::size_t lane;
+    std::size_t rail;
     Bytes acknowledged;  // in the window
   };
 
-  /// Of all lanes, now and then.
-  void sample(std::span<const Load> lanes);
+  /// Of all rails, now and then.
+  void sample(std::span<const Load> rails);
   /// Those that were slow in all the time since the last conclusion, which was so long.
   std::vector<Slow> conclude(Nanoseconds time);
 
  private:
   std::vector<Load> first_, last_;
-  std::vector<unsigned> working_, behind_;  // samples in which that lane had work; and another none
+  std::vector<unsigned> working_, behind_;  // samples in which that rail had work; and another none
   unsigned samples_ = 0, loaded_ = 0;       // all; in which any had work
   bool is_uneven_ = false;                  // one of them was not whole
   std::vector<double> best_;                // bytes per second of work, in any window before

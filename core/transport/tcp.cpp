@@ -58,34 +58,34 @@ TcpTransport::TcpTransport(const std::vector<TcpRail>& rails, Rank me) : impl_(s
 
 TcpTransport::~TcpTransport() { close(); }
 
-WireAddress TcpTransport::address(std::size_t rail) const {
-  PackedTcpAddress packed{impl_->rails[rail].token, impl_->rails[rail].local};
+WireAddress TcpTransport::address(std::size_t interface) const {
+  PackedTcpAddress packed{impl_->rails[interface].token, impl_->rails[interface].local};
   WireAddress bytes(sizeof(packed));
   std::memcpy(bytes.data(), &packed, sizeof(packed));
   return bytes;
 }
 
-void TcpTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
+void TcpTransport::set_rails(const std::vector<std::size_t>& interface_of_rail,
                              std::vector<std::vector<WireAddress>> addresses) {
-  std::vector<Impl::Rail> lanes;
-  for (std::size_t rail : rail_of_lane) lanes.push_back(std::move(impl_->rails[rail]));
-  impl_->rails = std::move(lanes);
+  std::vector<Impl::Rail> rails;
+  for (std::size_t interface : interface_of_rail) rails.push_back(std::move(impl_->rails[interface]));
+  impl_->rails = std::move(rails);
   impl_->addresses = std::move(addresses);
   impl_->ranks = static_cast<Rank>(impl_->addresses.size());
   impl_->lost_rails = LostRails(impl_->rails.size());
-  for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
-    impl_->rails[lane].outs.resize(impl_->addresses.size());
-    impl_->events.watch(impl_->rails[lane].listener, EPOLLIN, key_of(TcpEvent::listener, lane));
+  for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail) {
+    impl_->rails[rail].outs.resize(impl_->addresses.size());
+    impl_->events.watch(impl_->rails[rail].listener, EPOLLIN, key_of(TcpEvent::listener, rail));
   }
 }
 
-OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
-  if (OutStream* known = out(lane, to)) return known;
-  OutStream* made = begin_stream(lane, to);
+OutStream* TcpTransport::Impl::connect(std::size_t rail, Rank to) {
+  if (OutStream* known = out(rail, to)) return known;
+  OutStream* made = begin_stream(rail, to);
   if (made) return made;
-  const Reason why{fmt::format("cannot connect over {}: {}", rails[lane].interface, std::strerror(errno))};
+  const Reason why{fmt::format("cannot connect over {}: {}", rails[rail].interface, std::strerror(errno))};
   if (rails.size() > 1)
-    give_up(lane, to, why);
+    give_up(rail, to, why);
   else
     fail(to, why);
   return nullptr;
@@ -93,70 +93,70 @@ OutStream* TcpTransport::Impl::connect(std::size_t lane, Rank to) {
 
 // Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
 // costs no event. Null where it cannot even begin; errno says why.
-OutStream* TcpTransport::Impl::begin_stream(std::size_t lane, Rank to) {
-  Rail& rail = rails[lane];
-  auto& out = rail.outs[static_cast<std::size_t>(to)];
-  const PackedTcpAddress remote = address_of(lane, to);
-  Socket socket = start_connecting(remote.endpoint, rail.local.address);
+OutStream* TcpTransport::Impl::begin_stream(std::size_t rail, Rank to) {
+  Rail& one = rails[rail];
+  auto& out = one.outs[static_cast<std::size_t>(to)];
+  const PackedTcpAddress remote = address_of(rail, to);
+  Socket socket = start_connecting(remote.endpoint, one.local.address);
   if (!socket.is_open()) return nullptr;
   out = std::make_unique<OutStream>(
       std::move(socket),
-      Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), lost_rails.times(to, lane)},
+      Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), lost_rails.times(to, rail)},
       rails.size() > 1 ? Keeps::unacknowledged : Keeps::nothing);
-  rail.used.push_back(to);
-  rail.gathering.push_back(to);  // its hello
+  one.used.push_back(to);
+  one.gathering.push_back(to);  // its hello
   events.watch(out->socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-               key_of(TcpEvent::out, lane * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
+               key_of(TcpEvent::out, rail * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
   return out.get();
 }
 
-void TcpTransport::Impl::end_stream(std::size_t lane, Rank to) {
-  Rail& rail = rails[lane];
-  auto& out = rail.outs[static_cast<std::size_t>(to)];
+void TcpTransport::Impl::end_stream(std::size_t rail, Rank to) {
+  Rail& one = rails[rail];
+  auto& out = one.outs[static_cast<std::size_t>(to)];
   if (!out) return;
   out->hang_up();
   out.reset();
-  std::erase(rail.used, to);
-  std::erase(rail.gathering, to);
-  paces.erase({lane, to});
+  std::erase(one.used, to);
+  std::erase(one.gathering, to);
+  paces.erase({rail, to});
 }
 
 // Null where none is left, or the only one cannot even begin.
-OutStream* TcpTransport::Impl::stream_for(std::size_t& lane, Rank to) {
-  if (rails.size() == 1) return connect(lane, to);
-  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane))
-    if (OutStream* stream = connect(*carrier, to)) return lane = *carrier, stream;
+OutStream* TcpTransport::Impl::stream_for(std::size_t& rail, Rank to) {
+  if (rails.size() == 1) return connect(rail, to);
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, rail))
+    if (OutStream* stream = connect(*carrier, to)) return rail = *carrier, stream;
   return nullptr;
 }
 
 bool TcpTransport::send(const Outgoing& message) {
   for (Rank to : message.to) {
-    std::size_t lane = message.rail;
-    OutStream* out = impl_->stream_for(lane, to);
+    std::size_t rail = message.rail;
+    OutStream* out = impl_->stream_for(rail, to);
     if (!out) continue;  // reported as a failed peer by the next progress()
-    Impl::Rail& rail = impl_->rails[lane];
-    if (!out->is_gathering()) rail.gathering.push_back(to);
+    Impl::Rail& one = impl_->rails[rail];
+    if (!out->is_gathering()) one.gathering.push_back(to);
     out->send(message.header, message.payload, *message.unfinished);
-    rail.sent += sizeof(Header) + message.payload.size();
-    if (out->state() != StreamState::open) impl_->check(lane, to, true);
+    one.sent += sizeof(Header) + message.payload.size();
+    if (out->state() != StreamState::open) impl_->check(rail, to, true);
   }
   return true;
 }
 
-void TcpTransport::give_up(std::size_t lane, const std::string& why, Loss loss) {
+void TcpTransport::give_up(std::size_t rail, const std::string& why, Loss loss) {
   impl_->give_up_all(
-      lane, {why, loss, loss == Loss::of_a_peer ? LostRails::Kind::broken : LostRails::Kind::avoided});
+      rail, {why, loss, loss == Loss::of_a_peer ? LostRails::Kind::broken : LostRails::Kind::avoided});
 }
 
 bool TcpTransport::push(Bytes at_least) {
   bool moved = false;
-  for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane) {
-    Impl::Rail& rail = impl_->rails[lane];
-    std::erase_if(rail.gathering, [&](Rank to) {
-      OutStream& out = *rail.outs[static_cast<std::size_t>(to)];
+  for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail) {
+    Impl::Rail& one = impl_->rails[rail];
+    std::erase_if(one.gathering, [&](Rank to) {
+      OutStream& out = *one.outs[static_cast<std::size_t>(to)];
       if (out.state() != StreamState::open) return true;  // that has been said
       moved |= out.push(at_least);
-      if (out.state() != StreamState::open) impl_->suspects.emplace_back(lane, to);
+      if (out.state() != StreamState::open) impl_->suspects.emplace_back(rail, to);
       return !out.is_gathering();
     });
   }
@@ -166,25 +166,25 @@ bool TcpTransport::push(Bytes at_least) {
 
 // A stream of a rail that is tried again has nothing to flush but its hello.
 void TcpTransport::flush(std::uint32_t& unfinished) {
-  for (std::size_t lane = 0; lane < impl_->rails.size(); ++lane)
-    for (Rank to : impl_->rails[lane].used)
-      if (!impl_->lost_rails.is_lost(to, lane)) impl_->out(lane, to)->flush(unfinished);
+  for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail)
+    for (Rank to : impl_->rails[rail].used)
+      if (!impl_->lost_rails.is_lost(to, rail)) impl_->out(rail, to)->flush(unfinished);
 }
 
 bool TcpTransport::Impl::on_out(std::size_t index) {
-  std::size_t lane = index / static_cast<std::size_t>(ranks);
+  std::size_t rail = index / static_cast<std::size_t>(ranks);
   auto to = static_cast<Rank>(index % static_cast<std::size_t>(ranks));
-  OutStream* stream = out(lane, to);
+  OutStream* stream = out(rail, to);
   if (!stream || stream->state() != StreamState::open) return false;
   bool moved = stream->wake();
-  if (!lost_rails.is_lost(to, lane)) {
-    check(lane, to, !stream->idle());
+  if (!lost_rails.is_lost(to, rail)) {
+    check(rail, to, !stream->idle());
   } else if (stream->state() != StreamState::open) {  // it does not carry yet
-    end_stream(lane, to);
+    end_stream(rail, to);
   } else if (stream->idle()) {  // it has said hello
-    lost_rails.regain(to, lane);
-    if (std::exchange(rails[lane].is_said_lost, false))
-      log_warning(fmt::format("rail {} carries again (rank {})", rails[lane].interface, to));
+    lost_rails.regain(to, rail);
+    if (std::exchange(rails[rail].is_said_lost, false))
+      log_warning(fmt::format("rail {} carries again (rank {})", rails[rail].interface, to));
   }
   return moved;
 }
@@ -229,9 +229,9 @@ void TcpTransport::Impl::fail(Rank peer, const Reason& why) {
 void TcpTransport::Impl::tell_failures() {
   if (now() < failures.front().due) return;
   const Failure first = failures.front();
-  for (std::size_t lane = 0; lane < rails.size(); ++lane)
-    for (Rank to : rails[lane].used)
-      if (to != first.peer) out(lane, to)->say_gone(first.peer);
+  for (std::size_t rail = 0; rail < rails.size(); ++rail)
+    for (Rank to : rails[rail].used)
+      if (to != first.peer) out(rail, to)->say_gone(first.peer);
   for (const Failure& failure : std::exchange(failures, {}))
     handler->peer_failed(failure.peer, fmt::format("{}, {:.1f} s ago", failure.why,
                                                    static_cast<double>(now() - failure.since) * 1e-9));
@@ -242,7 +242,7 @@ void TcpTransport::Impl::gone(Rank says, Rank who) {
   failures.insert(failures.begin(), {who, fmt::format("rank {} says so", says), now(), now()});
 }
 
-Bytes TcpTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane].sent; }
+Bytes TcpTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail].sent; }
 
 int TcpTransport::wake_fd() const { return impl_->events.fd(); }
 

@@ -39,15 +39,15 @@ class TcpTransport : public WireTransport {
   TcpTransport& operator=(const TcpTransport&) = delete;
 
   WireAddress address(std::size_t rail) const override;
-  void set_lanes(const std::vector<std::size_t>& rail_of_lane,
+  void set_rails(const std::vector<std::size_t>& interface_of_rail,
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
   bool push(Bytes at_least) override;
   bool progress(MessageHandler& handler) override;
   /// Of several rails that one carries no more, to nobody: what may not have come goes over another.
-  void give_up(std::size_t lane, const std::string& why, Loss loss = Loss::of_a_peer);
-  Bytes bytes_sent(std::size_t lane) const override;
+  void give_up(std::size_t rail, const std::string& why, Loss loss = Loss::of_a_peer);
+  Bytes bytes_sent(std::size_t rail) const override;
   int wake_fd() const override;
   void close() override;
 

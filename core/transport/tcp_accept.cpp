@@ -18,32 +18,32 @@ constexpr Nanoseconds kStrangersLeast = 100'000'000;
 }  // namespace
 
 // Ranks of other hosts connect from the addresses of their rails.
-bool TcpTransport::Impl::is_peer(std::size_t lane, const IpAddress& remote) const {
+bool TcpTransport::Impl::is_peer(std::size_t rail, const IpAddress& remote) const {
   for (Rank rank = 0; rank < ranks; ++rank) {
-    const IpAddress known = address_of(lane, rank).endpoint.address;
+    const IpAddress known = address_of(rail, rank).endpoint.address;
     if (rank != me && known.family != 0 && known == remote) return true;
   }
   return false;
 }
 
-void TcpTransport::Impl::accept_all(std::size_t lane) {
+void TcpTransport::Impl::accept_all(std::size_t rail) {
   while (strangers.size() < kMostStrangers || make_room(kStrangersLeast)) {
-    Socket socket = accept_from(rails[lane].listener);
+    Socket socket = accept_from(rails[rail].listener);
     if (!socket.is_open()) {
       const bool is_full = errno == EMFILE || errno == ENFILE;
       if (is_full && make_room(kStrangersLeast)) continue;
-      if (is_full) refuse(lane, fmt::format("none can be accepted for the moment: {}", std::strerror(errno)));
+      if (is_full) refuse(rail, fmt::format("none can be accepted for the moment: {}", std::strerror(errno)));
       return;
     }
     keep_descriptors_free(socket.fd());
-    if (!is_peer(lane, socket.remote())) {
-      refuse(lane, "it comes from another machine");
+    if (!is_peer(rail, socket.remote())) {
+      refuse(rail, "it comes from another machine");
       continue;
     }
     std::size_t index = 0;
     while (index < ins.size() && ins[index]) ++index;
     if (index == ins.size()) ins.emplace_back();
-    ins[index] = std::make_unique<InStream>(std::move(socket), lane);
+    ins[index] = std::make_unique<InStream>(std::move(socket), rail);
     strangers.push_back({ins[index].get(), now()});
     events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(TcpEvent::in, index));
   }
@@ -64,10 +64,10 @@ bool TcpTransport::Impl::make_room(Nanoseconds least) {
   return true;
 }
 
-void TcpTransport::Impl::refuse(std::size_t lane, const std::string& why) {
+void TcpTransport::Impl::refuse(std::size_t rail, const std::string& why) {
   if (!std::exchange(said_stranger, true))
     log_warning(fmt::format("a connection over {} that does not belong to this job was refused ({})",
-                            rails[lane].interface, why));
+                            rails[rail].interface, why));
 }
 
 void TcpTransport::Impl::remove_in(std::size_t index) {
@@ -78,27 +78,27 @@ void TcpTransport::Impl::remove_in(std::size_t index) {
 bool TcpTransport::Impl::on_in(std::size_t index) {
   if (index >= ins.size() || !ins[index]) return false;
   InStream& in = *ins[index];
-  const std::size_t lane = in.rail();
-  bool moved = in.receive(hello_of(lane), pool, *handler, *this);
+  const std::size_t rail = in.rail();
+  bool moved = in.receive(hello_of(rail), pool, *handler, *this);
   const bool is_new = in.from() >= 0 && !strangers.empty() &&
                       std::erase_if(strangers, [&](const Stranger& one) { return one.in == &in; }) > 0;
-  if (is_new && in.state() == StreamState::open) lost_ins.erase({in.from(), lane});
+  if (is_new && in.state() == StreamState::open) lost_ins.erase({in.from(), rail});
   if (in.state() == StreamState::open) return moved;
   // Who has ended it may live.
-  const Reason why{fmt::format("connection over {}: {}", rails[lane].interface, in.why()), Loss::of_a_peer,
+  const Reason why{fmt::format("connection over {}: {}", rails[rail].interface, in.why()), Loss::of_a_peer,
                    in.is_silent() ? LostRails::Kind::broken : LostRails::Kind::avoided, in.is_silent()};
   const Rank from = in.from();
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
-      ended_ins.add({from, lane, in.epoch()}, in.next_frame());
+      ended_ins.add({from, rail, in.epoch()}, in.next_frame());
       in.abandon(*handler);
-      lost_ins.insert({from, lane});
-      broken_ins.push_back({{from, lane, in.epoch()}, why, now()});
+      lost_ins.insert({from, rail});
+      broken_ins.push_back({{from, rail, in.epoch()}, why, now()});
     } else {
       fail(from, why);
     }
   }
-  if (from < 0) refuse(lane, in.why());
+  if (from < 0) refuse(rail, in.why());
   remove_in(index);
   return moved;
 }

@@ -54,7 +54,7 @@ struct TcpTransport::Impl : LostStreams {
   };
   // What is to be said of a rail, unless it turns out that the peer is gone.
   struct Note {
-    std::size_t lane;
+    std::size_t rail;
     Nanoseconds since;
     std::string text;
   };
@@ -62,7 +62,7 @@ struct TcpTransport::Impl : LostStreams {
   Rank me = 0;
   Rank ranks = 0;
   ReceivePool pool;
-  std::vector<Rail> rails;  // after set_lanes(): by lane
+  std::vector<Rail> rails;  // after set_rails(): by rail
   std::vector<std::vector<WireAddress>> addresses;
   std::vector<std::unique_ptr<InStream>> ins;
   struct Stranger {
@@ -92,7 +92,7 @@ struct TcpTransport::Impl : LostStreams {
     Nanoseconds since;
   };
   std::vector<BrokenIn> broken_ins;                 // their writers may say why
-  std::set<std::pair<Rank, std::size_t>> lost_ins;  // who does not use which lane towards this rank any more
+  std::set<std::pair<Rank, std::size_t>> lost_ins;  // who does not use which rail towards this rank any more
   std::map<std::pair<std::size_t, Rank>, StreamPace> paces;
   SlowRails slow_rails;
   Nanoseconds sampled = 0, concluded = 0;
@@ -100,34 +100,34 @@ struct TcpTransport::Impl : LostStreams {
   MessageHandler* handler = nullptr;  // while progress() is at work
 
   void open_rail(const TcpRail& wanted);
-  OutStream* connect(std::size_t lane, Rank to);
-  OutStream* stream_for(std::size_t& lane, Rank to);
-  OutStream* begin_stream(std::size_t lane, Rank to);
-  void end_stream(std::size_t lane, Rank to);
+  OutStream* connect(std::size_t rail, Rank to);
+  OutStream* stream_for(std::size_t& rail, Rank to);
+  OutStream* begin_stream(std::size_t rail, Rank to);
+  void end_stream(std::size_t rail, Rank to);
   void fail(Rank peer, const Reason& why);
   void tell_failures();
-  void accept_all(std::size_t lane);
-  bool is_peer(std::size_t lane, const IpAddress& remote) const;
+  void accept_all(std::size_t rail);
+  bool is_peer(std::size_t rail, const IpAddress& remote) const;
   bool make_room(Nanoseconds least);
-  void refuse(std::size_t lane, const std::string& why);
+  void refuse(std::size_t rail, const std::string& why);
   void remove_in(std::size_t index);
-  Hello hello_of(std::size_t lane) const {
-    return {Hello::kMagic, rails[lane].token, static_cast<std::uint32_t>(ranks), 0};
+  Hello hello_of(std::size_t rail) const {
+    return {Hello::kMagic, rails[rail].token, static_cast<std::uint32_t>(ranks), 0};
   }
-  void check(std::size_t lane, Rank to, bool had_to_send);
+  void check(std::size_t rail, Rank to, bool had_to_send);
   void check_suspects();
   void check_broken_ins();
   bool is_heard(Rank from) const;
-  void give_up(std::size_t lane, Rank to, const Reason& why);
-  void give_up_all(std::size_t lane, const Reason& why);
+  void give_up(std::size_t rail, Rank to, const Reason& why);
+  void give_up_all(std::size_t rail, const Reason& why);
   bool on_out(std::size_t index);
   bool on_in(std::size_t index);
   void inspect(Nanoseconds when);
   void sample(Nanoseconds when);
-  SlowRails::Load load_of(std::size_t lane) const;
+  SlowRails::Load load_of(std::size_t rail) const;
   void conclude();
   void inspect_links();
-  void inspect_pace(std::size_t lane, Rank to, Nanoseconds passed);
+  void inspect_pace(std::size_t rail, Rank to, Nanoseconds passed);
   void try_again();
   void say_notes(Nanoseconds before);
 
@@ -139,14 +139,14 @@ struct TcpTransport::Impl : LostStreams {
   bool is_over(const LostStream& stream) const override { return ended_ins.is_over(stream); }
   void took(const LostStream& stream, std::uint64_t frame) override { ended_ins.took(stream, frame); }
   /// Where that rank listens; all zeros: it gave none.
-  PackedTcpAddress address_of(std::size_t lane, Rank rank) const {
+  PackedTcpAddress address_of(std::size_t rail, Rank rank) const {
     PackedTcpAddress packed{};
-    const WireAddress& bytes = addresses[static_cast<std::size_t>(rank)][lane];
+    const WireAddress& bytes = addresses[static_cast<std::size_t>(rank)][rail];
     if (bytes.size() == sizeof(packed)) std::memcpy(&packed, bytes.data(), sizeof(packed));
     return packed;
   }
-  OutStream* out(std::size_t lane, Rank to) const {
-    return rails[lane].outs[static_cast<std::size_t>(to)].get();
+  OutStream* out(std::size_t rail, Rank to) const {
+    return rails[rail].outs[static_cast<std::size_t>(to)].get();
   }
 };
 

@@ -31,21 +31,21 @@ constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 }  // namespace
 
 void TcpTransport::Impl::check_suspects() {
-  for (auto [lane, to] : std::exchange(suspects, {}))
-    if (out(lane, to)) check(lane, to, true);
+  for (auto [rail, to] : std::exchange(suspects, {}))
+    if (out(rail, to)) check(rail, to, true);
 }
 
 // A peer that closes its end says so first; it has failed all the same when there is something to send.
-void TcpTransport::Impl::check(std::size_t lane, Rank to, bool had_to_send) {
-  const OutStream& stream = *out(lane, to);
+void TcpTransport::Impl::check(std::size_t rail, Rank to, bool had_to_send) {
+  const OutStream& stream = *out(rail, to);
   if (stream.state() == StreamState::open) return;
   const bool has_left = stream.state() == StreamState::left;
   if (has_left && !had_to_send) return;
   const Reason why{
-      fmt::format("connection over {}: {}", rails[lane].interface, has_left ? "it has left" : stream.why()),
+      fmt::format("connection over {}: {}", rails[rail].interface, has_left ? "it has left" : stream.why()),
       Loss::of_a_peer, LostRails::Kind::broken, stream.is_silent()};
   if (!has_left && rails.size() > 1)
-    give_up(lane, to, why);
+    give_up(rail, to, why);
   else
     fail(to, why);
 }
@@ -65,33 +65,33 @@ void TcpTransport::Impl::check_broken_ins() {
     return true;
   });
   for (const auto& [stream, why, _] : due) {
-    give_up(stream.lane, stream.from, why);
-    if (!lost_rails.is_lost(stream.from, stream.lane)) connect(stream.lane, stream.from);
+    give_up(stream.rail, stream.from, why);
+    if (!lost_rails.is_lost(stream.from, stream.rail)) connect(stream.rail, stream.from);
   }
 }
 
 // Whatever may not have come there goes another way; the peer hears of it even if there is nothing. Where no
 // rail is left, or nobody answers on it, the peer has failed. Who says that it has lost a rail lives.
-void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
-  const std::uint32_t epoch = lost_rails.times(to, lane);
+void TcpTransport::Impl::give_up(std::size_t rail, Rank to, const Reason& why) {
+  const std::uint32_t epoch = lost_rails.times(to, rail);
   const Nanoseconds pause = why.loss == Loss::of_speed ? kPauseOfSlow : kPause;
-  if (!lost_rails.lose(to, lane, why.kind, now(), pause)) return;
-  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, lane)) {
-    if (*carrier == lane) return;  // those that came first have just broken
+  if (!lost_rails.lose(to, rail, why.kind, now(), pause)) return;
+  while (std::optional<std::size_t> carrier = lost_rails.carrier(to, rail)) {
+    if (*carrier == rail) return;  // those that came first have just broken
     OutStream* next = connect(*carrier, to);
     if (!next) continue;  // that one is lost, too
-    if (OutStream* old = out(lane, to))
-      next->take_over(*old, lane, epoch, why.loss);
+    if (OutStream* old = out(rail, to))
+      next->take_over(*old, rail, epoch, why.loss);
     else
-      next->say_lost(lane, epoch, why.loss);
-    end_stream(lane, to);
+      next->say_lost(rail, epoch, why.loss);
+    end_stream(rail, to);
     std::vector<Rank>& gathering = rails[*carrier].gathering;
     if (std::find(gathering.begin(), gathering.end(), to) == gathering.end()) gathering.push_back(to);
     if (!why.is_told) {
       const std::string whom = why.loss == Loss::of_a_peer ? fmt::format(", rank {}", to) : "";
-      notes.push_back({lane, now(),
+      notes.push_back({rail, now(),
                        fmt::format("rail {} is lost ({}{}); what it carried goes over {}",
-                                   rails[lane].interface, why.text, whom, rails[*carrier].interface)});
+                                   rails[rail].interface, why.text, whom, rails[*carrier].interface)});
     }
     if (next->state() != StreamState::open) suspects.emplace_back(*carrier, to);
     return;
@@ -103,29 +103,29 @@ void TcpTransport::Impl::give_up(std::size_t lane, Rank to, const Reason& why) {
 
 // What came there before is taken first.
 void TcpTransport::Impl::lost(const LostStream& stream, Loss loss) {
-  if (stream.lane >= rails.size()) return;
+  if (stream.rail >= rails.size()) return;
   std::erase_if(broken_ins, [&](const BrokenIn& one) { return one.stream == stream; });
-  accept_all(stream.lane);
+  accept_all(stream.rail);
   bool is_used_again = false;  // the word may come late
   for (std::size_t i = 0; i < ins.size(); ++i) {
     InStream* in = ins[i].get();
-    if (!in || in->rail() != stream.lane) continue;
+    if (!in || in->rail() != stream.rail) continue;
     is_used_again |= in->from() == stream.from && in->epoch() > stream.epoch;
     auto is_it = [&] { return in->from() == stream.from && in->epoch() <= stream.epoch; };
     if (in->is_reading() || !(in->from() < 0 || is_it())) continue;
-    while (in->receive(hello_of(stream.lane), pool, *handler, *this)) continue;
+    while (in->receive(hello_of(stream.rail), pool, *handler, *this)) continue;
     if (!is_it()) continue;
-    ended_ins.add({stream.from, stream.lane, in->epoch()}, in->next_frame());
+    ended_ins.add({stream.from, stream.rail, in->epoch()}, in->next_frame());
     in->abandon(*handler);
     remove_in(i);
   }
   ended_ins.add(stream, 1);
-  if (!is_used_again) lost_ins.insert({stream.from, stream.lane});
+  if (!is_used_again) lost_ins.insert({stream.from, stream.rail});
   const Reason why{"the other end has lost it", loss, LostRails::Kind::avoided, false, true};
   if (loss == Loss::of_a_peer)
-    give_up(stream.lane, stream.from, why);
+    give_up(stream.rail, stream.from, why);
   else
-    give_up_all(stream.lane, why);
+    give_up_all(stream.rail, why);
 }
 
 // ---- what makes no event ----
@@ -139,32 +139,32 @@ void TcpTransport::Impl::inspect(Nanoseconds when) {
   while (make_room(static_cast<Nanoseconds>(kStrangersTime_s * 1e9))) continue;
   if (is_first) return;
   if (rails.size() > 1) inspect_links();
-  for (std::size_t lane = 0; lane < rails.size(); ++lane)
-    for (Rank to : rails[lane].used) {
-      OutStream& stream = *out(lane, to);
-      if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
-      const bool is_taken_back = !stream.has_begun() && lost_rails.times(to, lane) > 0;
-      const int patience = lost_rails.is_last_resort(to, lane) ? kLastTries : kTries;
+  for (std::size_t rail = 0; rail < rails.size(); ++rail)
+    for (Rank to : rails[rail].used) {
+      OutStream& stream = *out(rail, to);
+      if (stream.state() != StreamState::open || lost_rails.is_lost(to, rail)) continue;
+      const bool is_taken_back = !stream.has_begun() && lost_rails.times(to, rail) > 0;
+      const int patience = lost_rails.is_last_resort(to, rail) ? kLastTries : kTries;
       stream.listen_for_silence(is_taken_back ? kTriesToConnect : patience);
-      if (stream.state() != StreamState::open) suspects.emplace_back(lane, to);
+      if (stream.state() != StreamState::open) suspects.emplace_back(rail, to);
     }
   check_suspects();
   if (rails.size() == 1) return;
-  for (std::size_t lane = 0; lane < rails.size(); ++lane)
-    for (Rank to : std::vector<Rank>(rails[lane].used)) inspect_pace(lane, to, passed);
+  for (std::size_t rail = 0; rail < rails.size(); ++rail)
+    for (Rank to : std::vector<Rank>(rails[rail].used)) inspect_pace(rail, to, passed);
   conclude();
   try_again();
   say_notes(when - kInspectEvery);
 }
 
-SlowRails::Load TcpTransport::Impl::load_of(std::size_t lane) const {
+SlowRails::Load TcpTransport::Impl::load_of(std::size_t rail) const {
   SlowRails::Load load;
-  load.is_whole = !lost_rails.any_on(lane) && std::none_of(lost_ins.begin(), lost_ins.end(),
-                                                           [&](const auto& in) { return in.second == lane; });
-  for (std::size_t i = 0; i < std::min(rails[lane].used.size(), kMostSampled); ++i) {
-    const Rank to = rails[lane].used[i];
-    const OutStream& stream = *out(lane, to);
-    if (stream.state() != StreamState::open || lost_rails.is_lost(to, lane)) continue;
+  load.is_whole = !lost_rails.any_on(rail) && std::none_of(lost_ins.begin(), lost_ins.end(),
+                                                           [&](const auto& in) { return in.second == rail; });
+  for (std::size_t i = 0; i < std::min(rails[rail].used.size(), kMostSampled); ++i) {
+    const Rank to = rails[rail].used[i];
+    const OutStream& stream = *out(rail, to);
+    if (stream.state() != StreamState::open || lost_rails.is_lost(to, rail)) continue;
     load.is_usable = true;
     load.acknowledged += stream.acknowledged();
     load.backlog += stream.backlog();
@@ -177,7 +177,7 @@ void TcpTransport::Impl::sample(Nanoseconds when) {
   if (rails.size() == 1 || when - sampled < kSampleEvery) return;
   sampled = when;
   std::vector<SlowRails::Load> loads;
-  for (std::size_t lane = 0; lane < rails.size(); ++lane) loads.push_back(load_of(lane));
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) loads.push_back(load_of(rail));
   slow_rails.sample(loads);
 }
 
@@ -185,52 +185,52 @@ void TcpTransport::Impl::conclude() {
   const Nanoseconds passed = now() - concluded;
   if (passed < kSlowFor) return;
   concluded += passed;
-  for (const auto& [lane, bytes] : slow_rails.conclude(passed)) {
+  for (const auto& [rail, bytes] : slow_rails.conclude(passed)) {
     const double rate = static_cast<double>(bytes) * 1e3 / static_cast<double>(passed);
-    give_up_all(lane, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed,
+    give_up_all(rail, {fmt::format("{:.3g} MB/s, another is three times as fast", rate), Loss::of_speed,
                        LostRails::Kind::avoided});
   }
 }
 
 void TcpTransport::Impl::inspect_links() {
-  for (std::size_t lane = 0; lane < rails.size(); ++lane)
-    if (!is_running(rails[lane].interface)) give_up_all(lane, {"its link is down"});
+  for (std::size_t rail = 0; rail < rails.size(); ++rail)
+    if (!is_running(rails[rail].interface)) give_up_all(rail, {"its link is down"});
 }
 
-void TcpTransport::Impl::give_up_all(std::size_t lane, const Reason& why) {
+void TcpTransport::Impl::give_up_all(std::size_t rail, const Reason& why) {
   std::set<Rank> peers;
-  for (const Rail& rail : rails) peers.insert(rail.used.begin(), rail.used.end());
-  for (Rank to : peers) give_up(lane, to, why);
+  for (const Rail& one : rails) peers.insert(one.used.begin(), one.used.end());
+  for (Rank to : peers) give_up(rail, to, why);
 }
 
 // What goes around a ring waits for its slowest link, so a slow rail is given up by all.
-void TcpTransport::Impl::inspect_pace(std::size_t lane, Rank to, Nanoseconds passed) {
-  OutStream* stream = out(lane, to);
-  if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, lane)) return;
+void TcpTransport::Impl::inspect_pace(std::size_t rail, Rank to, Nanoseconds passed) {
+  OutStream* stream = out(rail, to);
+  if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, rail)) return;
   bool is_other_free = false;
   for (std::size_t other = 0; other < rails.size(); ++other)
-    if (other != lane && !lost_rails.is_lost(to, other))
+    if (other != rail && !lost_rails.is_lost(to, other))
       is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
-  const std::optional<double> rate = paces[{lane, to}].inspect(
+  const std::optional<double> rate = paces[{rail, to}].inspect(
       {stream->acknowledged(), stream->backlog(), stream->socket().waited_for_reader(), is_other_free},
       passed);
   if (!rate) return;
   if (*rate > 0)
     return give_up_all(
-        lane, {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", *rate * 1e-6, to),
+        rail, {fmt::format("{:.2f} MB/s to rank {}, while another has nothing to do", *rate * 1e-6, to),
                Loss::of_speed, LostRails::Kind::avoided});
   Reason why{fmt::format("rank {} acknowledges nothing", to), Loss::of_several};
-  give_up(lane, to, why);
+  give_up(rail, to, why);
   why.kind = LostRails::Kind::avoided;
-  give_up_all(lane, why);
+  give_up_all(rail, why);
 }
 
 // By a connection that carries nothing until it stands.
 void TcpTransport::Impl::try_again() {
   if (!lost_rails.any()) return;
-  for (auto [to, lane] : lost_rails.due(now())) {
-    end_stream(lane, to);
-    if (is_running(rails[lane].interface)) begin_stream(lane, to);
+  for (auto [to, rail] : lost_rails.due(now())) {
+    end_stream(rail, to);
+    if (is_running(rails[rail].interface)) begin_stream(rail, to);
   }
 }
 
@@ -238,7 +238,7 @@ void TcpTransport::Impl::say_notes(Nanoseconds before) {
   while (!notes.empty() && notes.front().since <= before) {
     const Note note = std::move(notes.front());
     notes.erase(notes.begin());
-    if (!std::exchange(rails[note.lane].is_said_lost, true)) log_warning(note.text);
+    if (!std::exchange(rails[note.rail].is_said_lost, true)) log_warning(note.text);
   }
 }
 

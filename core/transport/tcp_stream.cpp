@@ -129,10 +129,10 @@ bool OutStream::drain() {
   return moved;
 }
 
-void OutStream::say_lost(std::size_t lane, std::uint32_t epoch, Loss loss) {
+void OutStream::say_lost(std::size_t rail, std::uint32_t epoch, Loss loss) {
   Header lost{};
   lost.turn = kLost;
-  lost.tag = lane;
+  lost.tag = rail;
   lost.seq = epoch;
   lost.segment = static_cast<std::uint32_t>(loss);
   append_header(lost);
@@ -147,14 +147,14 @@ void OutStream::say_gone(Rank who) {
 }
 
 // Frames that the kernel has taken whole may have come or not, the reader knows. Those behind have not.
-void OutStream::take_over(OutStream& other, std::size_t lane, std::uint32_t epoch, Loss loss) {
-  say_lost(lane, epoch, loss);
+void OutStream::take_over(OutStream& other, std::size_t rail, std::uint32_t epoch, Loss loss) {
+  say_lost(rail, epoch, loss);
   bool has_said_hello = other.taken_ >= sizeof(Hello);
   while (other.sent_.frames() > 0) {
     Header again{};
     again.turn = kAgain;
     again.tag = other.sent_.first_frame();
-    again.from = static_cast<Rank>(lane);
+    again.from = static_cast<Rank>(rail);
     again.seq = epoch;
     again_.push_back(other.sent_.pop());
     if (again.tag == 0) continue;  // its hello

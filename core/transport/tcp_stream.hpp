@@ -6,12 +6,12 @@
 //                                                         epoch: how often its writer has lost that rail
 //   frame      := message | lost | gone | again frame
 //   message    := Header payload                          Header.turn = 0
-//   lost       := Header                                  turn = 2, tag: lane, seq: epoch. What was sent on
+//   lost       := Header                                  turn = 2, tag: rail, seq: epoch. What was sent on
 //                                                         it and did not come follows here
 //   gone       := Header                                  turn = 4, from: a rank of the job. The writer ends
 //                                                         because that one has failed
 //   again      := Header                                  turn = 3, tag: number of the frame that follows, on
-//                                                         the lane `from` with the epoch seq; bytes: its own
+//                                                         the rail `from` with the epoch seq; bytes: its own
 //   farewell   := Header                                  turn = 1; also sent backwards by a reader that
 //                                                         closes. An end without it is a failure.
 //
@@ -95,12 +95,12 @@ class OutStream {
   bool wake();
   /// Fails when the peer's machine has left the attempts of the last seconds unanswered: so many in a row.
   void listen_for_silence(int tries);
-  /// Sends all of `other` that may not have come: its `lane` and `epoch` tell the reader which stream it was.
-  void take_over(OutStream& other, std::size_t lane, std::uint32_t epoch, Loss loss);
+  /// Sends all of `other` that may not have come: its `rail` and `epoch` tell the reader which stream it was.
+  void take_over(OutStream& other, std::size_t rail, std::uint32_t epoch, Loss loss);
   /// Tells the reader because of whom the writer ends.
   void say_gone(Rank who);
-  /// Tells the reader that nothing comes on that lane.
-  void say_lost(std::size_t lane, std::uint32_t epoch, Loss loss);
+  /// Tells the reader that nothing comes on that rail.
+  void say_lost(std::size_t rail, std::uint32_t epoch, Loss loss);
   /// The reader's kernel has that many bytes; so many more are waiting or under way.
   Bytes acknowledged() const { return taken_ - socket_.unacknowledged(); }
   Bytes backlog() const { return waiting_ + socket_.unacknowledged(); }

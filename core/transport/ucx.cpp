@@ -125,10 +125,10 @@ UcxTransport::~UcxTransport() {
   for (auto& rail : impl_->rails) Impl::close_rail(*rail);
 }
 
-WireAddress UcxTransport::address(std::size_t rail) const {
+WireAddress UcxTransport::address(std::size_t interface) const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
-  const Rail& r = *impl_->rails[rail];
+  const Rail& r = *impl_->rails[interface];
   must(ucp_worker_get_address(r.worker, &address, &bytes), "name its address", r.interface);
   auto* begin = reinterpret_cast<std::byte*>(address);
   WireAddress copy(begin, begin + bytes);
@@ -136,13 +136,13 @@ WireAddress UcxTransport::address(std::size_t rail) const {
   return copy;
 }
 
-void UcxTransport::set_lanes(const std::vector<std::size_t>& rail_of_lane,
+void UcxTransport::set_rails(const std::vector<std::size_t>& interface_of_rail,
                              std::vector<std::vector<WireAddress>> addresses) {
-  std::vector<std::unique_ptr<Rail>> lanes;
-  for (std::size_t rail : rail_of_lane) lanes.push_back(std::move(impl_->rails[rail]));
+  std::vector<std::unique_ptr<Rail>> rails;
+  for (std::size_t interface : interface_of_rail) rails.push_back(std::move(impl_->rails[interface]));
   for (auto& rail : impl_->rails)
     if (rail) Impl::close_rail(*rail);
-  impl_->rails = std::move(lanes);
+  impl_->rails = std::move(rails);
   for (auto& rail : impl_->rails) rail->endpoints.assign(addresses.size(), nullptr);
   impl_->addresses = std::move(addresses);
 }
@@ -260,7 +260,7 @@ bool UcxTransport::progress(MessageHandler& handler) {
   return moved;
 }
 
-Bytes UcxTransport::bytes_sent(std::size_t lane) const { return impl_->rails[lane]->sent; }
+Bytes UcxTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail]->sent; }
 
 void UcxTransport::close() {
   impl_->closing = true;

@@ -1,4 +1,4 @@
-// UcxTransport: messages between hosts, one UCP context and worker per rail, so that a lane stays on its NIC.
+// UcxTransport: messages between hosts, one UCP context and worker per rail, so that a rail stays on its NIC.
 //
 // Active messages, always eager: the payload is reduced straight out of UCX's receive buffer. Endpoints are
 // opened at their first message. UCX's own environment (UCX_*) applies to transports, DDL_UCX_* to the
@@ -23,12 +23,12 @@ class UcxTransport : public WireTransport {
   UcxTransport& operator=(const UcxTransport&) = delete;
 
   WireAddress address(std::size_t rail) const override;
-  void set_lanes(const std::vector<std::size_t>& rail_of_lane,
+  void set_rails(const std::vector<std::size_t>& interface_of_rail,
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::uint32_t& unfinished) override;
   bool progress(MessageHandler& handler) override;
-  Bytes bytes_sent(std::size_t lane) const override;
+  Bytes bytes_sent(std::size_t rail) const override;
   void close() override;
 
  private:

@@ -1,7 +1,7 @@
 // WireTransport: a transport between hosts, one set of connections per rail.
 //
-// Life: construct (opens every rail) → address() of each, to be published → set_lanes(), once, with what the
-// peers published → messages → close(), after all ranks agreed that nothing is under way.
+// Life: construct (opens every interface) → address() of each, to be published → set_rails(), once, with what
+// the peers published → messages → close(), after all ranks agreed that nothing is under way.
 #pragma once
 
 #include <vector>
@@ -14,12 +14,13 @@ using WireAddress = std::vector<std::byte>;  // what a peer needs to reach one r
 
 class WireTransport : public Transport {
  public:
-  virtual WireAddress address(std::size_t rail) const = 0;
-  /// Which own rail serves each lane, and addresses[rank in the job][lane]. Rails without a lane are closed.
-  virtual void set_lanes(const std::vector<std::size_t>& rail_of_lane,
+  virtual WireAddress address(std::size_t interface) const = 0;
+  /// Which own interface is each rail, and addresses[rank in the job][rail]. Interfaces that are none are
+  /// closed.
+  virtual void set_rails(const std::vector<std::size_t>& interface_of_rail,
                          std::vector<std::vector<WireAddress>> addresses) = 0;
-  /// Payload and header bytes handed to a lane's rail so far.
-  virtual Bytes bytes_sent(std::size_t lane) const = 0;
+  /// Payload and header bytes handed to a rail so far.
+  virtual Bytes bytes_sent(std::size_t rail) const = 0;
   /// Ends every connection; never takes longer than a second per peer.
   virtual void close() = 0;
 };

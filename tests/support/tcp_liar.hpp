@@ -24,7 +24,7 @@ class TcpLiar {
     std::memcpy(address.data() + sizeof(token_), &local_, sizeof(local_));
     std::vector<std::vector<WireAddress>> addresses(static_cast<std::size_t>(ranks), {address});
     addresses[0] = {honest_.address(0)};
-    honest_.set_lanes({0}, addresses);
+    honest_.set_rails({0}, addresses);
   }
 
   TcpTransport& honest() { return honest_; }

@@ -46,15 +46,15 @@ struct TcpPair {
   Copied at_a, at_b;
 
   explicit TcpPair(std::vector<TcpRail> rails = {{"lo", "127.0.0.1"}}) : a(rails, 0), b(rails, 1) {
-    std::vector<std::size_t> lanes(rails.size());
-    std::iota(lanes.begin(), lanes.end(), 0);
+    std::vector<std::size_t> interfaces(rails.size());
+    std::iota(interfaces.begin(), interfaces.end(), 0);
     std::vector<std::vector<WireAddress>> addresses(2);
-    for (std::size_t lane : lanes) {
-      addresses[0].push_back(a.address(lane));
-      addresses[1].push_back(b.address(lane));
+    for (std::size_t interface : interfaces) {
+      addresses[0].push_back(a.address(interface));
+      addresses[1].push_back(b.address(interface));
     }
-    a.set_lanes(lanes, addresses);
-    b.set_lanes(lanes, addresses);
+    a.set_rails(interfaces, addresses);
+    b.set_rails(interfaces, addresses);
   }
   // Moves both until it is so; false when that takes too long.
   bool until(const std::function<bool()>& so) {

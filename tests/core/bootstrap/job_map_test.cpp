@@ -168,30 +168,30 @@ TEST(JobMap, ARankInTroubleIsNamedWithItsHost) {
   EXPECT_EQ(map_job(endpoints).trouble, "rank 1 on h7: no memory");
 }
 
-TEST(JobMap, LanesAreTheSubnetsThatEveryHostHasWhateverTheInterfacesAreCalled) {
+TEST(JobMap, RailsAreTheSubnetsThatEveryHostHasWhateverTheInterfacesAreCalled) {
   EndpointInfo a =
       endpoint_on("h0", {{"eth0", "10.0.0.0/24"}, {"eth1", "10.0.1.0/24"}, {"docker9", "172.17.0.0/16"}});
   EndpointInfo b = endpoint_on("h1", {{"z9", "10.0.1.0/24"}, {"a0", "10.0.0.0/24"}});
   JobMap job_map = map_job(all({a, b}));
-  EXPECT_EQ(job_map.lanes, (std::vector<std::string>{"10.0.0.0/24", "10.0.1.0/24"}));
-  EXPECT_EQ(job_map.rail_of_lane[0], (std::vector<std::size_t>{0, 1}));
-  EXPECT_EQ(job_map.rail_of_lane[1], (std::vector<std::size_t>{1, 0}));
+  EXPECT_EQ(job_map.rails, (std::vector<std::string>{"10.0.0.0/24", "10.0.1.0/24"}));
+  EXPECT_EQ(job_map.interface_of_rail[0], (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(job_map.interface_of_rail[1], (std::vector<std::size_t>{1, 0}));
 }
 
-TEST(JobMap, ALaneIsAsFastAsItsSlowestRailAndUnknownWhereOneIs) {
+TEST(JobMap, ARailIsAsFastAsItsSlowestRailAndUnknownWhereOneIs) {
   EndpointInfo a = endpoint_on("h0", {{"eth0", "10.0.0.0/24"}, {"eth1", "10.0.1.0/24"}});
   EndpointInfo b = endpoint_on("h1", {{"z9", "10.0.1.0/24"}, {"a0", "10.0.0.0/24"}});
   a.rails[0].gbit = a.rails[1].gbit = 100;
   b.rails[0].gbit = 25;
-  EXPECT_EQ(map_job(all({a, b})).lane_gbit, (std::vector<double>{0, 25}));
+  EXPECT_EQ(map_job(all({a, b})).rail_gbit, (std::vector<double>{0, 25}));
   b.rails[1].gbit = 200;
-  EXPECT_EQ(map_job(all({a, b})).lane_gbit, (std::vector<double>{100, 25}));
+  EXPECT_EQ(map_job(all({a, b})).rail_gbit, (std::vector<double>{100, 25}));
 }
 
-TEST(JobMap, HostsWithoutACommonSubnetTryOneRoutedLane) {
+TEST(JobMap, HostsWithoutACommonSubnetTryOneRoutedRail) {
   JobMap job_map =
       map_job(all({endpoint_on("h0", {{"r0", "10.0.0.0/24"}}), endpoint_on("h1", {{"r0", "10.9.0.0/24"}})}));
-  EXPECT_EQ(job_map.lanes.size(), 1u);
+  EXPECT_EQ(job_map.rails.size(), 1u);
   EXPECT_EQ(job_map.trouble, "");
 }
 

@@ -24,7 +24,7 @@ enum class Fault {
   hears_no_endpoint,  // the first round fails on it alone
   reach,              // a neighbour's memory cannot be attached
   cannot_read,        // a neighbour's memory can be attached, but not its buffers read
-  loses_a_lane,       // a rail leads nowhere: the job goes on over the other
+  loses_a_rail,       // a rail leads nowhere: the job goes on over the other
   loses_all,
   connect,
   goes_before_round_2,
@@ -33,11 +33,11 @@ enum class Fault {
 
 constexpr std::array kFaults = {Fault::none,        Fault::no_engine,           Fault::no_endpoint,
                                 Fault::cannot,      Fault::hears_no_endpoint,   Fault::reach,
-                                Fault::cannot_read, Fault::loses_a_lane,        Fault::loses_all,
+                                Fault::cannot_read, Fault::loses_a_rail,        Fault::loses_all,
                                 Fault::connect,     Fault::goes_before_round_2, Fault::goes_before_round_3};
 
 bool is_survived(Fault fault) {
-  return fault == Fault::none || fault == Fault::cannot_read || fault == Fault::loses_a_lane;
+  return fault == Fault::none || fault == Fault::cannot_read || fault == Fault::loses_a_rail;
 }
 // All but who is to blame only learn that it is gone: nobody can agree on who says it.
 bool breaks_the_exchange(Fault fault) {
@@ -72,7 +72,7 @@ class Member : private JoinSteps {
   }
   const Conclusion& conclusion() const { return handshake_.conclusion(); }
   const JobMap& job_map() const { return handshake_.job_map(); }
-  bool has_said_lost_lanes() const { return has_said_lost_lanes_; }
+  bool has_said_lost_rails() const { return has_said_lost_rails_; }
 
  private:
   EndpointInfo describe() override {
@@ -89,22 +89,22 @@ class Member : private JoinSteps {
   Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override {
     EXPECT_EQ(endpoints.size(), static_cast<std::size_t>(exchange_.size()));
     if (fault_ == Fault::reach) throw Error("cannot attach");
-    Reach reach{std::vector<std::string>(job_map.lanes.size()), fault_ != Fault::cannot_read};
-    for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
-      if (fault_ == Fault::loses_all || (fault_ == Fault::loses_a_lane && lane == 1))
-        reach.lane_trouble[lane] = "lane " + job_map.lanes[lane] + " is lost";
+    Reach reach{std::vector<std::string>(job_map.rails.size()), fault_ != Fault::cannot_read};
+    for (std::size_t rail = 0; rail < job_map.rails.size(); ++rail)
+      if (fault_ == Fault::loses_all || (fault_ == Fault::loses_a_rail && rail == 1))
+        reach.rail_trouble[rail] = "rail " + job_map.rails[rail] + " is lost";
     return reach;
   }
   void connect(const JobMap&, const std::vector<EndpointInfo>&) override {
     if (fault_ == Fault::connect) throw Error("cannot connect");
   }
-  void lanes_lost(const std::string&, const std::string&) override { has_said_lost_lanes_ = true; }
+  void rails_lost(const std::string&, const std::string&) override { has_said_lost_rails_ = true; }
 
   const Fault fault_;
   const Rank rank_;
   BoardExchange exchange_;
   Handshake handshake_;
-  bool takes_part_ = false, has_said_lost_lanes_ = false;
+  bool takes_part_ = false, has_said_lost_rails_ = false;
 };
 
 using HandshakeMembers = std::vector<std::unique_ptr<Member>>;
@@ -215,7 +215,7 @@ TEST(Handshake, OfManyRanksInTroubleTheFirstSaysItsReason) {
 TEST(Handshake, DifferentTroubleOnTwoRanksIsOneReason) {
   using enum Fault;
   for (Fault one : {cannot, hears_no_endpoint, reach, connect})
-    for (Fault other : {reach, loses_a_lane, loses_all, connect}) {
+    for (Fault other : {reach, loses_a_rail, loses_all, connect}) {
       SCOPED_TRACE(fmt::format("{} and {}", static_cast<int>(one), static_cast<int>(other)));
       ExchangeBoard board(4);
       HandshakeMembers members = members_of(board, {none, one, none, other});
@@ -224,16 +224,16 @@ TEST(Handshake, DifferentTroubleOnTwoRanksIsOneReason) {
     }
 }
 
-TEST(Handshake, ALaneThatOneRankCannotUseNobodyUses) {
+TEST(Handshake, ARailThatOneRankCannotUseNobodyUses) {
   ExchangeBoard board(6);
   HandshakeMembers members = members_of(
-      board, {Fault::none, Fault::loses_a_lane, Fault::loses_a_lane, Fault::none, Fault::none, Fault::none});
+      board, {Fault::none, Fault::loses_a_rail, Fault::loses_a_rail, Fault::none, Fault::none, Fault::none});
   ASSERT_TRUE(step_all(members, 3));
   int said = 0;
   for (const auto& member : members) {
     EXPECT_TRUE(member->conclusion().joined);
-    EXPECT_EQ(member->job_map().lanes, std::vector<std::string>{"10.0.0.0/24"});
-    said += member->has_said_lost_lanes();
+    EXPECT_EQ(member->job_map().rails, std::vector<std::string>{"10.0.0.0/24"});
+    said += member->has_said_lost_rails();
   }
   EXPECT_EQ(said, 1);
 }
@@ -254,7 +254,7 @@ TEST(Handshake, ALongReasonIsCutForTheOthers) {
       throw Error(std::string(2000, 'x'));
     }
     void connect(const JobMap&, const std::vector<EndpointInfo>&) override {}
-    void lanes_lost(const std::string&, const std::string&) override {}
+    void rails_lost(const std::string&, const std::string&) override {}
   } steps;
   struct Plain : Wordy {
     Reach reach(const JobMap&, const std::vector<EndpointInfo>&) override { return {}; }

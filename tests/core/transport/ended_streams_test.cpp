@@ -28,7 +28,7 @@ TEST(EndedStreams, OthersAreNotMeant) {
   EXPECT_TRUE(ended.lacks({3, 0, 2}, 1));
 }
 
-TEST(EndedStreams, OnlyTheLastOfALaneAreKept) {
+TEST(EndedStreams, OnlyTheLastOfARailAreKept) {
   EndedStreams ended;
   ended.add({2, 1, 0}, 1);
   ended.add({3, 0, 0}, 1);

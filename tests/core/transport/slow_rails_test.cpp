@@ -80,7 +80,7 @@ TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
   rails.sample(16, kMuch, 0);
   const auto slow = rails.rails.conclude(kWindow);
   ASSERT_EQ(slow.size(), 1u);
-  EXPECT_EQ(slow[0].lane, 0u);
+  EXPECT_EQ(slow[0].rail, 0u);
   EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
 }
 

@@ -221,12 +221,12 @@ TEST(TcpLostRails, APeerThatDiesHasFailedOnAllItsRails) {
   std::vector<std::vector<WireAddress>> addresses(2);
   {
     TcpTransport b(rails, 1);
-    for (std::size_t lane : {0, 1}) {
-      addresses[0].push_back(a.address(lane));
-      addresses[1].push_back(b.address(lane));
+    for (std::size_t rail : {0, 1}) {
+      addresses[0].push_back(a.address(rail));
+      addresses[1].push_back(b.address(rail));
     }
   }  // nobody listens there any more
-  a.set_lanes({0, 1}, addresses);
+  a.set_rails({0, 1}, addresses);
   std::uint32_t unfinished = 0;
   const std::vector<std::byte> payload = pattern(1000, 1);
   send(a, 1, payload, 1, unfinished, 1);

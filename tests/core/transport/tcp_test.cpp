@@ -145,7 +145,7 @@ TEST(Tcp, AStrangerIsRefusedAndHarmsNobody) {
   TcpTransport stranger({{"lo", "127.0.0.1"}}, 1);
   WireAddress wrong = pair.a.address(0);
   wrong[0] ^= std::byte{1};  // of the token
-  stranger.set_lanes({0}, {{wrong}, {stranger.address(0)}});
+  stranger.set_rails({0}, {{wrong}, {stranger.address(0)}});
   std::vector<std::byte> payload = pattern(1000, 1);
   std::uint32_t unfinished = 0;
   Copied at_stranger;
@@ -195,8 +195,8 @@ TEST(Tcp, WhoEndsBecauseOfAnotherSaysSo) {
     TcpTransport gone({{"lo", "127.0.0.1"}}, 2);
     addresses.push_back({gone.address(0)});
   }
-  a.set_lanes({0}, addresses);
-  b.set_lanes({0}, addresses);
+  a.set_rails({0}, addresses);
+  b.set_rails({0}, addresses);
   Copied at_a, at_b;
   std::uint32_t unfinished = 0;
   const std::vector<std::byte> payload = pattern(10, 1);

@@ -1,4 +1,4 @@
-#include "core/bootstrap/lanes.hpp"
+#include "core/bootstrap/common_rails.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::size_t kMostLanes = 32;
+constexpr std::size_t kMostRails = 32;
 
 std::size_t rail_in(const EndpointInfo& endpoint, const std::string& subnet) {
   auto at = std::find_if(endpoint.rails.begin(), endpoint.rails.end(),
@@ -38,10 +38,10 @@ std::string trouble_with_rails(const std::vector<EndpointInfo>& endpoints) {
   return {};
 }
 
-double slowest_in(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map, std::size_t lane) {
+double slowest_in(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map, std::size_t rail) {
   double slowest = std::numeric_limits<double>::infinity();
   for (std::size_t r = 0; r < endpoints.size(); ++r)
-    slowest = std::min(slowest, endpoints[r].rails[job_map.rail_of_lane[r][lane]].gbit);
+    slowest = std::min(slowest, endpoints[r].rails[job_map.interface_of_rail[r][rail]].gbit);
   return slowest;
 }
 
@@ -146,9 +146,9 @@ std::vector<std::string> notes_on_missing(const std::vector<EndpointInfo>& endpo
 
 }  // namespace
 
-// One lane per subnet that all ranks are in. Hosts without a common subnet may still reach each other through
-// a router: then one lane over everybody's first rail is tried.
-std::string find_lanes(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
+// One rail per subnet that all ranks are in. Hosts without a common subnet may still reach each other through
+// a router: then one over everybody's first interface is tried.
+std::string find_rails(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
   if (job_map.hosts() == 1) return {};
   if (std::string trouble = trouble_with_rails(endpoints); !trouble.empty()) return trouble;
   std::vector<Rank> leaders = job_map.leaders();
@@ -159,23 +159,23 @@ std::string find_lanes(const std::vector<EndpointInfo>& endpoints, JobMap& job_m
     bool common = std::all_of(endpoints.begin(), endpoints.end(), [&](const EndpointInfo& endpoint) {
       return rail_in(endpoint, rail.subnet) < endpoint.rails.size();
     });
-    bool known = std::find(job_map.lanes.begin(), job_map.lanes.end(), rail.subnet) != job_map.lanes.end();
-    if (!common || known || job_map.lanes.size() == kMostLanes) continue;
+    bool known = std::find(job_map.rails.begin(), job_map.rails.end(), rail.subnet) != job_map.rails.end();
+    if (!common || known || job_map.rails.size() == kMostRails) continue;
     std::string twice = endpoints[0].fake_hosts.empty() ? same_address(endpoints, leaders, rail.subnet) : "";
     if (twice.empty())
-      job_map.lanes.push_back(rail.subnet);
+      job_map.rails.push_back(rail.subnet);
     else
       job_map.notes.push_back(twice);
   }
-  bool routed = job_map.lanes.empty();
-  if (routed) job_map.lanes.push_back("routed");
+  bool routed = job_map.rails.empty();
+  if (routed) job_map.rails.push_back("routed");
   for (const EndpointInfo& endpoint : endpoints) {
-    job_map.rail_of_lane.emplace_back();
-    for (const std::string& lane : job_map.lanes)
-      job_map.rail_of_lane.back().push_back(routed ? 0 : rail_in(endpoint, lane));
+    job_map.interface_of_rail.emplace_back();
+    for (const std::string& rail : job_map.rails)
+      job_map.interface_of_rail.back().push_back(routed ? 0 : rail_in(endpoint, rail));
   }
-  for (std::size_t lane = 0; lane < job_map.lanes.size(); ++lane)
-    job_map.lane_gbit.push_back(slowest_in(endpoints, job_map, lane));
+  for (std::size_t rail = 0; rail < job_map.rails.size(); ++rail)
+    job_map.rail_gbit.push_back(slowest_in(endpoints, job_map, rail));
   return {};
 }
 
