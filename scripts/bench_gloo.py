@@ -52,9 +52,27 @@ def work(name, largest):
 
 
 def run(command, enable):
+    """What rank 0 has said in its last line."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "OMP_NUM_THREADS": "1", "DDL_ENABLE": enable})
-    return {int(size): time for size, time in json.loads(done.stdout.splitlines()[-1]).items()}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def ddlrun(options):
+    if "h0" in " ".join(options):  # the virtual cluster: gloo itself takes the address of the host's name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "r0")
+    interface = ["-x", "GLOO_SOCKET_IFNAME"] if "GLOO_SOCKET_IFNAME" in os.environ else []
+    return [f"{HERE}/../build/release/bin/ddlrun", "-s", *interface, "-x", "DDL_ENABLE", "-x", "OMP_NUM_THREADS",
+            *(options or ["-np", "2"])]
+
+
+def alternate(command, rounds):
+    """By whether the engine is on."""
+    runs = {enable: [] for enable in "01"}
+    for _ in range(rounds):
+        for enable in "01":
+            runs[enable].append(run(command, enable))
+    return runs
 
 
 def main():
@@ -64,21 +82,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="runs of each (default %(default)s)")
     parser.add_argument("--max", type=int, default=SIZES[-1], help="largest size in bytes (default %(default)s)")
     options, of_ddlrun = parser.parse_known_args()
-    if "h0" in " ".join(of_ddlrun):  # the virtual cluster: gloo itself takes the address of the host's name
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "r0")
-    interface = ["-x", "GLOO_SOCKET_IFNAME"] if "GLOO_SOCKET_IFNAME" in os.environ else []
-    launcher = [f"{HERE}/../build/release/bin/ddlrun", "-s", *interface, "-x", "DDL_ENABLE", "-x", "OMP_NUM_THREADS",
-                *(of_ddlrun or ["-np", "2"])]
     largest = 4 if options.call == "barrier" else options.max
-    command = [*launcher, options.python, os.path.realpath(__file__), "--work", options.call, str(largest)]
-    runs = {enable: [] for enable in "01"}
-    for _ in range(options.rounds):
-        for enable in "01":
-            runs[enable].append(run(command, enable))
+    command = [*ddlrun(of_ddlrun), options.python, os.path.realpath(__file__), "--work", options.call, str(largest)]
+    runs = alternate(command, options.rounds)
     print("|     bytes | gloo (us) | engine (us) | ratio |\n|---:|---:|---:|---:|")
     for size in runs["0"][0]:
         gloo, engine = (statistics.median(one[size] for one in runs[enable]) for enable in "01")
-        print(f"| {size:9} | {gloo:9.1f} | {engine:11.1f} | {gloo / engine:5.2f} |")
+        print(f"| {int(size):9} | {gloo:9.1f} | {engine:11.1f} | {gloo / engine:5.2f} |")
 
 
 if __name__ == "__main__":
