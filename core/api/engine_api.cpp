@@ -134,14 +134,28 @@ const char* left_to_original(ddl_comm* comm, const ddl_collective_call* call) {
                  [&] { return communicator.left_to_original(call_of(*call)); });
 }
 
-ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, const char** why) {
+ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
+                  const char** why) {
   ddl::SessionCommunicator& communicator = comm->communicator;
-  return guarded(&communicator.session(), DDL_FAILED,
-                 [&] { return told(communicator.start(call_of(*call), owner), why); });
+  return guarded(&communicator.session(), DDL_FAILED, [&] {
+    ddl::SessionCall* under_way = nullptr;
+    const ddl::Outcome outcome = communicator.start(call_of(*call), owner, under_way);
+    *started = reinterpret_cast<ddl_started*>(under_way);
+    return told(outcome, why);
+  });
 }
 
-void poll(ddl_job* job, int may_sleep) {
-  guarded(job->session.get(), [&] { job->session->poll(may_sleep != 0); });
+int wait(ddl_job* job, ddl_started* started, void* owner, int* right) {
+  return guarded(job->session.get(), 0, [&]() -> int {
+    auto& call = reinterpret_cast<ddl::SessionCall&>(*started);
+    const std::optional<ddl::Session::Ended> ended = job->session->wait(call, owner);
+    if (ended) *right = ended->is_right;
+    return ended.has_value();
+  });
+}
+
+void poll(ddl_job* job) {
+  guarded(job->session.get(), [&] { job->session->poll(); });
 }
 
 void* next_done(ddl_job* job, int* right) {
@@ -212,6 +226,7 @@ const ddl_engine_api kApi = {
     .original_done = original_done,
     .left_to_original = left_to_original,
     .start = start,
+    .wait = wait,
     .poll = poll,
     .next_done = next_done,
     .failure = failure,

@@ -20,10 +20,11 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 14 };
+enum { DDL_ENGINE_VERSION = 15 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
+typedef struct ddl_started ddl_started;
 
 /* What the MPI library lends the engine. */
 typedef struct ddl_host_library {
@@ -71,11 +72,15 @@ typedef struct ddl_engine_api {
   /* Why calls like that are left to the original library, as long as nothing else is found out; NULL: they
    * are not. */
   const char* (*left_to_original)(ddl_comm* comm, const ddl_collective_call* call);
-  /* Starts a call that moves while the program computes; `owner` is the caller's name for it. */
-  ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, const char** why);
-  /* Moves what is under way; where nothing moves and `may_sleep`, it sleeps until something comes from another
-   * host, and never long: the original library must be moved too. */
-  void (*poll)(ddl_job* job, int may_sleep);
+  /* Starts a call that moves while the program computes; `owner` is the caller's name for it. Where it is
+   * under way, *started is the engine's name for it. */
+  ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
+                       const char** why);
+  /* Waits for a call under way as run() does. 1: this tells of its end, and next_done() never does; 0:
+   * next_done() does, or did. `owner`, which must be there still, says whose it was. */
+  int (*wait)(ddl_job* job, ddl_started* started, void* owner, int* right);
+  /* Moves what is under way; never long: the original library must be moved too. */
+  void (*poll)(ddl_job* job);
   /* The owner of a call that is done, each once; *right: its result is. NULL: there is none. After a failure
    * all are done, and none is right. */
   void* (*next_done)(ddl_job* job, int* right);

@@ -227,6 +227,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
   bool hears_wire = wire && completion.hears_wire_;
   int brief_yields = completion.bytes_ <= kBrief ? waiting_.wire_yields : 0;
   const bool crowded = !wire && waiting_.spins == 0;
+  note_absence();
   int rounds = crowded          ? kCrowdedYields
                : !wire          ? waiting_.spins
                : has_no_wake_fd ? waiting_.yields_without_wake_fd
@@ -250,7 +251,9 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     }
     waiting_.host_progress();
     bool done = false;
+    sleeping_.fetch_add(1, std::memory_order_relaxed);
     sleep_unless([&] { return (done = look(completion, moved)) || moved; }, next_sleep);
+    sleeping_.fetch_sub(1, std::memory_order_relaxed);
     if (done) return;
     next_sleep = std::min(next_sleep * 2, longest);
   }
@@ -262,18 +265,12 @@ bool Engine::progress() {
   return lock.owns_lock() && !failed() && progress_locked();
 }
 
-bool Engine::poll(bool may_sleep) {
+bool Engine::poll() {
   note_absence();
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
   if (!fabrics_.wire) {
     bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();
     return worth_it && progress();
-  }
-  if (may_sleep && fabrics_.wire->wake_fd() >= 0) {
-    ++shared_.working;  // the helper need not stand in
-    const bool moved = sleep_unless([this] { return progress(); }, waiting_.longest_sleep);
-    --shared_.working;
-    return moved;
   }
   for (int i = 0; i < kPollRounds; ++i) {
     if (progress()) return true;

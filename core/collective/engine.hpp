@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/collective/background.hpp"
@@ -94,10 +95,14 @@ class Engine : private MessageHandler {
   /// Advances everything once unless another thread is at it; true when something moved.
   bool progress();
   /// The same, for a waiting loop that is not ours: looks without the lock first where nothing that is under
-  /// way hears from other hosts. Who may sleep does, until a peer or the wire wakes it, and never long.
-  bool poll(bool may_sleep = false);
+  /// way hears from other hosts.
+  bool poll();
   /// A completion that is done and asked for notice; null: there is none.
   Completion* next_done();
+  /// Whoever asked for notice of a call now waits for it: next_done() never names it. False when it is done,
+  /// or not the caller's any more; `is_mine` says so, and is asked under the engine's lock.
+  template <class IsMine>
+  bool withdraw_notice(Completion& completion, IsMine is_mine);
 
   /// From now on it is advanced whenever the engine is, until detach(): when it is idle, or the engine
   /// failed.
@@ -213,6 +218,7 @@ class Engine : private MessageHandler {
 
   // The helper sleeps until it is called, then looks now and then whether the program moves its calls itself.
   std::atomic<std::uint32_t> rounds_{0};  // of progress by the program
+  std::atomic<int> sleeping_{0};          // of its threads, in wait(): a message wakes them
   std::thread helper_;
   std::mutex helper_mutex_;
   std::condition_variable helper_wakes_;
@@ -223,6 +229,13 @@ class Engine : private MessageHandler {
   std::uint32_t seen_rounds_ = 0;
   bool helper_ends_ = false;
 };
+
+template <class IsMine>
+bool Engine::withdraw_notice(Completion& completion, IsMine is_mine) {
+  std::lock_guard lock(mutex_);
+  if (completion.done() || !is_mine()) return false;
+  return std::exchange(completion.gets_notice_, false);
+}
 
 // One sleep, unless a last look has news; true when it had.
 template <class Look>

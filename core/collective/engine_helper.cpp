@@ -20,10 +20,11 @@ constexpr Nanoseconds kFirstSleep = 50'000;
 
 }  // namespace
 
-// A call has started and is not done.
+// A call has started and is not done. The start itself may have taken long, by copying what it sends: the
+// program is away from now on.
 void Engine::tell_helper(const Call& call, const PreparedPlan& plan) {
   bool is_long = call.bytes() >= (plan.hears_wire ? kLongOnWire : kLongHere);
-  if (is_long) last_start_.store(call.began, std::memory_order_relaxed);
+  if (is_long) last_start_.store(now(), std::memory_order_relaxed);
   if (helper_sleeps_.load() || (is_long && helper_credit_.load(std::memory_order_relaxed) > 0)) call_helper();
 }
 

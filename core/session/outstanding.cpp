@@ -1,5 +1,7 @@
 #include "core/session/outstanding.hpp"
 
+#include <utility>
+
 #include "core/base/error.hpp"
 #include "core/device/device_memory.hpp"
 
@@ -43,7 +45,7 @@ void bring_back(const Call& asked, const Staged& staged) {
     copy_device(asked.out, staged.memory.data() + staged.result, staged.result_bytes);
 }
 
-SessionCall& OutstandingCalls::take(void* owner) {
+SessionCall& OutstandingCalls::take(void* owner, Communicator& communicator) {
   std::lock_guard lock(mutex_);
   if (idle_.empty()) {
     calls_.push_back(std::make_unique<SessionCall>());
@@ -54,8 +56,14 @@ SessionCall& OutstandingCalls::take(void* owner) {
   SessionCall& call = *idle_.back();
   idle_.pop_back();
   call.owner = owner;
+  call.communicator = &communicator;
   call.is_under_way = true;
   return call;
+}
+
+bool OutstandingCalls::take_over(SessionCall& call) {
+  std::lock_guard lock(mutex_);
+  return std::exchange(call.is_under_way, false);
 }
 
 void OutstandingCalls::give_back(SessionCall& call) {
@@ -67,7 +75,7 @@ void OutstandingCalls::give_back(SessionCall& call) {
 SessionCall* OutstandingCalls::any() {
   std::lock_guard lock(mutex_);
   for (auto& call : calls_)
-    if (call->is_under_way) return call.get();
+    if (std::exchange(call->is_under_way, false)) return call.get();
   return nullptr;
 }
 

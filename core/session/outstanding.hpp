@@ -2,6 +2,7 @@
 // memory. Thread safety: all members of OutstandingCalls.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "core/collective/completion.hpp"
 
 namespace ddl {
+
+class Communicator;
 
 /// Host copies of the buffers of a call.
 struct Staged {
@@ -22,8 +25,9 @@ struct Staged {
 struct SessionCall : Completion {
   Call asked{};
   Staged staged;
-  void* owner = nullptr;      // the caller's name for it
-  bool is_under_way = false;  // the owner has not been told of its end
+  std::atomic<void*> owner = nullptr;    // the caller's name for it
+  Communicator* communicator = nullptr;  // of a call with an owner
+  bool is_under_way = false;             // the owner has not been told of its end
 };
 
 /// Brings the input that rank `me` of `ranks` has in device memory to the host, and makes the call one on
@@ -34,11 +38,13 @@ void bring_back(const Call& asked, const Staged& staged);
 
 class OutstandingCalls {
  public:
-  SessionCall& take(void* owner);
+  SessionCall& take(void* owner, Communicator& communicator);
+  /// Its owner is told by the caller, unless that has been done: then false.
+  bool take_over(SessionCall& call);
+  /// Takes over any; null: there is none left.
+  SessionCall* any();
   /// After its end has been told; or of a call that never ends, as the engine has failed.
   void give_back(SessionCall& call);
-  /// One whose owner has not been told; null: there is none.
-  SessionCall* any();
 
  private:
   std::mutex mutex_;

@@ -159,14 +159,25 @@ std::optional<Session::Ended> Session::next_ended() {
   auto* call = static_cast<SessionCall*>(engine_->next_done());
   if (!call && engine_->failed()) call = outstanding_.any();
   if (!call) return std::nullopt;
+  return end(*call);
+}
+
+std::optional<Session::Ended> Session::wait(SessionCall& call, const void* owner) {
+  if (!engine_->withdraw_notice(call, [&] { return call.owner == owner; })) return std::nullopt;
+  if (!outstanding_.take_over(call)) return std::nullopt;
+  engine_->wait(*call.communicator, call);
+  return end(call);
+}
+
+Session::Ended Session::end(SessionCall& call) {
   try {
-    if (!engine_->failed()) bring_back(call->asked, call->staged);
+    if (!engine_->failed()) bring_back(call.asked, call.staged);
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  call->staged = {};
-  Ended ended{call->owner, !engine_->failed()};
-  outstanding_.give_back(*call);
+  call.staged = {};
+  Ended ended{call.owner, !engine_->failed()};
+  outstanding_.give_back(call);
   return ended;
 }
 

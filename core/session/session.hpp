@@ -85,9 +85,12 @@ class Session final : private JoinSteps {
   FusionMemory& fusion_memory() { return fusion_memory_; }
   OutstandingCalls& outstanding() { return outstanding_; }
   /// Moves what is under way.
-  void poll(bool may_sleep) { engine_->poll(may_sleep); }
+  void poll() { engine_->poll(); }
   /// A call that has ended, each once; nothing: there is none. After a failure all have.
   std::optional<Ended> next_ended();
+  /// Waits for a call under way that was started for this owner, and tells of its end in place of
+  /// next_ended(); nothing: that has done so, or will.
+  std::optional<Ended> wait(SessionCall& call, const void* owner);
 
   /// Why nothing works any more, "" as long as all is well; the first cause stays. What one rank could not do
   /// all learn of.
@@ -114,6 +117,7 @@ class Session final : private JoinSteps {
   std::string counted_so_far();
   nlohmann::json report_of(const std::vector<std::string>& parts) const;
   void keep_report();
+  Ended end(SessionCall& call);
   Waiting waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const;
 
   const SessionOptions options_;

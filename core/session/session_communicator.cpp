@@ -170,15 +170,18 @@ SessionCommunicator::StartRoute SessionCommunicator::route_to_start(const Call& 
   return {Way::by_plan, selection_->nonblocking(shape_of(asked, *plans_))};
 }
 
-Outcome SessionCommunicator::start(const Call& asked, void* owner) {
+Outcome SessionCommunicator::start(const Call& asked, void* owner, SessionCall*& started) {
   if (has_failed()) return {};
   make_usable();
   const StartRoute way = route_to_start(asked);
   if (way.route.original) return leave(way.route);
   OutstandingCalls& outstanding = session_.outstanding();
-  SessionCall& call = outstanding.take(owner);
+  SessionCall& call = outstanding.take(owner, *communicator_);
   try {
-    if (start(way, asked, call) == Started::under_way) return {What::under_way};
+    if (start(way, asked, call) == Started::under_way) {
+      started = &call;
+      return {What::under_way};
+    }
   } catch (...) {
     outstanding.give_back(call);  // nobody is told of its end
     throw;

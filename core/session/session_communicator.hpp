@@ -60,9 +60,9 @@ class SessionCommunicator {
   /// Why blocking calls like that are left to the original library, as long as nothing else is found out;
   /// null: they are not.
   const char* left_to_original(const Call& asked);
-  /// Starts a call that moves while the program computes; `owner` is the caller's name for it. Error when a
-  /// device copy fails.
-  Outcome start(const Call& asked, void* owner);
+  /// Starts a call that moves while the program computes; `owner` is the caller's name for it, and `started`
+  /// the session's where it is under way, for Session::wait(). Error when a device copy fails.
+  Outcome start(const Call& asked, void* owner, SessionCall*& started);
   /// The same for who holds the call itself: where it is under way, wait() or test() tell of its end, once.
   /// Sends and receives, too; these move while somebody waits.
   Outcome start(const Call& asked, SessionCall& call);

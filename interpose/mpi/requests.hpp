@@ -39,7 +39,7 @@ void drop_pending(Pending* call);
 int finish_pending(Pending* call);
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the
 /// progress hook.
-int make_request(Pending* call, MPI_Request* request);
+int make_request(Pending* call, ddl_started* started, MPI_Request* request);
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
 /// The same without a request.
 void watch(std::unique_ptr<PendingWork> work);

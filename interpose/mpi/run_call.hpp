@@ -120,8 +120,10 @@ int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* 
     if (route.blocks) buffers.keep(std::move(route.blocks));
     if (route.in_blocks) buffers.keep(std::move(route.in_blocks));
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
-    const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &route.reason);
-    if (outcome == DDL_UNDER_WAY) return make_request(call, request);
+    ddl_started* started = nullptr;
+    const ddl_outcome outcome =
+        state().api->start(route.comm->engine, &route.call, call, &started, &route.reason);
+    if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);
     if (finished != MPI_SUCCESS) return finished;

@@ -160,11 +160,12 @@ TEST(SessionCommunicator, OfNonblockingCallsEachEndIsToldOnceToItsOwner) {
     std::array<int, kCalls> told{};
     for (std::size_t i = 0; i < kCalls; ++i) {
       Call call{values[i].data(), values[i].data(), values[i].size(), DType::float32, Op::sum, "x"};
-      told[i] += calls.communicator.start(call, &told[i]).what == What::done;
+      SessionCall* started = nullptr;
+      told[i] += calls.communicator.start(call, &told[i], started).what == What::done;
     }
     auto all = [&] { return std::count(told.begin(), told.end(), 1) == static_cast<long>(kCalls); };
     test::until(all, [&] {
-      calls.member.job.poll(false);
+      calls.member.job.poll();
       while (auto ended = calls.member.job.next_ended()) {
         EXPECT_TRUE(ended->is_right);
         ++*static_cast<int*>(ended->owner);
@@ -175,24 +176,64 @@ TEST(SessionCommunicator, OfNonblockingCallsEachEndIsToldOnceToItsOwner) {
   });
 }
 
+// One that is waited for is not told of again; which one it is, its owner says.
+TEST(SessionCommunicator, AnOwnerThatWaitsIsToldOfTheEndThereAlone) {
+  each(3, env_with({}), [&](Calls& calls) {
+    Session& session = calls.member.job;
+    for (int round = 0; round < 200; ++round) {
+      std::vector<float> values(round % 2 ? 20000 : 1, 1), others(2000, 1);
+      int mine = 0, other = 0;
+      SessionCall *started = nullptr, *of_other = nullptr;
+      Call second{others.data(), others.data(), others.size(), DType::float32, Op::sum, "x"};
+      other += calls.communicator.start(second, &other, of_other).what == What::done;
+      Call first{values.data(), values.data(), values.size(), DType::float32, Op::sum, "x"};
+      mine += calls.communicator.start(first, &mine, started).what == What::done;
+      if (started && of_other) {
+        EXPECT_FALSE(session.wait(*started, &other));
+      }
+      if (started) {
+        if (auto ended = session.wait(*started, &mine)) {
+          EXPECT_EQ(ended->owner, &mine);
+          EXPECT_TRUE(ended->is_right);
+          EXPECT_EQ(values, std::vector<float>(values.size(), 3));
+          ++mine;
+          EXPECT_FALSE(session.wait(*started, &mine));
+        }
+      }
+      test::until([&] { return mine == 1 && other == 1; },
+                  [&] {
+                    session.poll();
+                    while (auto ended = session.next_ended()) ++*static_cast<int*>(ended->owner);
+                  });
+      EXPECT_EQ(mine, 1);
+      EXPECT_EQ(other, 1);
+    }
+  });
+}
+
 TEST(SessionCommunicator, AfterAFailureAllThatWereUnderWayHaveEndedWrong) {
   each(2, env_with({}), [](Calls& calls) {
     if (calls.member.job.rank() == 1) return;  // it makes none of them
     std::vector<float> values(2000, 1);
     std::array<int, 5> told{};
+    SessionCall* started = nullptr;
     for (int& one : told) {
       Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum, "x"};
-      EXPECT_EQ(calls.communicator.start(call, &one).what, What::under_way);
+      EXPECT_EQ(calls.communicator.start(call, &one, started).what, What::under_way);
     }
     EXPECT_FALSE(calls.member.job.next_ended());
     calls.member.job.fail("it has failed");
+    auto last = calls.member.job.wait(*started, &told[4]);
+    ASSERT_TRUE(last);
+    EXPECT_FALSE(last->is_right);
+    ++told[4];
     while (auto ended = calls.member.job.next_ended()) {
       EXPECT_FALSE(ended->is_right);
       ++*static_cast<int*>(ended->owner);
     }
     EXPECT_EQ(told, (std::array<int, 5>{1, 1, 1, 1, 1}));
     Call call{values.data(), values.data(), values.size(), DType::float32, Op::sum, "x"};
-    EXPECT_EQ(calls.communicator.start(call, nullptr).what, What::failed);
+    EXPECT_EQ(calls.communicator.start(call, nullptr, started).what, What::failed);
     EXPECT_EQ(calls.communicator.run(call).what, What::failed);
     EXPECT_EQ(calls.communicator.run(call, 7).what, What::failed);
   });
