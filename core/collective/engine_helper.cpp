@@ -70,7 +70,8 @@ bool Engine::progress_or_fail_locked() {
 bool Engine::program_has_moved() {
   std::uint32_t rounds = rounds_.load(std::memory_order_relaxed);
   bool has = std::exchange(seen_rounds_, rounds) != rounds;
-  return has || shared_.working.load(std::memory_order_relaxed) > 0 ||
+  return has || sleeping_.load(std::memory_order_relaxed) > 0 ||
+         shared_.working.load(std::memory_order_relaxed) > 0 ||
          !std::unique_lock(mutex_, std::try_to_lock).owns_lock();
 }
 
