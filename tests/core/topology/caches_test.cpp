@@ -47,6 +47,7 @@ TEST_F(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
   EXPECT_EQ(streamed_from(cache, 2), Bytes{8} << 20);
   EXPECT_EQ(streamed_from(cache, 8), Bytes{2} << 20);
   EXPECT_EQ(streamed_from(cache, 64), Bytes{2} << 20) << "others of them have caches of their own";
+  EXPECT_EQ(streamed_from({Bytes{480} << 20, 4}, 2), Bytes{16} << 20) << "no core has that much for itself";
 }
 
 }  // namespace
