@@ -59,8 +59,8 @@ TEST(Choice, CandidatesAreAHandfulOfDifferentPlansFastestFirst) {
 
 TEST(Choice, InAHostTinyMessagesAreExchangedAndLargeOnesCut) {
   Grid two = Grid::from_hosts(hosts_of({2})), four = Grid::from_hosts(hosts_of({4}));
-  EXPECT_EQ(last_of(two, 16 << 10), Algorithm::exchange);
-  EXPECT_EQ(last_of(two, 32 << 10), Algorithm::direct);
+  EXPECT_EQ(last_of(two, 8 << 10), Algorithm::exchange);
+  EXPECT_EQ(last_of(two, 16 << 10), Algorithm::direct);
   EXPECT_EQ(last_of(four, 4 << 10), Algorithm::exchange);
   EXPECT_EQ(last_of(four, 16 << 10), Algorithm::direct);
 }
