@@ -8,6 +8,7 @@ namespace ddl {
 Outgoing Communicator::addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const {
   Outgoing message{header, {}, std::span(prepared.to).subspan(step.peer, step.peers)};
   message.rail = step.rail;
+  message.turns = prepared.staged;
   return message;
 }
 

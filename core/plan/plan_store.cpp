@@ -142,9 +142,14 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   prepared.task = task;
   prepared.plan = std::move(plan);
   for (Rank peer : prepared.plan.peers) prepared.to.push_back(members_.ranks[static_cast<std::size_t>(peer)]);
-  for (const Step& step : prepared.plan.steps)
+  const Bytes segments = prepared.plan.segment > 0 ? divide_up(bytes, prepared.plan.segment) : 1;
+  for (const Step& step : prepared.plan.steps) {
     if (step.fabric == Fabric::wire)
       prepared.rails = std::max(prepared.rails, static_cast<RailId>(step.rail + 1));
+    else if (step.verb == Verb::send && !step.is_token)
+      prepared.staged +=
+          static_cast<std::uint32_t>(std::min(segments, static_cast<Bytes>(prepared.plan.window)));
+  }
   const auto& expected = prepared.plan.expected;
   prepared.hears_wire = std::any_of(expected.begin(), expected.end(),
                                     [&](const Expected& message) { return !members_.is_here(message.from); });

@@ -53,8 +53,9 @@ struct PreparedPlan {
   bool is_one_shot = false;
   // Within a host: it sends, takes and keeps whole blocks of the call, and besides there are tokens.
   bool is_brief = false;
-  bool hears_wire = false;  // it receives from other hosts
-  RailId rails = 0;         // it sends on rails below this one; 0: never between hosts
+  bool hears_wire = false;   // it receives from other hosts
+  RailId rails = 0;          // it sends on rails below this one; 0: never between hosts
+  std::uint32_t staged = 0;  // blocks that it has under way at once within the host
   struct Use {
     const char* collective;
     Tally tally = {};

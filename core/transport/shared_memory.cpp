@@ -107,8 +107,8 @@ void SharedMemoryTransport::ask_for_copy(const View& view) {
 bool SharedMemoryTransport::claim(Outgoing& message) {
   if (!has_room(message.to)) return false;
   if (message.reuse == Reuse::when_released)
-    message.block =
-        pool_.take(message.payload.size(), static_cast<std::uint32_t>(message.to.size()), message.need);
+    message.block = pool_.take(message.payload.size(), static_cast<std::uint32_t>(message.to.size()),
+                               message.need, message.turns);
   if (!message.block) return false;
   for (Rank to : message.to) ++peer_of(to).claimed;
   return true;

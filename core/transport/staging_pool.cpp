@@ -13,17 +13,21 @@ constexpr Bytes kStep = 256 << 10;
 // look may miss the cache. Of large ones all are: what a cold one brings into the caches costs more.
 constexpr std::size_t kGlance = 4;
 constexpr Bytes kLarge = 64 << 10;
-// What the blocks of a size that take turns come to; of those that hardly fill a few lines, their number.
-constexpr Bytes kTurnsBytes = 256 << 10, kTiny = 1 << 10;
+// What the blocks of a size that take turns come to, and at most where a call needs more; of those that
+// hardly fill a few lines, their number.
+constexpr Bytes kTurnsBytes = 256 << 10, kMostTurnsBytes = 4 << 20, kTiny = 1 << 10;
 constexpr std::size_t kTurnsOfTiny = 8;
 
 std::size_t class_of(Bytes payload) {
   return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(std::max(payload, kLeastPayload))));
 }
 
-std::size_t turns_of(std::size_t size_class) {
+std::size_t turns_of(std::size_t size_class, std::size_t at_once) {
   const Bytes payload = Bytes{1} << size_class;
-  return payload <= kTiny ? kTurnsOfTiny : std::max<std::size_t>(1, kTurnsBytes / payload);
+  if (payload <= kTiny) return kTurnsOfTiny;
+  const std::size_t turns =
+      round_up(std::max<std::size_t>(1, kTurnsBytes / payload), std::max<std::size_t>(1, at_once));
+  return std::min(turns, std::max<std::size_t>(1, kMostTurnsBytes / payload));
 }
 
 }  // namespace
@@ -45,8 +49,8 @@ void StagingPool::prepare() {
   region_.populate(begin_, first);
 }
 
-std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
-  const std::size_t size_class = class_of(payload), turns = turns_of(size_class);
+std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need, std::size_t at_once) {
+  const std::size_t size_class = class_of(payload), turns = turns_of(size_class, at_once);
   SizeClass& of = classes_[size_class];
   std::byte* block = next_recent(of, turns);
   if (!block) block = latest_other(of, payload >= kLarge ? of.others.size() : kGlance);
@@ -57,9 +61,10 @@ std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need) {
   if (!block) return nullptr;
   readers_of(block).store(readers, std::memory_order_relaxed);
   of.recent.push_back(block);
-  if (of.recent.size() <= turns) return block;
-  of.others.push_back(of.recent.front());
-  of.recent.pop_front();
+  while (of.recent.size() > turns) {
+    of.others.push_back(of.recent.front());
+    of.recent.pop_front();
+  }
   return block;
 }
 

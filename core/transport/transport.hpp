@@ -98,6 +98,7 @@ struct Outgoing {
   std::byte* block = nullptr;           // within a host: where the payload is staged; null: in any free block
   Reuse reuse = Reuse::when_released;   // of that block
   Need need = Need::can_wait;           // of a free block
+  std::uint32_t turns = 1;              // so many of that size the call has under way at once
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 

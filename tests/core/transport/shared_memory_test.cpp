@@ -317,20 +317,24 @@ TEST(SharedMemory, ACopyThatFindsNoRoomIsSentLater) {
   EXPECT_EQ(arrived.messages.back().second.bytes(), payload.size());
 }
 
-// They leave their readers' first-level cache in between.
-TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyte) {
-  Region region = Region::create(1, StagingPool::region_bytes(16 * kStaging), 5);
-  StagingPool pool(region, region.staging_offset(1), 16 * kStaging);
-  for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{1} << 20}) {
-    std::vector<std::byte*> used;
-    const std::size_t turns = std::max<std::size_t>(1, (256 << 10) / bytes);
-    for (std::size_t call = 0; call < 3 * turns; ++call) {
-      used.push_back(pool.take(bytes, 1, Need::can_wait));
-      StagingPool::readers_of(used.back()).store(0);
-      if (call < turns)
-        EXPECT_EQ(std::count(used.begin(), used.end(), used.back()), 1) << bytes;
-      else
-        EXPECT_EQ(used.back(), used[call - turns]) << bytes;
+// They leave their readers' first-level cache in between, and come back to the reader that they had.
+TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyteAndAMultipleOfWhatACallHasAtOnce) {
+  for (std::size_t at_once : {1, 2, 3, 4, 16, 100}) {
+    Region region = Region::create(1, StagingPool::region_bytes(64 * kStaging), 5);
+    StagingPool pool(region, region.staging_offset(1), 64 * kStaging);
+    for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{256} << 10, Bytes{4} << 20}) {
+      std::vector<std::byte*> used;
+      const std::size_t most = (4 << 20) / bytes;
+      const std::size_t turns = std::min(most, round_up(std::max<Bytes>(1, (256 << 10) / bytes), at_once));
+      for (std::size_t call = 0; call < 3 * turns; ++call) {
+        used.push_back(pool.take(bytes, 1, Need::can_wait, at_once));
+        ASSERT_NE(used.back(), nullptr);
+        StagingPool::readers_of(used.back()).store(0);
+        if (call < turns)
+          EXPECT_EQ(std::count(used.begin(), used.end(), used.back()), 1) << at_once << ' ' << bytes;
+        else
+          EXPECT_EQ(used.back(), used[call - turns]) << at_once << ' ' << bytes;
+      }
     }
   }
 }
