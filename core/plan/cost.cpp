@@ -156,7 +156,7 @@ class Model {
     }
     // A turn is also what a message's way through the kernel takes.
     if (!takes_turns()) busy.latency = std::max(busy.latency, work.steps * machine_.wire.alpha);
-    busy.turns += turns(hosts_ / grid_.fanout(d) * work.all);
+    busy.turns += turns(hosts_ / grid_.fanout(d) * work.all * (1 + (state.active - 1) * machine_.beside));
     // The ranks of a host work side by side, but their messages leave one after the other.
     const double overhead = takes_turns() ? 0 : machine_.wire.overhead;
     busy.core += crowd_ * (work.messages * overhead + sent * machine_.wire_copy + added);

@@ -63,9 +63,11 @@ struct Machine {
   // Hosts that share a kernel (containers, virtual networks), whose ranks take turns on its processors: how
   // many of these there are; 0: no such hosts. A message between hosts then takes seconds of one of them
   // until its reader runs, one within a host half as many; ranks of a host that hear from others at the same
-  // time do so in one turn. Meanwhile the rails carry (4 hosts x 2 on two cores, in a loop: 256 bytes by
-  // funnel 91 us, doubling 115, halving 183 to 209, direct 250 to 268; 64 KiB by all that cut 826 to 837).
-  double shared_cores = 0, turn = 20e-6;
+  // time do so in one turn, each but one in a quarter more. Meanwhile the rails carry (4 hosts x 2 on two
+  // cores, in a loop: 256 bytes by funnel 91 us, doubling 115, halving 183 to 209, direct 250 to 268; 64 KiB by
+  // all that cut 826 to 837; on faster ones, after a barrier: 8 B to 1 KiB to owners in each host and among
+  // the hosts 53 to 57 us, cut among the ranks of a host before 76 to 85).
+  double shared_cores = 0, turn = 20e-6, beside = 0.25;
   double memory_ranks = 0;        // ranks of a host that can copy at full speed at once; 0: all
   std::vector<double> rail_rate;  // bytes per second of each rail; empty: 1 / wire.beta
 };

@@ -184,8 +184,9 @@ TEST(Cost, WhereHostsShareProcessorsMessagesBetweenThemTakeTurns) {
           for (const Plan& plan : plans_of(grid, choice))
             for (const Step& step : plan.steps)
               if (step.verb == Verb::send && step.fabric == Fabric::wire) messages += step.peers;
-          if (local == Algorithm::direct) messages /= ranks;  // those of a host hear at the same time
-          if (ranks > 1) messages += number;                  // within the hosts, down and up
+          // Those of a host hear at the same time.
+          if (local == Algorithm::direct) messages *= (1 + (ranks - 1) * free.beside) / ranks;
+          if (ranks > 1) messages += number;  // within the hosts, down and up
           EXPECT_NEAR(predict(grid, choice, 4096, free).seconds, messages * free.turn / free.shared_cores,
                       1e-9)
               << describe(grid, choice);
