@@ -29,6 +29,9 @@ constexpr Range part_of(Range whole, std::uint64_t index, std::uint64_t parts, E
   return {whole.first + from, boundary(index + 1) - from};
 }
 
+/// What processors move between caches at once, on all that this runs on.
+inline constexpr Bytes kCacheLine = 64;
+
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
 constexpr std::uint64_t round_up(std::uint64_t a, std::uint64_t b) { return divide_up(a, b) * b; }
 

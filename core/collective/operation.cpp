@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/partition.hpp"
 
 namespace ddl {
 namespace {
@@ -79,7 +80,6 @@ void Operation::count_wire_bytes() {
 
 // What a run sends between hosts side by side.
 void Operation::place_narrowed(const Plan& plan) {
-  constexpr Bytes kLine = 64;
   travels_.assign(plan.steps.size(), 0);
   narrowed_of_run_ = 0;
   for (std::size_t s = 0; s < plan.steps.size() && segments_ > 0; ++s) {
@@ -88,7 +88,7 @@ void Operation::place_narrowed(const Plan& plan) {
     travels_[s] = narrowed_of_run_;
     Elements most = tail_[step.slice].count;
     if (segments_ > 1) most = std::max(most, full_[step.slice].count);
-    narrowed_of_run_ += round_up(wire_.bytes(most), kLine);
+    narrowed_of_run_ += round_up(wire_.bytes(most), kCacheLine);
   }
 }
 

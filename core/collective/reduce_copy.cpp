@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/partition.hpp"
 #include "core/reduce/reduce.hpp"
 
 namespace ddl {
@@ -18,15 +19,15 @@ constexpr Bytes kPiece = 8 << 10;  // stays in the first-level cache between its
 // in the block that was asked in (Reuse::by_receiver) leaves three. Peer's read through process_vm_readv: no
 // better; prefetchw: no better; cldemote behind each write: 50 % slower.
 constexpr Bytes kStreamedPiece = 1 << 10;
-constexpr Bytes kLine = 64;
 
 void fetch(const void* from, Bytes bytes) {
-  for (Bytes at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const std::byte*>(from) + at);
+  for (Bytes at = 0; at < bytes; at += kCacheLine)
+    __builtin_prefetch(static_cast<const std::byte*>(from) + at);
 }
 
 // A first piece that ends with a line of the output, so that all others have only whole ones.
 Bytes to_line_end(const std::byte* out) {
-  return kStreamedPiece - reinterpret_cast<std::uintptr_t>(out) % kLine;
+  return kStreamedPiece - reinterpret_cast<std::uintptr_t>(out) % kCacheLine;
 }
 
 void step_on(const ReduceCopy& l, Bytes bytes) {
@@ -34,7 +35,7 @@ void step_on(const ReduceCopy& l, Bytes bytes) {
 }
 
 void fold_cached(const ReduceCopy& l) {
-  alignas(kLine) std::array<std::byte, kPiece> piece;
+  alignas(kCacheLine) std::array<std::byte, kPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
     n = std::min<Elements>(left, kPiece / element);
@@ -49,7 +50,7 @@ void fold_cached(const ReduceCopy& l) {
 }
 
 void fold_streamed(const ReduceCopy& l) {
-  alignas(kLine) std::array<std::byte, kStreamedPiece> piece;
+  alignas(kCacheLine) std::array<std::byte, kStreamedPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   Bytes size = to_line_end(l.out ? l.out : l.forward) / element * element;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
@@ -75,7 +76,7 @@ void fold_streamed(const ReduceCopy& l) {
 // By pieces that are combined aside, because `out` may be one of the sources: the later ones into the last,
 // so that each is the left operand.
 void fold_own(const ReduceCopy& l) {
-  alignas(kLine) std::array<std::byte, kPiece> piece;
+  alignas(kCacheLine) std::array<std::byte, kPiece> piece;
   const Bytes element = size_of(l.type);
   Bytes done = 0;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
@@ -167,7 +168,7 @@ class NarrowFold {
   const WireFormat wire_;
   const Bytes element_;
   Elements done_ = 0;
-  alignas(kLine) std::array<std::byte, kPiece> sum_, wide_;
+  alignas(kCacheLine) std::array<std::byte, kPiece> sum_, wide_;
 };
 
 }  // namespace

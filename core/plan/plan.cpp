@@ -1,5 +1,7 @@
 #include "core/plan/plan.hpp"
 
+#include "core/base/partition.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -57,7 +59,6 @@ Bytes Plan::bytes() const {
 }
 
 void SliceTable::compute(const Plan& plan, Elements count, Bytes element_size, Cuts cuts) {
-  constexpr Bytes kCacheLine = 64;
   ranges_.resize(plan.slices.size());
   for (std::size_t i = 0; i < plan.slices.size(); ++i) {
     const Slice& slice = plan.slices[i];

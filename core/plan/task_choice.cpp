@@ -20,7 +20,6 @@ constexpr Bytes kLeastDivided = 64 << 10;
 constexpr Bytes kStages = 8, kStagesOfLink = 32;
 // And the messages of a chain are not shorter than that for it.
 constexpr Bytes kLeastInChain = 32 << 10;
-constexpr Bytes kCacheLine = 64;
 
 // What one rank stages for a segment, the rank that most falls to: parts of the size of a segment, in all,
 // and blocks they lie in, for each lane.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/partition.hpp"
 #include "core/plan/host_tree.hpp"
 #include "core/plan/plan_builder.hpp"
 
@@ -351,10 +352,9 @@ class TaskPlanner {
   // In a reduce by pieces on one host everybody owns one, which all others send to, and the root has a result
   // of it from its owner. Unless there are none: a call has at least half a segment.
   bool all_hear_from_all() const {
-    constexpr Bytes kLine = 64, kUncutBelow = 16 << 10;
     return choice_.task.kind == Kind::reduce && choice_.division != Division::whole && map_.hosts() == 1 &&
            choice_.share.size() == 1 &&
-           choice_.segment >= std::max(kUncutBelow, 2 * kLine * static_cast<Bytes>(map_.ranks()));
+           choice_.segment >= std::max(kLeastCut, 2 * kCacheLine * static_cast<Bytes>(map_.ranks()));
   }
 
   std::vector<Piece> pieces_of(const Piece& piece, Rank parts) {
