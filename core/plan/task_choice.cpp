@@ -181,7 +181,7 @@ bool can_single_copy(const HostMap& map, Task task, Bytes bytes, const PlanLimit
 
 TaskChoice single_copy_of(TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
   choice.handover = Handover::single_copy;
-  if (!limits.segment) choice.segment = std::min(round_up(bytes, kCacheLine), kSegmentOfAll);
+  if (!limits.segment) choice.segment = kSegmentOfAll;
   return choice;
 }
 
