@@ -179,7 +179,7 @@ bool can_single_copy(const HostMap& map, Task task, Bytes bytes, const PlanLimit
          !is_between_two(task.kind);
 }
 
-TaskChoice single_copy_of(TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
+TaskChoice single_copy_of(TaskChoice choice, const PlanLimits& limits) {
   choice.handover = Handover::single_copy;
   if (!limits.segment) choice.segment = kSegmentOfAll;
   return choice;
@@ -219,7 +219,7 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
   std::vector<TaskCandidate> found = staged_ways(map, task, bytes, limits);
   if (can_single_copy(map, task, bytes, limits))
     found.insert(found.begin() + (is_one_way(task.kind) ? 1 : 0),
-                 {single_copy_of(found[0].choice, bytes, limits), found[0].seconds});
+                 {single_copy_of(found[0].choice, limits), found[0].seconds});
   return found;
 }
 
