@@ -222,12 +222,12 @@ class YieldsAwhile {
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, const Completion& completion) {
+  note_absence();
   bool wire = communicator.members().grid.spans_hosts();
   bool has_no_wake_fd = wire && fabrics_.wire->wake_fd() < 0;
   bool hears_wire = wire && completion.hears_wire_;
   int brief_yields = completion.bytes_ <= kBrief ? waiting_.wire_yields : 0;
   const bool crowded = !wire && waiting_.spins == 0;
-  note_absence();
   int rounds = crowded          ? kCrowdedYields
                : !wire          ? waiting_.spins
                : has_no_wake_fd ? waiting_.yields_without_wake_fd

@@ -1,9 +1,9 @@
 #include "core/plan/plan.hpp"
 
-#include "core/base/partition.hpp"
-
 #include <algorithm>
 #include <bit>
+
+#include "core/base/partition.hpp"
 
 namespace ddl {
 namespace {

@@ -14,7 +14,7 @@ constexpr Bytes kWork = 64 << 10;  // less than that are messages that travel on
 constexpr unsigned kLeastSamples = 10;
 constexpr double kBehind = 0.65;  // of the samples: the other is three times as fast
 
-Bytes moved(const SlowRails::Load& first, const SlowRails::Load& last) {
+Bytes moved(const Carried& first, const Carried& last) {
   return last.acknowledged - std::min(first.acknowledged, last.acknowledged);
 }
 
@@ -23,7 +23,7 @@ Bytes moved(const SlowRails::Load& first, const SlowRails::Load& last) {
 // Who waits for its reader is not slow.
 std::optional<double> StreamPace::inspect(const Sample& sample, Nanoseconds passed) {
   const Sample before = std::exchange(before_, sample);
-  const Bytes carried = sample.acknowledged - std::min(before.acknowledged, sample.acknowledged);
+  const Bytes carried = moved(before, sample);
   const double rate = static_cast<double>(carried) * 1e9 / static_cast<double>(passed);
   const bool is_read = sample.waited_for_reader - before.waited_for_reader < passed / 4;
   const bool is_slow =

@@ -23,12 +23,21 @@
 
 namespace ddl {
 
+/// What a stream has carried, or several have together.
+struct Carried {
+  Bytes acknowledged = 0;  // in all
+  Bytes backlog = 0;       // not yet
+  Nanoseconds waited_for_reader = 0;
+  void add(const Carried& other) {
+    acknowledged += other.acknowledged;
+    backlog += other.backlog;
+    waited_for_reader += other.waited_for_reader;
+  }
+};
+
 class StreamPace {
  public:
-  struct Sample {
-    Bytes acknowledged = 0;  // in all
-    Bytes backlog = 0;       // not yet
-    Nanoseconds waited_for_reader = 0;
+  struct Sample : Carried {
     bool is_other_free = false;
   };
   /// What `passed` since the last one. Bytes per second, where it has been too slow for several in a row.
@@ -42,10 +51,7 @@ class StreamPace {
 class SlowRails {
  public:
   /// Of all streams on it: what goes around a ring goes to another peer on each rail.
-  struct Load {
-    Bytes acknowledged = 0;  // in all
-    Bytes backlog = 0;       // not yet
-    Nanoseconds waited_for_reader = 0;
+  struct Load : Carried {
     bool is_usable = false;
     bool is_whole = true;  // to all peers, in both directions
   };

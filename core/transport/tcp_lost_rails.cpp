@@ -28,6 +28,10 @@ constexpr Nanoseconds kWordComes = 1'000'000'000, kLastWordComes = 200'000'000;
 // Before what was lost is tried again. A slow rail takes connections.
 constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
+Carried carried_by(const OutStream& stream) {
+  return {stream.acknowledged(), stream.backlog(), stream.socket().waited_for_reader()};
+}
+
 }  // namespace
 
 void TcpTransport::Impl::check_suspects() {
@@ -166,9 +170,7 @@ SlowRails::Load TcpTransport::Impl::load_of(std::size_t rail) const {
     const OutStream& stream = *out(rail, to);
     if (stream.state() != StreamState::open || lost_rails.is_lost(to, rail)) continue;
     load.is_usable = true;
-    load.acknowledged += stream.acknowledged();
-    load.backlog += stream.backlog();
-    load.waited_for_reader += stream.socket().waited_for_reader();
+    load.add(carried_by(stream));
   }
   return load;
 }
@@ -211,9 +213,7 @@ void TcpTransport::Impl::inspect_pace(std::size_t rail, Rank to, Nanoseconds pas
   for (std::size_t other = 0; other < rails.size(); ++other)
     if (other != rail && !lost_rails.is_lost(to, other))
       is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
-  const std::optional<double> rate = paces[{rail, to}].inspect(
-      {stream->acknowledged(), stream->backlog(), stream->socket().waited_for_reader(), is_other_free},
-      passed);
+  const std::optional<double> rate = paces[{rail, to}].inspect({carried_by(*stream), is_other_free}, passed);
   if (!rate) return;
   if (*rate > 0)
     return give_up_all(

@@ -28,13 +28,18 @@ struct Kept : MessageHandler {
   void peer_failed(Rank, const std::string&) override {}
 };
 
-struct MemoryPair {
+std::vector<LocalPeer> peers_of(int ranks) {
   std::vector<LocalPeer> peers;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    peers.push_back(
+        {rank, std::make_shared<Region>(Region::create(ranks, StagingPool::region_bytes(kStaging), 5))});
+  return peers;
+}
+
+struct MemoryPair {
+  std::vector<LocalPeer> peers = peers_of(2);
   std::unique_ptr<SharedMemoryTransport> a, b;
   MemoryPair() {
-    for (Rank rank : {0, 1})
-      peers.push_back(
-          {rank, std::make_shared<Region>(Region::create(2, StagingPool::region_bytes(kStaging), 5))});
     a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
     b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
   }
@@ -224,75 +229,72 @@ void forbid_reading() {
   ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0) << std::strerror(errno);
 }
 
-struct MemoryTrio {
-  std::vector<LocalPeer> peers;
+// A payload that the ranks 1 and 2 are to read where it is.
+struct ReadByTwo {
+  std::vector<LocalPeer> peers = peers_of(3);
   std::vector<std::unique_ptr<SharedMemoryTransport>> at;
-  MemoryTrio() {
-    for (Rank rank : {0, 1, 2})
-      peers.push_back(
-          {rank, std::make_shared<Region>(Region::create(3, StagingPool::region_bytes(kStaging), 5))});
+  std::vector<std::byte> payload = std::vector<std::byte>(50'000, std::byte{42});
+  std::vector<std::byte> read = std::vector<std::byte>(50'000);
+  std::uint32_t unfinished = 0;
+  std::array<Rank, 2> to = {1, 2};
+  ReadByTwo() {
     for (int place : {0, 1, 2}) at.push_back(std::make_unique<SharedMemoryTransport>(peers, place, kStaging));
+  }
+  bool send() {
+    Outgoing message = message_of(payload, to);
+    message.header.tag = 77;
+    message.unfinished = &unfinished;
+    return at[0]->send_single_copy(message);
   }
 };
 
 }  // namespace
 
 TEST(SharedMemory, APayloadIsReadWhereItIsAndItsSenderHearsOfTheLastReader) {
-  MemoryTrio trio;
-  std::vector<std::byte> payload(50'000, std::byte{42}), read(50'000);
-  std::uint32_t unfinished = 0;
-  const Rank to[] = {1, 2};
-  Outgoing message = message_of(payload, to);
-  message.unfinished = &unfinished;
-  ASSERT_TRUE(trio.at[0]->send_single_copy(message));
-  EXPECT_EQ(unfinished, 1u);
-  payload[49'999] = std::byte{43};  // no copy was made
+  ReadByTwo trio;
+  ASSERT_TRUE(trio.send());
+  EXPECT_EQ(trio.unfinished, 1u);
+  trio.payload[49'999] = std::byte{43};  // no copy was made
   Kept nothing;
   for (std::size_t reader : {1u, 2u}) {
     EXPECT_FALSE(trio.at[0]->progress(nothing));
-    EXPECT_EQ(unfinished, 1u) << "the other one has not read it";
+    EXPECT_EQ(trio.unfinished, 1u) << "the other one has not read it";
     Kept arrived;
     ASSERT_TRUE(trio.at[reader]->progress(arrived));
     ASSERT_EQ(arrived.messages.size(), 1u);
     View view = arrived.messages[0].second;
     ASSERT_TRUE(view.is_elsewhere());
-    ASSERT_TRUE(SharedMemoryTransport::fetch(view, read.data()));
-    EXPECT_EQ(read, payload);
+    ASSERT_TRUE(SharedMemoryTransport::fetch(view, trio.read.data()));
+    EXPECT_EQ(trio.read, trio.payload);
     EXPECT_FALSE(trio.at[0]->has_arrived());
     view.release();
   }
   EXPECT_TRUE(trio.at[0]->has_arrived()) << "its sender waits for it, as for a message";
   EXPECT_TRUE(trio.at[0]->progress(nothing));
-  EXPECT_EQ(unfinished, 0u);
+  EXPECT_EQ(trio.unfinished, 0u);
   EXPECT_FALSE(trio.at[0]->has_arrived());
 }
 
 TEST(SharedMemory, WhoCannotReadAPayloadIsSentACopyAlone) {
-  MemoryTrio trio;
-  std::vector<std::byte> payload(50'000, std::byte{42}), read(50'000);
-  std::uint32_t unfinished = 0;
-  const Rank to[] = {1, 2};
-  Outgoing message = message_of(payload, to);
-  message.header.tag = 77;
-  message.unfinished = &unfinished;
-  ASSERT_TRUE(trio.at[0]->send_single_copy(message));
+  ReadByTwo trio;
+  ASSERT_TRUE(trio.send());
   Kept first, second, nothing;
   trio.at[1]->progress(first);
   trio.at[2]->progress(second);
   std::thread([&] {
     forbid_reading();
-    EXPECT_FALSE(SharedMemoryTransport::fetch(second.messages[0].second, read.data()));
+    EXPECT_FALSE(SharedMemoryTransport::fetch(second.messages[0].second, trio.read.data()));
   }).join();
   SharedMemoryTransport::ask_for_copy(second.messages[0].second);
   for (Kept* one : {&first, &second}) one->messages[0].second.release();
   EXPECT_TRUE(trio.at[0]->progress(nothing));
-  EXPECT_EQ(unfinished, 0u) << "the copy is made";
+  EXPECT_EQ(trio.unfinished, 0u) << "the copy is made";
   EXPECT_FALSE(trio.at[1]->progress(first));
   ASSERT_TRUE(trio.at[2]->progress(second));
   const auto& [header, view] = second.messages[1];
   EXPECT_EQ(header.tag, 77u);
   ASSERT_FALSE(view.is_elsewhere());
-  EXPECT_EQ(std::memcmp(view.data(), payload.data(), payload.size()), 0);
+  EXPECT_EQ(std::memcmp(view.data(), trio.payload.data(), trio.payload.size()), 0);
 }
 
 TEST(SharedMemory, ACopyThatFindsNoRoomIsSentLater) {
@@ -315,77 +317,6 @@ TEST(SharedMemory, ACopyThatFindsNoRoomIsSentLater) {
   EXPECT_EQ(unfinished, 0u);
   pair.b->progress(arrived);
   EXPECT_EQ(arrived.messages.back().second.bytes(), payload.size());
-}
-
-// They leave their readers' first-level cache in between, and come back to the reader that they had.
-TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyteAndAMultipleOfWhatACallHasAtOnce) {
-  for (std::size_t at_once : {1, 2, 3, 4, 16, 100}) {
-    Region region = Region::create(1, StagingPool::region_bytes(64 * kStaging), 5);
-    StagingPool pool(region, region.staging_offset(1), 64 * kStaging);
-    for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{256} << 10, Bytes{4} << 20}) {
-      std::vector<std::byte*> used;
-      const std::size_t most = (4 << 20) / bytes;
-      const std::size_t turns = std::min(most, round_up(std::max<Bytes>(1, (256 << 10) / bytes), at_once));
-      for (std::size_t call = 0; call < 3 * turns; ++call) {
-        used.push_back(pool.take(bytes, 1, Need::can_wait, at_once));
-        ASSERT_NE(used.back(), nullptr);
-        StagingPool::readers_of(used.back()).store(0);
-        if (call < turns)
-          EXPECT_EQ(std::count(used.begin(), used.end(), used.back()), 1) << at_once << ' ' << bytes;
-        else
-          EXPECT_EQ(used.back(), used[call - turns]) << at_once << ' ' << bytes;
-      }
-    }
-  }
-}
-
-TEST(StagingPool, AfterABurstTheSameFewTakeTurns) {
-  Region region = Region::create(1, StagingPool::region_bytes(16 * kStaging), 5);
-  StagingPool pool(region, region.staging_offset(1), 16 * kStaging);
-  std::vector<std::byte*> burst;
-  for (int i = 0; i < 30; ++i) burst.push_back(pool.take(64 << 10, 1, Need::can_wait));
-  for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
-  std::set<std::byte*> used;
-  for (int i = 0; i < 100; ++i) {
-    used.insert(pool.take(64 << 10, 1, Need::can_wait));
-    for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
-  }
-  EXPECT_EQ(used.size(), 4u);
-}
-
-TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
-  Region region = Region::create(1, StagingPool::region_bytes(kStaging), 5);
-  StagingPool pool(region, region.staging_offset(1), kStaging);
-  std::vector<std::byte*> blocks;
-  while (std::byte* block = pool.take(4096, 1, Need::can_wait)) blocks.push_back(block);
-  EXPECT_GT(blocks.size(), 200u);
-  EXPECT_LE(pool.taken(), kStaging);
-  EXPECT_EQ(pool.take(100, 1, Need::can_wait), nullptr);
-  std::byte* pressing = pool.take(4096, 1, Need::now);
-  ASSERT_NE(pressing, nullptr);
-  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), pressing), 0);
-  StagingPool::readers_of(blocks[100]).store(0);
-  EXPECT_EQ(pool.take(3000, 1, Need::can_wait), blocks[100]) << "what was released is used again";
-  EXPECT_EQ(pool.take(4096, 1, Need::can_wait), nullptr);
-  while (pool.take(4096, 1, Need::now)) continue;
-  EXPECT_LE(pool.taken(), StagingPool::region_bytes(kStaging));
-}
-
-TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
-  Region region = Region::create(1, StagingPool::region_bytes(kStaging), 5);
-  StagingPool pool(region, region.staging_offset(1), kStaging);
-  std::vector<std::byte*> held;
-  for (int round = 0; round < 2000; ++round) {
-    Bytes bytes = round % 3 ? 3000 : 200;
-    std::byte* block = pool.take(bytes, 2, Need::can_wait);
-    ASSERT_NE(block, nullptr);
-    for (const std::byte* other : held) ASSERT_NE(block, other);
-    held.push_back(block);
-    if (held.size() < 20) continue;
-    std::byte* done = held[static_cast<std::size_t>(round * 7) % held.size()];
-    StagingPool::readers_of(done).fetch_sub(2);
-    std::erase(held, done);
-  }
 }
 
 TEST(Region, AnotherProcessAttachesItByPidAndNonceOnly) {

@@ -10,7 +10,6 @@
 #include "tests/support/tcp_pair.hpp"
 
 namespace ddl {
-
 namespace {
 
 using test::Arrived;
@@ -21,10 +20,6 @@ using test::kSizes;
 using test::pattern;
 using test::send;
 using test::TcpPair;
-
-}  // namespace
-
-namespace {
 
 // Writes what it can at its place.
 struct Placed : Copied {

@@ -1,0 +1,87 @@
+#include "core/transport/staging_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace ddl {
+namespace {
+
+constexpr Bytes kCap = Bytes{1} << 20;
+
+}  // namespace
+
+// They leave their readers' first-level cache in between, and come back to the reader that they had.
+TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyteAndAMultipleOfWhatACallHasAtOnce) {
+  for (std::size_t at_once : {1, 2, 3, 4, 16, 100}) {
+    Region region = Region::create(1, StagingPool::region_bytes(64 * kCap), 5);
+    StagingPool pool(region, region.staging_offset(1), 64 * kCap);
+    for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{256} << 10, Bytes{4} << 20}) {
+      std::vector<std::byte*> used;
+      const std::size_t most = (4 << 20) / bytes;
+      const std::size_t turns = std::min(most, round_up(std::max<Bytes>(1, (256 << 10) / bytes), at_once));
+      for (std::size_t call = 0; call < 3 * turns; ++call) {
+        used.push_back(pool.take(bytes, 1, Need::can_wait, at_once));
+        ASSERT_NE(used.back(), nullptr);
+        StagingPool::readers_of(used.back()).store(0);
+        if (call < turns)
+          EXPECT_EQ(std::count(used.begin(), used.end(), used.back()), 1) << at_once << ' ' << bytes;
+        else
+          EXPECT_EQ(used.back(), used[call - turns]) << at_once << ' ' << bytes;
+      }
+    }
+  }
+}
+
+TEST(StagingPool, AfterABurstTheSameFewTakeTurns) {
+  Region region = Region::create(1, StagingPool::region_bytes(16 * kCap), 5);
+  StagingPool pool(region, region.staging_offset(1), 16 * kCap);
+  std::vector<std::byte*> burst;
+  for (int i = 0; i < 30; ++i) burst.push_back(pool.take(64 << 10, 1, Need::can_wait));
+  for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
+  std::set<std::byte*> used;
+  for (int i = 0; i < 100; ++i) {
+    used.insert(pool.take(64 << 10, 1, Need::can_wait));
+    for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
+  }
+  EXPECT_EQ(used.size(), 4u);
+}
+
+TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
+  Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
+  StagingPool pool(region, region.staging_offset(1), kCap);
+  std::vector<std::byte*> blocks;
+  while (std::byte* block = pool.take(4096, 1, Need::can_wait)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), 200u);
+  EXPECT_LE(pool.taken(), kCap);
+  EXPECT_EQ(pool.take(100, 1, Need::can_wait), nullptr);
+  std::byte* pressing = pool.take(4096, 1, Need::now);
+  ASSERT_NE(pressing, nullptr);
+  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), pressing), 0);
+  StagingPool::readers_of(blocks[100]).store(0);
+  EXPECT_EQ(pool.take(3000, 1, Need::can_wait), blocks[100]) << "what was released is used again";
+  EXPECT_EQ(pool.take(4096, 1, Need::can_wait), nullptr);
+  while (pool.take(4096, 1, Need::now)) continue;
+  EXPECT_LE(pool.taken(), StagingPool::region_bytes(kCap));
+}
+
+TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
+  Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
+  StagingPool pool(region, region.staging_offset(1), kCap);
+  std::vector<std::byte*> held;
+  for (int round = 0; round < 2000; ++round) {
+    Bytes bytes = round % 3 ? 3000 : 200;
+    std::byte* block = pool.take(bytes, 2, Need::can_wait);
+    ASSERT_NE(block, nullptr);
+    for (const std::byte* other : held) ASSERT_NE(block, other);
+    held.push_back(block);
+    if (held.size() < 20) continue;
+    std::byte* done = held[static_cast<std::size_t>(round * 7) % held.size()];
+    StagingPool::readers_of(done).fetch_sub(2);
+    std::erase(held, done);
+  }
+}
+
+}  // namespace ddl
