@@ -267,6 +267,7 @@ bool Engine::progress() {
 
 bool Engine::poll() {
   note_absence();
+  if (notices_.load(std::memory_order_relaxed) > 0) return true;
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
   if (!fabrics_.wire) {
     bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();

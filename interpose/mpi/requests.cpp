@@ -120,7 +120,6 @@ void end_engine_call(Pending* call, bool right) {
 int complete_engine_calls() {
   State& s = state();
   int done = 0, right = 0;
-  s.api->poll(s.job);
   while (auto* call = static_cast<Pending*>(s.api->next_done(s.job, &right))) {
     end_engine_call(call, right);
     ++done;
@@ -146,6 +145,8 @@ int complete_those_that_ask() {
 }
 
 int complete_those_done() {
+  State& s = state();
+  s.api->poll(s.job);
   int done = complete_engine_calls();
   if (asked_count.load(std::memory_order_relaxed) > 0) done += complete_those_that_ask();
   return done;
@@ -201,6 +202,7 @@ void wait_in_engine(int count, const MPI_Request* requests) {
     return;
   State& s = state();
   try {
+    complete_engine_calls();  // those that the helper has ended: the library's wait would look at sockets first
     for (int i = 0; i < count; ++i) {
       Pending* call = known(requests[i]);
       int right = 0;
