@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/pause.hpp"
+#include "core/collective/yields_awhile.hpp"
 #include "core/topology/caches.hpp"
 
 namespace ddl {
@@ -194,30 +195,6 @@ bool Engine::look(const Completion& completion, bool& moved) {
   moved = progress_locked();
   return completion.done() || (failed() && is_over());
 }
-
-namespace {
-
-// For whoever waits long, but would rather not be woken: yields until so much time has gone by, or until a
-// yield takes so long that another thread must have had the core.
-class YieldsAwhile {
- public:
-  explicit YieldsAwhile(Nanoseconds longest) : longest_(longest) {}
-  bool yield() {
-    if (longest_ == 0) return false;
-    const Nanoseconds before = now();
-    if (since_ == 0) since_ = before;
-    if (before - since_ > longest_) return longest_ = 0, false;
-    ::sched_yield();
-    if (now() - before > kHandedOver) longest_ = 0;
-    return true;
-  }
-
- private:
-  static constexpr Nanoseconds kHandedOver = 500'000;  // a slice of the scheduler, not an interrupt
-  Nanoseconds longest_, since_ = 0;
-};
-
-}  // namespace
 
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.

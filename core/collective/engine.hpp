@@ -95,7 +95,7 @@ class Engine : private MessageHandler {
   /// Advances everything once unless another thread is at it; true when something moved.
   bool progress();
   /// The same, for a waiting loop that is not ours: looks without the lock first where nothing that is under
-  /// way hears from other hosts.
+  /// way hears from other hosts. True at once while next_done() has something to name.
   bool poll();
   /// A completion that is done and asked for notice; null: there is none.
   Completion* next_done();

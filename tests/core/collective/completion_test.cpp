@@ -89,6 +89,20 @@ TEST(Completion, WhatIsDoneAtOnceIsNotNamed) {
   job.engine(1).wait(*world[1], early.completion);
 }
 
+// Who looks for it need not look at the wire as well, nor give its core away.
+TEST(Completion, AnEndToBeToldOfIsNews) {
+  VirtualJob job({0, 1});
+  auto world = job.create(1, {0, 1});
+  Sum here(5), there(5);
+  here.completion.ask_for_notice();
+  ASSERT_EQ(job.engine(0).start(*world[0], here.call(), here.completion), Started::under_way);
+  job.engine(1).run(*world[1], there.call());
+  job.engine(0).wait(*world[0], here.completion);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(job.engine(0).poll());
+  EXPECT_EQ(job.engine(0).next_done(), &here.completion);
+  EXPECT_FALSE(job.engine(0).poll());
+}
+
 // A completion may be used again; an old wish for notice holds, an old notice does not.
 TEST(Completion, OneThatIsUsedAgainIsNamedAgain) {
   VirtualJob job({0, 0});
