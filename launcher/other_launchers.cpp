@@ -21,7 +21,7 @@ constexpr std::string_view kGpus =
     "each of N";
 constexpr std::string_view kCores = "each rank gets its share of the cores; other shares: --map-by slot:pe=N";
 
-constexpr OtherOption kOptions[] = {
+constexpr OtherOption kOtherOptions[] = {
     // MPICH's and Intel's mpiexec
     {"ppn", 1, "-N", {}},
     {"perhost", 1, "-N", {}},
@@ -77,9 +77,9 @@ PassedOption variable(const std::string& entry) {
 }  // namespace
 
 const OtherOption* find_other_option(std::string_view name) {
-  auto row = std::find_if(std::begin(kOptions), std::end(kOptions),
+  auto row = std::find_if(std::begin(kOtherOptions), std::end(kOtherOptions),
                           [&](const OtherOption& option) { return option.name == name; });
-  return row == std::end(kOptions) ? nullptr : row;
+  return row == std::end(kOtherOptions) ? nullptr : row;
 }
 
 std::vector<PassedOption> in_mpirun_words(const OtherOption& option, const Strings& values) {

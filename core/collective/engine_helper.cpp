@@ -19,7 +19,7 @@ constexpr int kCredit = 8;  // times in vain until the helper is not called for 
 constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 5'000'000, kParkAfter = 50'000'000;
 // While the helper stands in, between two messages from other hosts: waking it for each of them takes longer
 // than 64 KiB are on the wire (4 hosts x 2, not shaped: 0.40 of the time hidden, with yields 0.84).
-constexpr Nanoseconds kYields = 50'000, kFirstSleep = 50'000;
+constexpr Nanoseconds kYields = 50'000, kFirstNap = 50'000;
 
 }  // namespace
 
@@ -131,7 +131,7 @@ void Engine::stand_in() {
       continue;
     }
     if (yields.yield()) continue;
-    Nanoseconds at_most = std::min(kFirstSleep << std::min(idle++, 5), waiting_.longest_sleep);
+    Nanoseconds at_most = std::min(kFirstNap << std::min(idle++, 5), waiting_.longest_sleep);
     sleep_unless([this] { return progress_or_fail(); }, at_most);
   }
 }

@@ -9,8 +9,6 @@
 namespace ddl {
 namespace {
 
-using Verb = HierarchyStep::Verb;
-
 // Plans of so many different calls are kept; a program that makes more has them made anew.
 constexpr std::size_t kMostPlans = 256;
 
@@ -37,7 +35,9 @@ void note_time_now(void* data) {
 }
 
 // What follows a step on another stream: everything but the last all-gather.
-bool is_waited_for(const HierarchyStep& step) { return step.verb != Verb::all_gather || step.dimension > 0; }
+bool is_waited_for(const HierarchyStep& step) {
+  return step.verb != HierarchyVerb::all_gather || step.dimension > 0;
+}
 
 }  // namespace
 
@@ -221,12 +221,12 @@ int HierarchicalCommunicator::issue(const HierarchyCall& call, const HierarchySt
                                         stream);
   void* comm = part(step.dimension);
   switch (step.verb) {
-    case Verb::reduce_scatter:
+    case HierarchyVerb::reduce_scatter:
       return library_.reduce_scatter(in + whole, out + mine, step.mine.count, call.type, call.op, comm,
                                      stream);
-    case Verb::all_gather:
+    case HierarchyVerb::all_gather:
       return library_.all_gather(in + mine, out + whole, step.mine.count, call.type, comm, stream);
-    case Verb::all_reduce:
+    case HierarchyVerb::all_reduce:
       break;
   }
   return library_.all_reduce(in + whole, out + whole, step.whole.count, call.type, call.op, comm, stream);

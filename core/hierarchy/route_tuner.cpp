@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kNowhere = std::numeric_limits<std::uint64_t>::max();
 // So many calls may be made while the ranks agree from which on the decision holds.
 constexpr std::uint64_t kAhead = 32;
-constexpr auto kLookEvery = std::chrono::milliseconds(1);
+constexpr auto kAskEvery = std::chrono::milliseconds(1);
 
 // Equal for equal calls, in time if not in content.
 Fingerprint fingerprint_of(const HierarchyCall& call) {
@@ -112,7 +112,7 @@ bool RouteTuner::agree_on(const Job& job) {
 // Until all are over. The streams may be behind hours of other work.
 bool RouteTuner::await(const Trials& trials) {
   return std::all_of(trials.begin(), trials.end(), [this](const auto& one) {
-    while (one->ended == 0 && !closing_) std::this_thread::sleep_for(kLookEvery);
+    while (one->ended == 0 && !closing_) std::this_thread::sleep_for(kAskEvery);
     return !closing_;
   });
 }
@@ -123,7 +123,7 @@ bool RouteTuner::maximum_of_all(Times& mine) {
     std::optional<Exchange::Answers> all;
     while (!(all = rounds_->test())) {
       if (closing_) return false;
-      std::this_thread::sleep_for(kLookEvery);
+      std::this_thread::sleep_for(kAskEvery);
     }
     for (const auto& of_rank : *all) {
       if (!of_rank || of_rank->size() != std::as_bytes(std::span(mine)).size())

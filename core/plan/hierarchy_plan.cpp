@@ -5,8 +5,6 @@
 namespace ddl {
 namespace {
 
-using Verb = HierarchyStep::Verb;
-
 constexpr Bytes kAligned = 16;  // NCCL moves that much at once, where all addresses allow it
 
 // What a segment goes through: there and back again.
@@ -16,9 +14,9 @@ struct Stages {
   std::size_t dimension_of(std::size_t stage) const {
     return stage < dimensions ? stage : 2 * (dimensions - 1) - stage;
   }
-  Verb verb_of(std::size_t stage) const {
-    if (stage + 1 == dimensions) return Verb::all_reduce;
-    return stage < dimensions ? Verb::reduce_scatter : Verb::all_gather;
+  HierarchyVerb verb_of(std::size_t stage) const {
+    if (stage + 1 == dimensions) return HierarchyVerb::all_reduce;
+    return stage < dimensions ? HierarchyVerb::reduce_scatter : HierarchyVerb::all_gather;
   }
 };
 
@@ -36,7 +34,8 @@ HierarchyStep step_of(const HierarchyLayout& layout, Range segment, std::size_t 
   step.verb = stages.verb_of(stage);
   step.dimension = stages.dimension_of(stage);
   step.whole = share_before(layout, segment, step.dimension);
-  step.mine = step.verb == Verb::all_reduce ? step.whole : share_before(layout, segment, step.dimension + 1);
+  step.mine =
+      step.verb == HierarchyVerb::all_reduce ? step.whole : share_before(layout, segment, step.dimension + 1);
   step.reads_input = stage == 0;
   return step;
 }
@@ -130,7 +129,7 @@ HierarchyPlan hierarchy_plan(const HierarchyLayout& layout, HierarchyRoute route
       if (k >= segments) continue;
       Range in_units = part_of({0, units}, k, segments);
       HierarchyStep step = step_of(layout, {in_units.first * unit, in_units.count * unit}, stage);
-      step.on_rails = route == HierarchyRoute::rails && step.verb == Verb::all_reduce;
+      step.on_rails = route == HierarchyRoute::rails && step.verb == HierarchyVerb::all_reduce;
       if (stage > 0) step.after = last[k];
       last[k] = plan.steps.size();
       plan.steps.push_back(step);

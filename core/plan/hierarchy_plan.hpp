@@ -55,9 +55,10 @@ struct HierarchyCut {
   static HierarchyCut with_segment(Bytes segment);
 };
 
+enum class HierarchyVerb : std::uint8_t { reduce_scatter, all_reduce, all_gather };
+
 struct HierarchyStep {
-  enum class Verb : std::uint8_t { reduce_scatter, all_reduce, all_gather };
-  Verb verb = Verb::all_reduce;
+  HierarchyVerb verb = HierarchyVerb::all_reduce;
   std::size_t dimension = 0;
   Range whole;               // what the group works on together, in elements of the buffer
   Range mine;                // this rank's share of it; of an all-reduce all of it

@@ -17,7 +17,7 @@
 namespace ddl {
 namespace {
 
-constexpr Nanoseconds kLookEvery = 250'000'000, kLookAtHostEvery = 1'000'000'000;
+constexpr Nanoseconds kLookAtOthersEvery = 250'000'000, kLookAtHostEvery = 1'000'000'000;
 constexpr Nanoseconds kToEnd = 2'000'000'000;  // what SIGTERM has for it
 
 }  // namespace
@@ -47,7 +47,7 @@ JoinWatch::JoinWatch(Nanoseconds first, std::string what, Rank me)
 
 void JoinWatch::watch() {
   ::pthread_setname_np(::pthread_self(), kJoiningThread);
-  while (thread_.sleep(kLookEvery)) {
+  while (thread_.sleep(kLookAtOthersEvery)) {
     try {
       look();
     } catch (const std::exception&) {

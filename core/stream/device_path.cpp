@@ -13,7 +13,7 @@ namespace ddl {
 namespace {
 
 // What the ranks tell each other. The text is for people.
-struct Offer {
+struct DeviceOffer {
   Bytes bytes = 0;
   gpu_window::ExportedWindow endpoint{};
   std::array<char, 300> trouble{};
@@ -76,10 +76,10 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
     path->calls_ = std::make_unique<DeviceCalls>(*gpu::driver(), context, nullptr, std::move(layout));
     return {std::move(path), ""};
   }
-  Offer mine{place.staging, {}, {}};
+  DeviceOffer mine{place.staging, {}, {}};
   put(mine, tried([&] { return set_up(context, place, path->own_); }));
   mine.endpoint = path->own_.endpoint;
-  std::vector<Offer> offers = watch.all_of(mine);
+  std::vector<DeviceOffer> offers = watch.all_of(mine);
   if (std::string wrong = first_trouble(offers); !wrong.empty()) return {nullptr, wrong};
   Outcome outcome;
   put(outcome, tried([&]() -> std::string {

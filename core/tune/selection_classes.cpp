@@ -12,7 +12,7 @@
 namespace ddl {
 namespace {
 
-constexpr const char* kFaster = "faster than the engine, by measurement";
+constexpr const char* kFasterByMeasurement = "faster than the engine, by measurement";
 constexpr const char* kModeM = "mode m";
 
 // Candidates that the cost model holds to be this much slower than the best are not worth a call. What large
@@ -125,7 +125,7 @@ bool Selection::recall_all_reduce(Class& of_class) {
   std::optional<TuningEntry> known = recall(of_class);
   if (!known || known->task) return false;
   if (known->original) {
-    of_class.settled = {nullptr, kFaster};
+    of_class.settled = {nullptr, kFasterByMeasurement};
     return true;
   }
   try {
@@ -142,7 +142,7 @@ bool Selection::recall_task(Class& of_class, const std::vector<TaskCandidate>& f
   const std::optional<TuningEntry> known = recall(of_class);
   if (!known) return false;
   if (known->original) {
-    of_class.settled = {nullptr, kFaster};
+    of_class.settled = {nullptr, kFasterByMeasurement};
     return true;
   }
   auto is_known = [&](const TaskCandidate& one) { return one.choice == known->task; };
@@ -184,7 +184,7 @@ void Selection::settle(Class& of_class) {
                     measured_rates_,
                     static_cast<double>(tuner.best_time()) * 1e-3,
                     {}};
-  of_class.settled = tuner.original_wins() ? Route{nullptr, kFaster} : Route{};
+  of_class.settled = tuner.original_wins() ? Route{nullptr, kFasterByMeasurement} : Route{};
   if (of_class.key.kind != Kind::all_reduce) {
     if (of_class.settled_way != of_class.task_ways[best]) of_class.of_root.clear();
     entry.task = of_class.settled_way = of_class.task_ways[best];

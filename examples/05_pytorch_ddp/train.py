@@ -1,7 +1,11 @@
 #!/usr/bin/python3
-"""Data-parallel training with PyTorch's DistributedDataParallel over gloo: handwritten digits of scikit-learn."""
+"""Data-parallel training with PyTorch's DistributedDataParallel over gloo: handwritten digits of scikit-learn.
+
+  train.py [STEPS]
+"""
 import hashlib
 import statistics
+import sys
 import time
 
 import torch
@@ -9,7 +13,7 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS, BATCH, TEST, WIDTH = 150, 64, 297, 1024
+BATCH, TEST, WIDTH = 64, 297, 1024
 
 
 def load():
@@ -26,6 +30,7 @@ def make_model():
 
 
 def main():
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 150
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)
@@ -34,7 +39,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     order = torch.Generator().manual_seed(3)
     times = []
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         batch = torch.randint(len(labels), (BATCH,), generator=order)[rank::ranks]
         began = time.perf_counter()
         loss = torch.nn.functional.cross_entropy(model(images[batch]), labels[batch])

@@ -12,7 +12,7 @@
 namespace calls {
 namespace {
 
-std::vector<std::uint64_t> sizes(const Options& options) {
+std::vector<std::uint64_t> overlap_sizes(const Options& options) {
   return sizes_or(options, {4 << 10, 1 << 20, 16 << 20});
 }
 
@@ -103,7 +103,7 @@ double typical_seconds(const Loop& loop, Reduction& data, Report& report) {
 
 // Rounds with work and without alternate, each after a barrier; of the ranks the slowest counts.
 void measure_hidden(const Options& options, Report& report, const std::string& item, Work& work) {
-  for (const std::uint64_t bytes : sizes(options)) {
+  for (const std::uint64_t bytes : overlap_sizes(options)) {
     const Loop loop = loop_for(options, bytes);
     Reduction data(bytes);
     const double seconds = typical_seconds(loop, data, report);
@@ -154,7 +154,7 @@ void measure_compute(const Options& options, Report& report) {
 }
 
 void measure_processor(const Options& options, Report& report) {
-  for (const std::uint64_t bytes : sizes(options)) {
+  for (const std::uint64_t bytes : overlap_sizes(options)) {
     Reduction data(bytes);
     const Loop loop = loop_for(options, bytes);
     const double blocking = processor_us(loop, data, report, [&] { data.call(MPI_COMM_WORLD); });

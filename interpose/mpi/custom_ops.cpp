@@ -27,7 +27,7 @@ struct Known {
   MPI_Op op;
   std::optional<Reduction> reduction;
 };
-std::mutex mutex;
+std::mutex ops_mutex;
 std::vector<Known>& known() {
   static auto& all = *new std::vector<Known>;  // outlives exit handlers of the program
   return all;
@@ -37,7 +37,7 @@ std::vector<Known>& known() {
 
 std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
   if (op == MPI_OP_NULL || !is_two_bytes(type)) return std::nullopt;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(ops_mutex);
   for (const Known& one : known())
     if (one.op == op) return one.reduction;
   auto apply = [&](void* out, const void* a, const void* b, std::size_t elements) {
@@ -50,7 +50,7 @@ std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
 
 int op_free(MPI_Op* op) {
   if (op) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(ops_mutex);
     std::erase_if(known(), [&](const Known& one) { return one.op == *op; });  // the next may have its handle
   }
   return op ? free_operation(op) : DDL_NEXT(MPI_Op_free)(op);

@@ -41,7 +41,7 @@ bool is_predefined(MPI_Op op) {
 }
 
 // Operations of the program's under way, and those that it has freed meanwhile.
-std::mutex mutex;
+std::mutex reductions_mutex;
 std::vector<MPI_Op>& in_use() {
   static auto& all = *new std::vector<MPI_Op>;  // outlives exit handlers of the program
   return all;
@@ -71,13 +71,13 @@ std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
 
 OwnReductionCall::OwnReductionCall(MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {
   if (is_predefined(op)) return;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(reductions_mutex);
   in_use().push_back(op);
 }
 
 OwnReductionCall::~OwnReductionCall() {
   if (is_predefined(op_)) return;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(reductions_mutex);
   in_use().erase(std::find(in_use().begin(), in_use().end(), op_));
   auto freed = std::find(to_free().begin(), to_free().end(), op_);
   if (freed == to_free().end() || contains(in_use(), op_)) return;
@@ -93,7 +93,7 @@ void OwnReductionCall::combine(void* self, const void* in, void* inout, uint64_t
 
 int free_operation(MPI_Op* op) {
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(reductions_mutex);
     if (contains(in_use(), *op)) {
       to_free().push_back(*op);
       *op = MPI_OP_NULL;

@@ -20,8 +20,8 @@ struct PersistentCall {
 };
 
 // By their requests: a handle is another's only after MPI_Request_free.
-std::mutex mutex;
-std::atomic<int> known{0};
+std::mutex calls_mutex;
+std::atomic<int> known_calls{0};
 auto& calls() {
   static auto& all =
       *new std::unordered_map<MPI_Request, std::shared_ptr<PersistentCall>>;  // for exit handlers
@@ -29,8 +29,8 @@ auto& calls() {
 }
 
 std::shared_ptr<PersistentCall> find(MPI_Request request) {
-  if (known.load(std::memory_order_acquire) == 0) return nullptr;
-  std::lock_guard lock(mutex);
+  if (known_calls.load(std::memory_order_acquire) == 0) return nullptr;
+  std::lock_guard lock(calls_mutex);
   auto found = calls().find(request);
   return found == calls().end() ? nullptr : found->second;
 }
@@ -110,9 +110,9 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
   free_what_waits();
   const int result = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, call->tag, state().own_self, request);
   if (result != MPI_SUCCESS) return result;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(calls_mutex);
   calls()[*request] = std::move(call);
-  known.fetch_add(1, std::memory_order_release);
+  known_calls.fetch_add(1, std::memory_order_release);
   return MPI_SUCCESS;
 }
 
@@ -131,10 +131,10 @@ int startall(int n, MPI_Request requests[]) {
 
 // One under way ends all the same.
 int request_free(MPI_Request* request) {
-  if (known.load(std::memory_order_acquire) > 0) {
+  if (known_calls.load(std::memory_order_acquire) > 0) {
     {
-      std::lock_guard lock(mutex);
-      if (calls().erase(*request) > 0) known.fetch_sub(1, std::memory_order_release);
+      std::lock_guard lock(calls_mutex);
+      if (calls().erase(*request) > 0) known_calls.fetch_sub(1, std::memory_order_release);
     }
     free_what_waits();
   }

@@ -158,7 +158,7 @@ class GlooTest(unittest.TestCase):
         return shares
 
     def test_wire_types(self):
-        for exact, bfloat16, int8 in self.compared("--seeds", "2", "--steps", "20", "--settings", "bfloat16", "int8"):
+        for exact, bfloat16, int8 in self.compared("--seeds", "1", "--steps", "20", "--settings", "bfloat16", "int8"):
             # What sets up and compares the models stays exact.
             self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4)
         for _, sparse in self.compared("--seeds", "1", "--steps", "160", "--settings", "a tenth"):
@@ -225,17 +225,17 @@ class GlooTest(unittest.TestCase):
         said = {}
         with tempfile.TemporaryDirectory() as folder:
             for how, options in (("plain", ["-x", "DDL_ENABLE=0"]), ("engine", ["--report", f"{folder}/report"])):
-                done = subprocess.run([f"{BUILD}/bin/ddlrun", *options, "-np", "2", PYTHON, train], check=False, text=True,
+                done = subprocess.run([f"{BUILD}/bin/ddlrun", *options, "-np", "2", PYTHON, train, "50"], check=False, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 said[how] = re.findall(r"accuracy (\S+) %|weights (.*)", done.stdout)
-                self.assertGreater(float(said[how][2][0]), 90, done.stdout)
-                self.assertIn("the same on all ranks", said[how][3][1])
+                self.assertGreater(float(said[how][0][0]), 80, done.stdout)
+                self.assertIn("the same on all ranks", said[how][1][1])
             with open(f"{folder}/report", encoding="utf-8") as file:
                 report = json.load(file)
         self.assertEqual(said["plain"], said["engine"])
         counts = next(one for one in report["collectives"] if one["name"] == "gloo::allreduce")
-        self.assertGreater(counts["engine"]["bytes"], 150 * 8_000_000)
+        self.assertGreater(counts["engine"]["bytes"], 50 * 8_000_000)
         self.assertEqual(self.but_measured(counts), [])
 
     @in_cpp
@@ -367,9 +367,9 @@ class GlooTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if subprocess.run([PYTHON, "-c", "import torch.distributed as d; assert d.is_gloo_available()"], check=False,
-                      stderr=subprocess.DEVNULL).returncode:
-        print("no PyTorch with gloo here")
+    # Without loading it, which takes a second each time.
+    if subprocess.run([PYTHON, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"], check=False).returncode:
+        print("no PyTorch here")
         sys.exit(77)
     BUILD = sys.argv[1]
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -13,7 +13,7 @@ namespace {
 
 using test::hosts_of;
 using test::round_robin;
-using Does = HierarchyStep::Verb;
+using Does = HierarchyVerb;
 using Set = std::uint32_t;
 
 std::vector<HierarchyLayout> layouts_of(const Grid& grid) {
