@@ -167,6 +167,13 @@ std::string EngineContext::why_not() const {
 
 void EngineContext::end_meeting(const std::string& why_not) {
   Lock lock(mutex_);
+  if (why_not == kGlooFailed && phase_ == Phase::meeting) {
+    lock.unlock();  // said before the calls that wait go on to gloo's exception, which may end the program
+    log_warning(
+        "gloo failed before all ranks had come to their first call; where all of them should have come, see "
+        "that the shim is preloaded on each");
+    lock.lock();
+  }
   const bool has_given_up = phase_ != Phase::meeting, is_served = why_not.empty() && !has_given_up;
   ddl_context* const over = is_served ? nullptr : std::exchange(context_, nullptr);
   if (!has_given_up) {
@@ -176,10 +183,6 @@ void EngineContext::end_meeting(const std::string& why_not) {
   }
   lock.unlock();
   if (over) engine_->destroy(over);
-  if (why_not == kGlooFailed && !has_given_up)
-    log_warning(
-        "gloo failed before all ranks had come to their first call; where all of them should have come, see "
-        "that the shim is preloaded on each");
 }
 
 // Why the engine does not make this context's calls; "": it does.
