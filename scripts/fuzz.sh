@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset asan -Wno-dev
 cmake --build --preset asan -j "$(nproc)"
-DDL_FUZZ_SECONDS=${1:-60} build/asan/tests/bin/ddl_unit_tests --gtest_filter='Fuzz.*'
+ASAN_OPTIONS=handle_sigill=1 DDL_FUZZ_SECONDS=${1:-60} build/asan/tests/bin/ddl_unit_tests --gtest_filter='Fuzz.*'

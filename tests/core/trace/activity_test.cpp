@@ -5,12 +5,13 @@
 #include <memory>
 #include <thread>
 
+#include "tests/support/seconds.hpp"
+
 namespace ddl {
 namespace {
 
 using State = CallStatus::State;
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
 const CallName kAllReduceName("MPI_Allreduce"), kBroadcastName("MPI_Bcast"),
     kReduceScatter("MPI_Reduce_scatter_block");
 

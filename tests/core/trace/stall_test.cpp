@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/seconds.hpp"
+
 namespace ddl {
 namespace {
 
 using State = CallStatus::State;
 using Presence = Peer::Presence;
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr CommId kWorld = 7, kOther = 9;
 const CallName kAllReduce("MPI_Allreduce"), kBroadcast("MPI_Bcast"), kFinalize("MPI_Finalize");
 

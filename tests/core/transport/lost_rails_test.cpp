@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/seconds.hpp"
+
 namespace ddl {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Rank kPeer = 7, kOther = 8;
+constexpr Rank kPeer = 7, kAnother = 8;
 constexpr auto kBroken = LostRails::Kind::broken, kAvoided = LostRails::Kind::avoided;
 
 // Two or three rails, at one moment.
@@ -24,7 +25,7 @@ TEST(LostRails, TheNextRailThatIsLeftCarries) {
   EXPECT_TRUE(rails.breaks(1));
   EXPECT_EQ(rails.carrier(kPeer, 0), 0u);
   EXPECT_EQ(rails.carrier(kPeer, 1), 2u);
-  EXPECT_EQ(rails.carrier(kOther, 1), 1u);
+  EXPECT_EQ(rails.carrier(kAnother, 1), 1u);
   EXPECT_TRUE(rails.breaks(2));
   EXPECT_EQ(rails.carrier(kPeer, 1), 0u);
   EXPECT_TRUE(rails.breaks(0));
@@ -48,12 +49,12 @@ TEST(LostRails, TheLastIsNotTakenAwayBecauseItIsSlow) {
 TEST(LostRails, WhatIsOnlyAvoidedCarriesAgainWhenTheOthersBreak) {
   Rails rails(3);
   rails.is_avoided(1);
-  rails.is_avoided(1, kOther);
+  rails.is_avoided(1, kAnother);
   rails.breaks(0);
   EXPECT_TRUE(rails.is_lost(kPeer, 1)) << "another carries";
   EXPECT_TRUE(rails.breaks(2));
   EXPECT_EQ(rails.carrier(kPeer, 0), 1u);
-  EXPECT_TRUE(rails.is_lost(kOther, 1)) << "that peer has others";
+  EXPECT_TRUE(rails.is_lost(kAnother, 1)) << "that peer has others";
   EXPECT_TRUE(rails.breaks(1)) << "once it has been tried there is nothing left";
   EXPECT_FALSE(rails.carrier(kPeer, 0));
 }
