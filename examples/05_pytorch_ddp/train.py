@@ -47,7 +47,7 @@ def main():
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - began)
-        if rank == 0 and step % 50 == 0:
+        if rank == 0 and (step % 50 == 0 or step == steps):
             with torch.no_grad():
                 right = (model.module(test_images).argmax(1) == test_labels).float().mean()
             print(f"step {step:3d}  loss {loss.item():.4f}  test accuracy {100 * right:.2f} %  "

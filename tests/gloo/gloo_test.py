@@ -147,22 +147,24 @@ class GlooTest(unittest.TestCase):
         self.assertEqual(weights[0], weights[1])
         self.right_on_engine(3, "trained")
 
-    def compared(self, *words):
-        """What examples/09_wire_types says, too short to tell anything of accuracy: shares of the bytes by network."""
+    def compared(self, network, steps, *settings):
+        """What examples/09_wire_types says, too short to tell anything of accuracy: shares of the bytes, of exact first."""
+        words = ["--seeds", "1", "--networks", network, "--steps", str(steps), "--settings", *settings]
         done = subprocess.run([f"{HERE}/../../examples/09_wire_types/compare.py", "--ddlrun", f"{BUILD}/bin/ddlrun", *words],
                               check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
         self.assertIn(done.returncode, (0, 1), done.stdout)
-        self.assertEqual(len(re.findall(r"weights on all ranks( +the same)+$", done.stdout, re.M)), 2, done.stdout)
+        self.assertEqual(len(re.findall(r"weights on all ranks( +the same)+$", done.stdout, re.M)), 1, done.stdout)
         shares = [[float(one) for one in row.split()] for row in re.findall(r"of exact((?: +[0-9.]+)+)$", done.stdout, re.M)]
-        self.assertEqual(len(shares), 2, done.stdout)
-        return shares
+        self.assertEqual(len(shares), 1, done.stdout)
+        return shares[0]
 
     def test_wire_types(self):
-        for exact, bfloat16, int8 in self.compared("--seeds", "1", "--steps", "20", "--settings", "bfloat16", "int8"):
+        for network in ("mlp", "convolutional"):
+            exact, bfloat16, int8 = self.compared(network, 20, "bfloat16", "int8")
             # What sets up and compares the models stays exact.
             self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4)
-        for _, sparse in self.compared("--seeds", "1", "--steps", "160", "--settings", "a tenth"):
-            self.assertLess(sparse, 0.8)  # 32 calls until the pattern is known, 50 whole, 50 with ever less
+        _, sparse = self.compared("mlp", 160, "a tenth")
+        self.assertLess(sparse, 0.8)  # 32 calls until the pattern is known, 50 whole, 50 with ever less
 
     def by_ddlrun(self, case):
         """The output and the report of two ranks."""
@@ -225,17 +227,17 @@ class GlooTest(unittest.TestCase):
         said = {}
         with tempfile.TemporaryDirectory() as folder:
             for how, options in (("plain", ["-x", "DDL_ENABLE=0"]), ("engine", ["--report", f"{folder}/report"])):
-                done = subprocess.run([f"{BUILD}/bin/ddlrun", *options, "-np", "2", PYTHON, train, "50"], check=False, text=True,
+                done = subprocess.run([f"{BUILD}/bin/ddlrun", *options, "-np", "2", PYTHON, train, "25"], check=False, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 said[how] = re.findall(r"accuracy (\S+) %|weights (.*)", done.stdout)
-                self.assertGreater(float(said[how][0][0]), 80, done.stdout)
+                self.assertGreater(float(said[how][0][0]), 60, done.stdout)
                 self.assertIn("the same on all ranks", said[how][1][1])
             with open(f"{folder}/report", encoding="utf-8") as file:
                 report = json.load(file)
         self.assertEqual(said["plain"], said["engine"])
         counts = next(one for one in report["collectives"] if one["name"] == "gloo::allreduce")
-        self.assertGreater(counts["engine"]["bytes"], 50 * 8_000_000)
+        self.assertGreater(counts["engine"]["bytes"], 25 * 8_000_000)
         self.assertEqual(self.but_measured(counts), [])
 
     @in_cpp

@@ -1,5 +1,6 @@
-/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or for
- * ever. Those that never meet are ended by an alarm. Who stops is woken by somebody else. */
+/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or until SIGUSR1
+ * comes, or for ever. Those that never meet are ended by an alarm, or by that signal. Who stops is woken by somebody
+ * else. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,6 +48,8 @@ static int comes_late(const char* what, int is_late, unsigned seconds) {
   return 1;
 }
 
+static void comes_now(int signal) { (void)signal; } /* sleep() ends */
+
 static void never_meets(const char* what, int is_late, MPI_Comm other) {
   int value = 0, result = 0;
   MPI_Op op;
@@ -75,6 +78,7 @@ int main(int argc, char** argv) {
   const unsigned seconds = (unsigned)atoi(argv[2]);
   const int late = argc > 3 ? atoi(argv[3]) : 1;
   const int is_late = rank_here && atoi(rank_here) == late;
+  signal(SIGUSR1, comes_now);
   if (is_late && is(what, "stop_init")) raise(SIGSTOP);
   if (is_late && is(what, "late_init")) sleep(seconds);
   MPI_Init(&argc, &argv);
@@ -84,6 +88,7 @@ int main(int argc, char** argv) {
   sum(other);
   if (!comes_late(what, is_late, seconds)) {
     alarm(seconds);
+    signal(SIGUSR1, SIG_DFL);
     never_meets(what, is_late, other);
   }
   MPI_Finalize();

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 import uuid
 
@@ -16,21 +17,37 @@ HANGS = 300  # seconds, on a machine that may stand still for a while
 LAST = r"outside the collectives; the last, MPI_Allreduce #1 on another communicator, ended \d+ s ago"
 
 
-def stopped_ranks(mark):
-    """The processes of the job of that mark that are stopped."""
+def ranks_of(mark):
+    """The ranks of the job of that mark: their processes, and whether these are stopped."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/stat") as stat:
-                is_ours = b"STALLS_TEST=" + mark.encode() in environ.read()
-                if is_ours and stat.read().rsplit(")", 1)[1].split()[0] == "T":
-                    yield int(pid)
+                variables = environ.read()
+                if b"STALLS_TEST=" + mark.encode() in variables and b"OMPI_COMM_WORLD_RANK=" in variables:
+                    yield int(pid), stat.read().rsplit(")", 1)[1].split()[0] == "T"
         except OSError:
             pass  # it has just ended
 
 
+def wake_stopped(mark):
+    for pid, is_stopped in ranks_of(mark):
+        if is_stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+def let_come(mark):
+    """Who is late comes, and who never meets the others ends."""
+    for pid, _ in ranks_of(mark):
+        try:
+            os.kill(pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            pass
+
+
 class StallsTest(unittest.TestCase):
-    def job(self, case, ranks=3, hosts=None, late=1, seconds=5, **variables):
-        """Runs it; who is stopped goes on when a line has said so. The exit code and the lines of the engine."""
+    def job(self, case, awaited, ranks=3, hosts=None, late=1, seconds=60, **variables):
+        """Runs it; who is stopped goes on when a line has said so, who is late a while after all awaited ones, in which
+        others may be said wrongly. The exit code and the lines of the engine."""
         mark = uuid.uuid4().hex
         options = ["-x", f"LD_PRELOAD={SHIM}", "-x", "DDL_STALL_WARN=1", "-x", f"STALLS_TEST={mark}"]
         for name, value in variables.items():
@@ -38,17 +55,21 @@ class StallsTest(unittest.TestCase):
         if hosts:
             options += ["-x", f"DDL_FAKE_HOSTS={hosts}"]
         command = [MPIRUN, "--oversubscribe", "-np", str(ranks), *options, PROGRAM, case, str(seconds), str(late)]
-        lines = []
+        lines, awaited, later = [], list(awaited), threading.Timer(1.3, let_come, [mark])
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "STALLS_TEST": mark}) as running:
             try:
                 for line in running.stdout:
                     lines.append(line.rstrip())
                     if "waiting for" in line:
-                        for pid in stopped_ranks(mark):
-                            os.kill(pid, signal.SIGCONT)
+                        wake_stopped(mark)
+                    if awaited:
+                        awaited = [one for one in awaited if not re.fullmatch(one, lines[-1])]
+                        if not awaited:
+                            later.start()
                 code = running.wait(HANGS)
             finally:
+                later.cancel()
                 if running.poll() is None:
                     running.kill()
         said = [line for line in lines if line.startswith("ddl:") and "in MPI_Init, to which perhaps" not in line]
@@ -59,14 +80,14 @@ class StallsTest(unittest.TestCase):
         """Each of these is said, and nothing else of the same calls; on a slow machine others may take long, too."""
         call_of = re.compile(r"in (MPI_\w+(?: #\d+)?)")
         calls = {call_of.match("in " + one).group(1) for one in patterns}
+        whole = [r"ddl: warning: \[rank \d on [^]]*\] waiting for [\d.]+ s in " + one for one in patterns]
         layouts = how.pop("layouts", (None, "1,1,1", "2,1"))
         with concurrent.futures.ThreadPoolExecutor(len(layouts)) as pool:  # they sleep most of their time
-            jobs = {hosts: pool.submit(self.job, case, hosts=hosts, **how) for hosts in layouts}
+            jobs = {hosts: pool.submit(self.job, case, whole, hosts=hosts, **how) for hosts in layouts}
         for hosts, job in jobs.items():
             with self.subTest(case=case, hosts=hosts):
                 ended, said = job.result()
                 (self.assertEqual if code == 0 else self.assertNotEqual)(ended, 0, said)
-                whole = [r"ddl: warning: \[rank \d on [^]]*\] waiting for [\d.]+ s in " + one for one in patterns]
                 for pattern in whole:
                     self.assertTrue([line for line in said if re.fullmatch(pattern, line)], (pattern, said))
                 for line in said:

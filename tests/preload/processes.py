@@ -8,7 +8,7 @@ import sys
 import torch
 import torch.utils.data
 
-ITEMS, COUNT, EPOCHS = 48, 20000, 3
+ITEMS, COUNT, EPOCHS = 48, 20000, 2
 
 
 class Data(torch.utils.data.Dataset):

@@ -1,5 +1,5 @@
-// Under a sanitizer, pure code over thousands of cases takes minutes that tell nothing new: such tests take
-// every so many of them there. The release build takes all.
+// Under a sanitizer, thousands of cases and long buffers take minutes that tell nothing new: such tests take every so
+// many of them there. The release build takes all.
 #pragma once
 
 namespace ddl::test {

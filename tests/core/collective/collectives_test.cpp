@@ -5,6 +5,7 @@
 #include "core/collective/engine.hpp"
 #include "tests/support/call_buffers.hpp"
 #include "tests/support/sums.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -60,7 +61,7 @@ TEST(Collectives, WhatIsReadWhereItIsComesOutRight) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       for (Kind kind : kAllKinds)
-        for (Elements count : {1000, 4097, 50'001, 400'003})
+        for (Elements count : {1000, 4097, 50'001, 400'003 / test::thinned(8)})
           for (Where where : {Where::in_place, Where::apart}) {
             const Task task{kind, has_root(kind) ? 1 : 0};
             for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {

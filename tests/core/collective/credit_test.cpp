@@ -12,6 +12,7 @@
 #include "tests/support/call_buffers.hpp"
 #include "tests/support/hostile_job.hpp"
 #include "tests/support/sums.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -280,7 +281,7 @@ TEST(Credit, AnswersAfterTheEndOfACommunicatorAreForgotten) {
   HostileJob job({0, 1});
   job.create(0, {1, HostileJob::kStaging, 0, {}});
   Header answer{4711, Credit::kAnswer, 9, 0, 0, 1, 0, 0};
-  for (int i = 0; i < 3000; ++i) {  // kept, they would be too many
+  for (int i = 0; i < 3000 / test::thinned(6); ++i) {  // kept, they would be too many
     for (int j = 0; j < 1000; ++j) job.say({1, answer, {}});
     job.engine(0).progress();
   }

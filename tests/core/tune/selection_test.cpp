@@ -10,6 +10,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -348,7 +349,7 @@ TEST(Selection, DeterministicMeansThatNothingIsMeasured) {
 TEST(Selection, MeasuringRailsChangesNoResult) {
   VirtualJob job({0, 0, 1, 1});
   auto memories = memories_of(job);
-  run(job, {}, memories, 40, 1'000'000, {2, Bytes{1} << 20, 0, {}});
+  run(job, {}, memories, 40, 1'000'000 / test::thinned(5), {2, Bytes{1} << 20, 0, {}});
   EXPECT_TRUE(memories[0]->has_news());
 }
 
