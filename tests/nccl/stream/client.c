@@ -39,7 +39,7 @@ static void cases(struct here* here) {
   queries(here);
   numbers(here);
   types_and_operations(here);
-  collectives(here);
+  collectives(here, 300007);
   eight_bit_floats(here);
   messages(here);
   streams(here);
@@ -91,7 +91,7 @@ static void apart(struct here* here) {
   numbers(here);
   streams(here);
   groups(here);
-  collectives(here);
+  collectives(here, 300007);
   second(here);
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
 }

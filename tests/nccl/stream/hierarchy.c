@@ -325,7 +325,7 @@ void on_hierarchies(struct here* here) {
   many_of_each_type(here);
   streams(here);
   groups(here);
-  collectives(here);
+  collectives(here, 30011); /* NCCL's own */
   lone_in_a_group(here);
   two_in_a_group(here);
   beside_a_message(here);

@@ -43,7 +43,7 @@ void overhead(struct here* here);
 /* graphs.c; destroys the communicator */
 void graphs(struct here* here);
 /* collectives.c */
-void collectives(struct here* here);
+void collectives(struct here* here, size_t most_elements);
 void messages(struct here* here);
 void eight_bit_floats(struct here* here);
 /* usage.c: what must be refused, with the communicator as good as before; and the queries */
