@@ -103,6 +103,11 @@ inline Elements count_of(const Call& call, const Step& step) {
   return layout.counts ? layout.counts[step.rank] : call.count;
 }
 
+/// How much of a range lies below `end`.
+inline Elements within(const Range& range, Elements end) {
+  return std::min(range.first + range.count, std::max(range.first, end)) - range.first;
+}
+
 /// How far its messages go that way or the other.
 inline Elements reach_of(const Call& call, const Step& step) {
   if (!call.pairwise) return call.count;

@@ -272,4 +272,20 @@ TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLim
   return task_candidates(map, task, bytes, limits)[0].choice;
 }
 
+std::string describe(const HostMap& map, const TaskChoice& choice) {
+  Kind kind = choice.task.kind;
+  std::string text{name_of(kind)};
+  bool divided = kind == Kind::broadcast || kind == Kind::reduce;
+  const bool is_whole = choice.division == Division::whole;
+  if (divided && !is_whole) text += choice.division == Division::chain ? " in a chain" : " in pieces";
+  text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
+  if (divided && is_whole && map.hosts() > 2)
+    text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
+  bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
+  if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
+  if (choice.handover == Handover::single_copy) text += ", single copy";
+  if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
+  return text;
+}
+
 }  // namespace ddl

@@ -4,6 +4,7 @@
 // Pure, and the same on all ranks.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/plan/choice.hpp"
@@ -66,6 +67,9 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails);
 
 inline constexpr int kDivisions = 3;
 const char* division_name(Division division);
+
+/// The choice in words: "broadcast in pieces over 4 hosts, 2 lanes".
+std::string describe(const HostMap& map, const TaskChoice& choice);
 
 /// Staging that the plan of any rank takes at most.
 Bytes staging_need(const HostMap& map, const TaskChoice& choice);

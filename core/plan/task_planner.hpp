@@ -16,8 +16,6 @@
 // Left out: trees for gather and scatter, rings and doubling for the others.
 #pragma once
 
-#include <string>
-
 #include "core/plan/grid.hpp"
 #include "core/plan/plan.hpp"
 #include "core/plan/task_choice.hpp"
@@ -26,8 +24,5 @@ namespace ddl {
 
 /// `map` and `grid` describe the same ranks. Time and memory grow with the number of ranks.
 Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice& choice);
-
-/// The choice in words: "broadcast in pieces over 4 hosts, 2 lanes".
-std::string describe(const HostMap& map, const TaskChoice& choice);
 
 }  // namespace ddl

@@ -192,48 +192,48 @@ DEFINE_FLOAT(double, DBL_EPSILON)
 DEFINE_COMPLEX(float)
 DEFINE_COMPLEX(double)
 
-#define ROW(NAME, T, OPS) \
-  { #NAME, NAME, sizeof(T), OPS, fill_##T, wrong_##T }
+#define ROW(NAME, T, OPS, IS_FLOAT) \
+  { #NAME, NAME, sizeof(T), OPS, IS_FLOAT, fill_##T, wrong_##T }
 
 const struct type_case* all_types(void) {
   static struct type_case table[48];
   const struct type_case rows[] = {
-      ROW(MPI_FLOAT, float, ARITHMETIC),
-      ROW(MPI_DOUBLE, double, ARITHMETIC),
-      ROW(MPI_INT8_T, int8_t, INTEGER),
-      ROW(MPI_UINT8_T, uint8_t, INTEGER),
-      ROW(MPI_INT16_T, int16_t, INTEGER),
-      ROW(MPI_UINT16_T, uint16_t, INTEGER),
-      ROW(MPI_INT32_T, int32_t, INTEGER),
-      ROW(MPI_UINT32_T, uint32_t, INTEGER),
-      ROW(MPI_INT64_T, int64_t, INTEGER),
-      ROW(MPI_UINT64_T, uint64_t, INTEGER),
-      ROW(MPI_SIGNED_CHAR, int8_t, INTEGER),
-      ROW(MPI_UNSIGNED_CHAR, uint8_t, INTEGER),
-      ROW(MPI_SHORT, int16_t, INTEGER),
-      ROW(MPI_UNSIGNED_SHORT, uint16_t, INTEGER),
-      ROW(MPI_INT, int32_t, INTEGER),
-      ROW(MPI_UNSIGNED, uint32_t, INTEGER),
-      ROW(MPI_LONG, int64_t, INTEGER),
-      ROW(MPI_UNSIGNED_LONG, uint63_t, INTEGER),
-      ROW(MPI_LONG_LONG_INT, int64_t, INTEGER),
-      ROW(MPI_UNSIGNED_LONG_LONG, uint64_t, INTEGER),
-      ROW(MPI_C_BOOL, bool, LOGICAL),
-      ROW(MPI_C_FLOAT_COMPLEX, float_complex, BIT(OP_SUM)),
-      ROW(MPI_C_DOUBLE_COMPLEX, double_complex, BIT(OP_SUM)),
-      ROW(MPI_REAL, float, ARITHMETIC),
-      ROW(MPI_DOUBLE_PRECISION, double, ARITHMETIC),
-      ROW(MPI_INTEGER, int32_t, ARITHMETIC | BITWISE),
-      ROW(MPI_LOGICAL, int32_t, LOGICAL),
-      ROW(MPI_COMPLEX, float_complex, BIT(OP_SUM)),
-      ROW(MPI_DOUBLE_COMPLEX, double_complex, BIT(OP_SUM)),
-      {NULL, MPI_DATATYPE_NULL, 0, 0, NULL, NULL},
+      ROW(MPI_FLOAT, float, ARITHMETIC, 1),
+      ROW(MPI_DOUBLE, double, ARITHMETIC, 1),
+      ROW(MPI_INT8_T, int8_t, INTEGER, 0),
+      ROW(MPI_UINT8_T, uint8_t, INTEGER, 0),
+      ROW(MPI_INT16_T, int16_t, INTEGER, 0),
+      ROW(MPI_UINT16_T, uint16_t, INTEGER, 0),
+      ROW(MPI_INT32_T, int32_t, INTEGER, 0),
+      ROW(MPI_UINT32_T, uint32_t, INTEGER, 0),
+      ROW(MPI_INT64_T, int64_t, INTEGER, 0),
+      ROW(MPI_UINT64_T, uint64_t, INTEGER, 0),
+      ROW(MPI_SIGNED_CHAR, int8_t, INTEGER, 0),
+      ROW(MPI_UNSIGNED_CHAR, uint8_t, INTEGER, 0),
+      ROW(MPI_SHORT, int16_t, INTEGER, 0),
+      ROW(MPI_UNSIGNED_SHORT, uint16_t, INTEGER, 0),
+      ROW(MPI_INT, int32_t, INTEGER, 0),
+      ROW(MPI_UNSIGNED, uint32_t, INTEGER, 0),
+      ROW(MPI_LONG, int64_t, INTEGER, 0),
+      ROW(MPI_UNSIGNED_LONG, uint63_t, INTEGER, 0),
+      ROW(MPI_LONG_LONG_INT, int64_t, INTEGER, 0),
+      ROW(MPI_UNSIGNED_LONG_LONG, uint64_t, INTEGER, 0),
+      ROW(MPI_C_BOOL, bool, LOGICAL, 0),
+      ROW(MPI_C_FLOAT_COMPLEX, float_complex, BIT(OP_SUM), 1),
+      ROW(MPI_C_DOUBLE_COMPLEX, double_complex, BIT(OP_SUM), 1),
+      ROW(MPI_REAL, float, ARITHMETIC, 1),
+      ROW(MPI_DOUBLE_PRECISION, double, ARITHMETIC, 1),
+      ROW(MPI_INTEGER, int32_t, ARITHMETIC | BITWISE, 0),
+      ROW(MPI_LOGICAL, int32_t, LOGICAL, 0),
+      ROW(MPI_COMPLEX, float_complex, BIT(OP_SUM), 1),
+      ROW(MPI_DOUBLE_COMPLEX, double_complex, BIT(OP_SUM), 1),
+      {NULL, MPI_DATATYPE_NULL, 0, 0, 0, NULL, NULL},
   };
   struct type_case* to = table;
   for (const struct type_case* row = rows; row->name; ++row) {
     int bytes = 0; /* of Fortran's types what the library's compiler says, 0 without one */
     if (MPI_Type_size(row->type, &bytes) == MPI_SUCCESS && (size_t)bytes == row->bytes) *to++ = *row;
   }
-  *to = (struct type_case){NULL, MPI_DATATYPE_NULL, 0, 0, NULL, NULL};
+  *to = (struct type_case){NULL, MPI_DATATYPE_NULL, 0, 0, 0, NULL, NULL};
   return table;
 }

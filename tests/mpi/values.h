@@ -33,7 +33,8 @@ struct type_case {
   const char* name;
   MPI_Datatype type;
   size_t bytes;
-  int ops; /* one bit per op_kind */
+  int ops;      /* one bit per op_kind */
+  int is_float; /* results may differ by rounding, but not between ranks */
   void (*fill)(void* to, size_t count, enum op_kind op, const struct members* of, int me, uint64_t seed);
   /* How many of the elements [from, to) of a result. */
   size_t (*wrong)(const void* result, size_t from, size_t to, enum op_kind op, const struct members* of,
