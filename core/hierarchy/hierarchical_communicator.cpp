@@ -156,7 +156,7 @@ const HierarchyPlan& HierarchicalCommunicator::plan_of(HierarchyRoute route, Ele
 PlannedCall HierarchicalCommunicator::choose(const HierarchyCall& call) {
   PlannedCall how{.call = call, .route = routes_[0], .on = this};
   if (tuner_) {
-    RouteTuner::Route found = tuner_->next(call);
+    RouteTuner::Choice found = tuner_->next(call);
     how.route = routes_[found.index];
     how.why = found.clock ? "measured" : found.settled ? "faster without a plan" : "not measured";
     if (!tuner_->is_ended()) how.clock = std::move(found.clock);  // else the steps will say so

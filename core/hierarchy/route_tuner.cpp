@@ -56,11 +56,11 @@ void RouteTuner::end() {
 
 // ---- the program's side ----
 
-RouteTuner::Route RouteTuner::next(const HierarchyCall& call) {
+RouteTuner::Choice RouteTuner::next(const HierarchyCall& call) {
   const Bytes of_class = size_class(call.count * call.element_bytes);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closing_ || tuner_.calls() < held_at_; });
-  const StreamTuner::Route route = tuner_.next(of_class, fingerprint_of(call));
+  const StreamTuner::Choice route = tuner_.next(of_class, fingerprint_of(call));
   if (!route.attempt) return {route.index, route.settled};
   Trials& trials = trials_[of_class];
   trials.resize(*route.attempt);

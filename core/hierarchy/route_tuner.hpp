@@ -54,13 +54,13 @@ class RouteTuner {
   void end();
   bool is_ended() const { return closing_; }
 
-  struct Route {
+  struct Choice {
     std::size_t index = 0;
     bool settled = false;
     std::shared_ptr<Clocked> clock = {};  // a trial: to be clocked, once all ranks have met
   };
   /// Which route the next all-reduce that has plans is to go.
-  Route next(const HierarchyCall& call);
+  Choice next(const HierarchyCall& call);
 
  private:
   using Times = StreamTuner::Times;

@@ -4,7 +4,7 @@
 
 namespace ddl {
 
-StreamTuner::Route StreamTuner::next(Bytes size_class, Fingerprint call) {
+StreamTuner::Choice StreamTuner::next(Bytes size_class, Fingerprint call) {
   ++calls_;
   auto known = classes_.find(size_class);
   if (known == classes_.end()) {

@@ -22,14 +22,14 @@ class StreamTuner {
 
   explicit StreamTuner(std::size_t routes) : ways_(routes) {}
 
-  struct Route {
+  struct Choice {
     std::size_t index = 0;
     bool settled = false;
     // A try: its place among those of the class; what was behind that is void.
     std::optional<std::size_t> attempt = {};
   };
   /// How to make the next call, of a class of that many bytes (any name for it).
-  Route next(Bytes size_class, Fingerprint call);
+  Choice next(Bytes size_class, Fingerprint call);
   /// All tries of that class are made: the ranks now find their times and agree.
   bool must_agree(Bytes size_class) const { return classes_.at(size_class).waits; }
   /// How many tries a class makes, and how many of them count.

@@ -211,8 +211,8 @@ std::string EngineContext::meet(const std::shared_ptr<Context>& context, Origina
   return {};
 }
 
-Routes::Route EngineContext::begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key,
-                                   std::uint64_t timeout_ms) {
+Routes::Choice EngineContext::begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key,
+                                    std::uint64_t timeout_ms) {
   if (!may_measure_) return {};
   return routes_.begin(of_class, tag, [&](std::span<std::int64_t> numbers, int talk) {
     ddl_context_call call{};

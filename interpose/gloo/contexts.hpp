@@ -52,8 +52,9 @@ class EngineContext : public std::enable_shared_from_this<EngineContext> {
   /// Gloo has made a call early that no rank can end before all have begun it.
   void all_were_early();
   /// How to make a call of that class. It must be served. See Routes.
-  Routes::Route begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key, std::uint64_t timeout_ms);
-  void end(const Routes::Route& route) { routes_.end(route); }
+  Routes::Choice begin(Routes::Class of_class, std::uint32_t tag, std::uint64_t key,
+                       std::uint64_t timeout_ms);
+  void end(const Routes::Choice& route) { routes_.end(route); }
   /// A call on the engine; false: see failure().
   bool run(const ddl_context_call& call) { return engine_->run(context_, &call) != 0; }
   /// No call works any more, and the other ranks hear that this one is gone.

@@ -200,7 +200,7 @@ ddl_gloo_outcome run(ddl_gloo_function function, const void* options, Original o
     case Maker::engine:
       break;
   }
-  const Routes::Route route = guarded(Routes::Route{true}, [&] {
+  const Routes::Choice route = guarded(Routes::Choice{true}, [&] {
     return served.context->begin(class_of(call, served.how), call.tag, key_of(call), timeout_of(call));
   });
   if (route.library == TagTuner::Library::original) {

@@ -7,7 +7,7 @@ namespace ddl::gloo {
 using Library = TagTuner::Library;
 using What = TagTuner::Begin::What;
 
-Routes::Route Routes::begin(Class of_class, Tag tag, const Agree& agree) {
+Routes::Choice Routes::begin(Class of_class, Tag tag, const Agree& agree) {
   std::unique_lock lock(mutex_);
   TagTuner& tuner = tuners_[of_class];
   TagTuner::Begin how = tuner.begin(tag);
@@ -17,7 +17,7 @@ Routes::Route Routes::begin(Class of_class, Tag tag, const Agree& agree) {
   return {false, how.library};
 }
 
-Routes::Route Routes::meet(TagTuner& tuner, Tag tag, const Agree& agree) {
+Routes::Choice Routes::meet(TagTuner& tuner, Tag tag, const Agree& agree) {
   std::unique_lock lock(mutex_);
   TagTuner::Numbers numbers = tuner.numbers(budget_.spent(), budget_.elapsed());
   lock.unlock();
@@ -42,7 +42,7 @@ bool Routes::conclude(TagTuner& tuner, Tag tag, Library library, const Agree& ag
   return agreed;
 }
 
-void Routes::end(const Route& route) {
+void Routes::end(const Choice& route) {
   if (!route.measures) return;
   const Nanoseconds time = now() - route.began;
   if (route.library == Library::original) budget_.spend(time - route.reserved);

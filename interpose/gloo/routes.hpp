@@ -29,19 +29,19 @@ class Routes {
 
   /// The same on all ranks for calls that are measured as one.
   using Class = std::uint64_t;
-  struct Route {
+  struct Choice {
     bool failed = false;  // the engine has
     TagTuner::Library library = TagTuner::Library::engine;
     TagTuner* measures = nullptr;  // end() wants to hear of it
     Nanoseconds began = 0, reserved = 0;
   };
   /// May wait for the other ranks.
-  Route begin(Class of_class, Tag tag, const Agree& agree);
+  Choice begin(Class of_class, Tag tag, const Agree& agree);
   /// It is done, and right.
-  void end(const Route& route);
+  void end(const Choice& route);
 
  private:
-  Route meet(TagTuner& tuner, Tag tag, const Agree& agree);
+  Choice meet(TagTuner& tuner, Tag tag, const Agree& agree);
   bool conclude(TagTuner& tuner, Tag tag, TagTuner::Library library, const Agree& agree);
 
   TrialBudget& budget_;

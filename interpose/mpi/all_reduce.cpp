@@ -97,7 +97,7 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
       return reduce_scatter_and_gather(from, to, count, type, op, comm);
     });
   };
-  Route route = route_reduction({}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
   return run_call(Collective::all_reduce, route, comm, adapt_reduction, original, in_two_steps);
 }
 
@@ -107,7 +107,7 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
     return needs_host_copy(in, out) ? iallreduce_on_host_memory(in, out, count, type, op, comm, request)
                                     : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
   };
-  Route route = route_reduction({}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
   return start_call(Collective::all_reduce, route, comm, request, adapt_reduction, original);
 }
 

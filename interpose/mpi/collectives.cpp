@@ -12,16 +12,16 @@ namespace {
 template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
          Original original) {
-  Route route = route_movement(task, in, out, comm);
-  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
+  RoutedCall route = route_movement(task, in, out, comm);
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original);
 }
 
 template <class Original>
 int start_move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
                MPI_Request* request, Original original) {
-  Route route = route_movement(task, in, out, comm);
-  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
+  RoutedCall route = route_movement(task, in, out, comm);
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return start_call(collective, route, comm, request, adapt, original);
 }
 
@@ -51,41 +51,41 @@ int ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, 
 }
 
 int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  Route route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
   return run_call(Collective::reduce, route, comm, adapt_reduction,
                   [&] { return DDL_NEXT(MPI_Reduce)(in, out, count, type, op, root, comm); });
 }
 
 int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
             MPI_Request* request) {
-  Route route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
   return start_call(Collective::reduce, route, comm, request, adapt_reduction,
                     [&] { return DDL_NEXT(MPI_Ireduce)(in, out, count, type, op, root, comm, request); });
 }
 
 int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm) {
-  Route route = route_reduce_scatter(in, out, counts, type, op, comm);
+  RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
   return run_call(Collective::reduce_scatter, route, comm, adapt_reduction,
                   [&] { return DDL_NEXT(MPI_Reduce_scatter)(in, out, counts, type, op, comm); });
 }
 
 int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm, MPI_Request* request) {
-  Route route = route_reduce_scatter(in, out, counts, type, op, comm);
+  RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
   return start_call(Collective::reduce_scatter, route, comm, request, adapt_reduction,
                     [&] { return DDL_NEXT(MPI_Ireduce_scatter)(in, out, counts, type, op, comm, request); });
 }
 
 int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  Route route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
   return run_call(Collective::reduce_scatter_block, route, comm, adapt_reduction,
                   [&] { return DDL_NEXT(MPI_Reduce_scatter_block)(in, out, count, type, op, comm); });
 }
 
 int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                           MPI_Request* request) {
-  Route route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
+  RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
   return start_call(Collective::reduce_scatter_block, route, comm, request, adapt_reduction, [&] {
     return DDL_NEXT(MPI_Ireduce_scatter_block)(in, out, count, type, op, comm, request);
   });
@@ -156,17 +156,17 @@ int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int 
 }
 
 int barrier(MPI_Comm comm) {
-  Route route = route_barrier(comm);
+  RoutedCall route = route_barrier(comm);
   char mine = 0, all = 0;
   route.call.in = &mine;
   route.call.out = &all;
-  auto adapt = [](Route&, CallBuffers&) { return true; };
+  auto adapt = [](RoutedCall&, CallBuffers&) { return true; };
   return run_call(Collective::barrier, route, comm, adapt, [&] { return DDL_NEXT(MPI_Barrier)(comm); });
 }
 
 int ibarrier(MPI_Comm comm, MPI_Request* request) {
-  Route route = route_barrier(comm);
-  auto adapt = [](Route& to, CallBuffers& buffers) {
+  RoutedCall route = route_barrier(comm);
+  auto adapt = [](RoutedCall& to, CallBuffers& buffers) {
     std::byte* bytes = buffers.hold(2);
     to.call.in = bytes;
     to.call.out = bytes + 1;

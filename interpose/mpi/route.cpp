@@ -50,7 +50,7 @@ bool is_one_buffer(Task task, const Side& in, const Side& out) {
 
 // Field by field, where it is to be: a copy would read in wide pieces what has just been written in narrow
 // ones, for which a processor waits.
-void set_call(Route& route, ddl_kind kind, std::uint64_t count, ddl_type type, ddl_op op, Rank root,
+void set_call(RoutedCall& route, ddl_kind kind, std::uint64_t count, ddl_type type, ddl_op op, Rank root,
               std::uint8_t variant) {
   ddl_collective_call& call = route.call;
   call.kind = kind;
@@ -63,7 +63,7 @@ void set_call(Route& route, ddl_kind kind, std::uint64_t count, ddl_type type, d
 }
 
 // Leaves it with a reason, or without.
-const char* find_reduction_route(Route& route, Task task, const void* in, void* out, int count,
+const char* find_reduction_route(RoutedCall& route, Task task, const void* in, void* out, int count,
                                  MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   if (const char* reason = find_comm(comm, route.comm)) return reason;
   const CommState& known = *route.comm;
@@ -92,7 +92,8 @@ const char* find_reduction_route(Route& route, Task task, const void* in, void* 
   return nullptr;
 }
 
-const char* find_movement_route(Route& route, Task task, const Side& in, const Side& out, MPI_Comm comm) {
+const char* find_movement_route(RoutedCall& route, Task task, const Side& in, const Side& out,
+                                MPI_Comm comm) {
   if (const char* reason = find_comm(comm, route.comm)) return reason;
   if (!is_root_there(task, *route.comm)) return kErroneous;
   const Sides sides = sides_of(task, *route.comm, in, out);
@@ -146,9 +147,9 @@ std::uint64_t bytes_of(int count, MPI_Datatype type) {
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
-Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
-                      MPI_Comm comm) {
-  Route route;
+RoutedCall route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm) {
+  RoutedCall route;
   route.reason = find_reduction_route(route, task, in, out, count, type, op, comm);
   if (!route.reason) return route;
   route.comm = nullptr;
@@ -157,14 +158,14 @@ Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datat
   return route;
 }
 
-Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) {
-  Route route;
+RoutedCall route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm) {
+  RoutedCall route;
   route.reason = find_movement_route(route, task, in, out, comm);
   return route;
 }
 
-Route route_barrier(MPI_Comm comm) {
-  Route route;
+RoutedCall route_barrier(MPI_Comm comm) {
+  RoutedCall route;
   route.reason = find_comm(comm, route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
   set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, DDL_BOR, 0, kBarrier);
@@ -172,7 +173,7 @@ Route route_barrier(MPI_Comm comm) {
 }
 
 // In place, a reduce-scatter reads all of the output and writes its beginning.
-bool adapt_reduction(Route& route, CallBuffers& buffers) {
+bool adapt_reduction(RoutedCall& route, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
   if (route.own_op != MPI_OP_NULL) {
     call.combine = OwnReductionCall::combine;
@@ -197,7 +198,7 @@ bool adapt_reduction(Route& route, CallBuffers& buffers) {
 }
 
 // The side that has more blocks holds the other where they are one; see collective/call.hpp.
-bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& buffers) {
+bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
   const CommState& comm = *route.comm;
   const Task task{from_c(call.kind), call.root};

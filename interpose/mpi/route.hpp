@@ -39,7 +39,7 @@ enum class Form : std::uint8_t { blocking, nonblocking };
 /// "MPI_Bcast", "MPI_Ibcast"
 const char* name_of(Collective collective, Form form);
 
-struct Route {
+struct RoutedCall {
   const char* reason = nullptr;  // why the original; null: the engine
   CommState* comm = nullptr;
   ddl_collective_call call{};                 // for the engine
@@ -61,16 +61,16 @@ inline constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2, kUnequalBlocks = 
 
 /// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a
 /// block. Buffers as the engine wants them, but for what adapt() does.
-Route route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
-                      MPI_Comm comm);
+RoutedCall route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm);
 /// Of a collective that moves, with the sides as the program gave them: what counts on this rank is looked
 /// at.
-Route route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm);
-Route route_barrier(MPI_Comm comm);
+RoutedCall route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm);
+RoutedCall route_barrier(MPI_Comm comm);
 
 /// Makes the copies that the engine needs and gives it these; false: MPI cannot read the program's buffers.
-bool adapt_reduction(Route& route, CallBuffers& buffers);
-bool adapt_movement(Route& route, const Side& in, const Side& out, CallBuffers& buffers);
+bool adapt_reduction(RoutedCall& route, CallBuffers& buffers);
+bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuffers& buffers);
 
 /// Bytes of `count` elements, for the counters; 0 for what is no type.
 std::uint64_t bytes_of(int count, MPI_Datatype type);

@@ -34,7 +34,7 @@ int done_without_elements(Collective collective, Form form) {
 
 PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }
 
-void PassedCalls::end(const char* name, const Route& route, std::optional<Nanoseconds> time) {
+void PassedCalls::end(const char* name, const RoutedCall& route, std::optional<Nanoseconds> time) {
   std::lock_guard lock(mutex_);
   if (route.reason != reason_) {
     tell_locked(name);

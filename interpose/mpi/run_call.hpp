@@ -20,7 +20,7 @@ namespace ddl::mpi {
 /// Counts a call without elements: there is nothing to do, and nobody to wait for.
 int done_without_elements(Collective collective, Form form);
 /// Whether that is so on all ranks.
-inline bool is_empty(const Route& route) {
+inline bool is_empty(const RoutedCall& route) {
   return !route.reason && route.call.count == 0 && !route.call.pairwise;
 }
 /// Tells the report what was counted here.
@@ -43,7 +43,7 @@ class PassedCalls {
     return number < kAllTimed || number % kTimedEvery == 0;
   }
   /// It is over; `time`: where it was timed.
-  void end(const char* name, const Route& route, std::optional<Nanoseconds> time);
+  void end(const char* name, const RoutedCall& route, std::optional<Nanoseconds> time);
   void tell(const char* name);
 
  private:
@@ -60,7 +60,7 @@ PassedCalls& passed_calls(Collective collective, Form form);
 
 /// Runs the original and counts it with the reason.
 template <class Original>
-int pass_through(Collective collective, Form form, const Route& route, Original original) {
+int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
   PassedCalls& passed = passed_calls(collective, form);
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
@@ -74,7 +74,7 @@ int pass_through(Collective collective, Form form, const Route& route, Original 
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
 /// the original does in mode m.
 template <class Adapt, class Original, class InTwoSteps>
-int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Original original,
+int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
              InTwoSteps in_two_steps) {
   if (is_empty(route)) return done_without_elements(collective, Form::blocking);
   route.call.name = name_of(collective, Form::blocking);
@@ -99,13 +99,13 @@ int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Or
 }
 
 template <class Adapt, class Original>
-int run_call(Collective collective, Route& route, MPI_Comm comm, Adapt adapt, Original original) {
+int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original) {
   return run_call(collective, route, comm, adapt, original, original);
 }
 
 /// A nonblocking one.
 template <class Adapt, class Original>
-int start_call(Collective collective, Route& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
+int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
                Original original) {
   if (!route.reason && !state().api->nonblocking(state().job)) route.reason = kNoProgressHook;
   if (is_empty(route)) {

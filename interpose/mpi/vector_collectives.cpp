@@ -14,16 +14,16 @@ constexpr Collective kAllGather = Collective::all_gather_v, kGather = Collective
 
 template <class Original>
 int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original) {
-  Route route = route_pairs(collective, pairs, root, comm);
-  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
+  RoutedCall route = route_pairs(collective, pairs, root, comm);
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
   return run_call(collective, route, comm, adapt, original);
 }
 
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
                    Original original) {
-  Route route = route_pairs(collective, pairs, root, comm);
-  auto adapt = [&](Route& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
+  RoutedCall route = route_pairs(collective, pairs, root, comm);
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
   return start_call(collective, route, comm, request, adapt, original);
 }
 
@@ -33,8 +33,10 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
                const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  Route route = route_all_gather_v(from, to, comm);
-  auto adapt = [&](Route& it, CallBuffers& buffers) { return adapt_all_gather_v(it, from, to, buffers); };
+  RoutedCall route = route_all_gather_v(from, to, comm);
+  auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
+    return adapt_all_gather_v(it, from, to, buffers);
+  };
   return run_call(kAllGather, route, comm, adapt, [&] {
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
   });
@@ -44,8 +46,10 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
                 const int displacements[], MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  Route route = route_all_gather_v(from, to, comm);
-  auto adapt = [&](Route& it, CallBuffers& buffers) { return adapt_all_gather_v(it, from, to, buffers); };
+  RoutedCall route = route_all_gather_v(from, to, comm);
+  auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
+    return adapt_all_gather_v(it, from, to, buffers);
+  };
   return start_call(kAllGather, route, comm, request, adapt, [&] {
     return DDL_NEXT(MPI_Iallgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm,
                                      request);

@@ -15,7 +15,7 @@ ddl_collective_call bytes_call(ddl_kind kind, const CommState& comm) {
 }
 
 // The blocks of one side are those; the other side has one, this rank's.
-void use_blocks(Route& route, std::shared_ptr<const Blocks> blocks) {
+void use_blocks(RoutedCall& route, std::shared_ptr<const Blocks> blocks) {
   ddl_collective_call& call = route.call;
   route.blocks = std::move(blocks);
   call.count = route.blocks->longest;
@@ -72,7 +72,7 @@ std::optional<Rooted> rooted(const Side& one, const BlockSide& many, int root, M
                 one.buffer == MPI_IN_PLACE ? own_block(many, root, ranks) : lone_block(one, root, 0, ranks)};
 }
 
-const char* find_all_gather_v_route(Route& route, const Side& in, const BlockSide& out, MPI_Comm comm) {
+const char* find_all_gather_v_route(RoutedCall& route, const Side& in, const BlockSide& out, MPI_Comm comm) {
   if (const char* reason = find_comm(comm, route.comm)) return reason;
   std::shared_ptr<const Blocks> blocks = route.comm->blocks.find(out, route.comm->size);
   const bool in_place = in.buffer == MPI_IN_PLACE;
@@ -85,7 +85,7 @@ const char* find_all_gather_v_route(Route& route, const Side& in, const BlockSid
   return route.bytes > 0 && !out.buffer && is_dense(out.type) ? kErroneous : nullptr;
 }
 
-const char* find_pairs_route(Route& route, Collective collective, const Pairs& pairs, int root,
+const char* find_pairs_route(RoutedCall& route, Collective collective, const Pairs& pairs, int root,
                              MPI_Comm comm) {
   if (const char* reason = find_comm(comm, route.comm)) return reason;
   const Rank ranks = route.comm->size;
@@ -112,14 +112,14 @@ const char* find_pairs_route(Route& route, Collective collective, const Pairs& p
 
 }  // namespace
 
-Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
-  Route route;
+RoutedCall route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm) {
+  RoutedCall route;
   route.reason = find_all_gather_v_route(route, in, out, comm);
   return route;
 }
 
 // What the program gives without copies stays where it is; else all blocks lie one after the other.
-bool adapt_all_gather_v(Route& route, const Side& in, const BlockSide& out, CallBuffers& buffers) {
+bool adapt_all_gather_v(RoutedCall& route, const Side& in, const BlockSide& out, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
   CommState& comm = *route.comm;
   const bool in_place = in.buffer == MPI_IN_PLACE;
@@ -147,12 +147,12 @@ bool adapt_all_gather_v(Route& route, const Side& in, const BlockSide& out, Call
   return call.in != nullptr;
 }
 
-Route route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm) {
+RoutedCall route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                                MPI_Comm comm) {
   CommState* known = state().active && counts ? state_of(comm) : nullptr;
   const Rank ranks = known ? known->size : 0;
   const int own = ranks > 0 ? counts[known->me] : 0;
-  Route route = route_reduction({Kind::reduce_scatter}, in, out, own, type, op, comm);
+  RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, own, type, op, comm);
   if (!route.reason && !counts) route.reason = kErroneous;
   if (route.reason || std::all_of(counts, counts + ranks, [&](int count) { return count == counts[0]; }))
     return route;
@@ -176,13 +176,13 @@ Pairs pairs_of_scatter(const BlockSide& many, const Side& one, int root, MPI_Com
   return sides ? Pairs{sides->many, sides->one} : Pairs{};
 }
 
-Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm) {
-  Route route;
+RoutedCall route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm) {
+  RoutedCall route;
   route.reason = find_pairs_route(route, collective, pairs, root, comm);
   return route;
 }
 
-bool adapt_pairs(Route& route, const Pairs& pairs, CallBuffers& buffers) {
+bool adapt_pairs(RoutedCall& route, const Pairs& pairs, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
   CommState& comm = *route.comm;
   const BlockSide &in = pairs.in_place ? pairs.out : pairs.in, &out = pairs.out;

@@ -9,12 +9,12 @@
 
 namespace ddl::mpi {
 
-Route route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm);
-bool adapt_all_gather_v(Route& route, const Side& in, const BlockSide& out, CallBuffers& buffers);
+RoutedCall route_all_gather_v(const Side& in, const BlockSide& out, MPI_Comm comm);
+bool adapt_all_gather_v(RoutedCall& route, const Side& in, const BlockSide& out, CallBuffers& buffers);
 
 /// As route_reduction(), with blocks of so many elements.
-Route route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm);
+RoutedCall route_reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
+                                MPI_Comm comm);
 
 /// What this rank has for each other one, and they for it.
 struct Pairs {
@@ -27,7 +27,7 @@ Pairs pairs_of_gather(const Side& one, const BlockSide& many, int root, MPI_Comm
 Pairs pairs_of_scatter(const BlockSide& many, const Side& one, int root, MPI_Comm comm);
 
 /// `root`: 0 where there is none.
-Route route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm);
-bool adapt_pairs(Route& route, const Pairs& pairs, CallBuffers& buffers);
+RoutedCall route_pairs(Collective collective, const Pairs& pairs, int root, MPI_Comm comm);
+bool adapt_pairs(RoutedCall& route, const Pairs& pairs, CallBuffers& buffers);
 
 }  // namespace ddl::mpi

@@ -71,7 +71,7 @@ class Ranks {
 
   void work(Rank& rank) {
     for (Routes::Tag tag = rank.next++; tag < tags_; tag = rank.next++) {
-      const Routes::Route route = rank.routes.begin(7, tag, [&](std::span<std::int64_t> numbers, int talk) {
+      const Routes::Choice route = rank.routes.begin(7, tag, [&](std::span<std::int64_t> numbers, int talk) {
         place_.meet({tag, talk}, numbers);
         return true;
       });

@@ -9,8 +9,8 @@ constexpr Bytes kClass = 1 << 20;
 constexpr Fingerprint kCall = 7;
 
 // Makes calls until the ranks are to agree; how each was made.
-std::vector<StreamTuner::Route> trials(StreamTuner& tuner) {
-  std::vector<StreamTuner::Route> routes;
+std::vector<StreamTuner::Choice> trials(StreamTuner& tuner) {
+  std::vector<StreamTuner::Choice> routes;
   do routes.push_back(tuner.next(kClass, kCall));
   while (!tuner.must_agree(kClass) && routes.size() < 100);
   EXPECT_TRUE(tuner.must_agree(kClass));
@@ -28,7 +28,7 @@ StreamTuner::Times times(const std::vector<std::int64_t>& of_ways) {
 TEST(StreamTuner, AllWaysAreTriedAndTheFirstOfEachDoesNotCount) {
   for (std::size_t n : {2u, 3u}) {
     StreamTuner tuner(n);
-    std::vector<StreamTuner::Route> routes = trials(tuner);
+    std::vector<StreamTuner::Choice> routes = trials(tuner);
     ASSERT_EQ(routes.size(), 1 + tuner.trials()) << "a first call, then the tries";
     EXPECT_FALSE(routes[0].attempt);
     std::vector<std::size_t> counted;
@@ -62,10 +62,10 @@ TEST(StreamTuner, CallsGoTheFirstWayUntilTheAgreedOne) {
   EXPECT_EQ(tuner.next(kClass, kCall).index, 0u) << "nothing is known yet";
   tuner.decide(kClass, times({100, 50}), tuner.calls() + 3);
   for (int i = 0; i < 2; ++i) {
-    StreamTuner::Route route = tuner.next(kClass, kCall);
+    StreamTuner::Choice route = tuner.next(kClass, kCall);
     EXPECT_FALSE(route.index > 0 || route.settled || route.attempt);
   }
-  StreamTuner::Route route = tuner.next(kClass, kCall);
+  StreamTuner::Choice route = tuner.next(kClass, kCall);
   EXPECT_TRUE(route.index == 1 && route.settled);
   EXPECT_FALSE(route.attempt);
   EXPECT_EQ(tuner.next(kClass, kCall + 1).index, 1u) << "also other calls of the class";
@@ -84,7 +84,7 @@ TEST(StreamTuner, APlanThatIsHardlyFasterLosesAgainstTheWhole) {
   StreamTuner tuner(2);
   trials(tuner);
   tuner.decide(kClass, times({100, 97}), tuner.calls() + 1);
-  StreamTuner::Route route = tuner.next(kClass, kCall);
+  StreamTuner::Choice route = tuner.next(kClass, kCall);
   EXPECT_TRUE(route.settled);
   EXPECT_EQ(route.index, 0u);
 }
