@@ -33,13 +33,15 @@ constexpr bool is_final(Algorithm algorithm) {
 /// messages those take depends on how many there are.
 constexpr bool cuts(Algorithm algorithm) { return !is_final(algorithm) && algorithm != Algorithm::funnel; }
 
+inline constexpr std::uint32_t kMostShare = 1 << 20;
+
 /// Equal on all ranks.
 struct PlanChoice {
   std::vector<Algorithm> algorithm;  // per dimension of the grid; final ones only where nothing follows
   // Per lane its weight: lane i carries share[i] / sum of the buffer; 0: none. Odd lanes run rings the other
   // way around.
-  std::vector<std::uint32_t> share = {1};
-  std::vector<RailId> rail;  // per lane; empty: lane i on rail i
+  std::vector<std::uint32_t> share = {1};  // each at most kMostShare
+  std::vector<RailId> rail;                // per lane; empty: lane i on rail i
   // Per lane the dimensions in the order they are reduced; empty: 0, 1, ...
   std::vector<std::vector<int>> order;
   Bytes segment = 0;

@@ -318,6 +318,8 @@ void check_choice(const Grid& grid, const PlanChoice& choice) {
     throw Error(fmt::format("{} algorithms for {} dimensions", choice.algorithm.size(), grid.dimensions()));
   if (std::all_of(choice.share.begin(), choice.share.end(), [](auto share) { return share == 0; }))
     throw Error("no lane carries a share of the buffer");
+  if (std::any_of(choice.share.begin(), choice.share.end(), [](auto share) { return share > kMostShare; }))
+    throw Error(fmt::format("the share of a lane is more than {}", kMostShare));
   if ((!choice.rail.empty() && choice.rail.size() != lanes) ||
       (!choice.order.empty() && choice.order.size() != lanes))
     throw Error(fmt::format("rails or orders do not match the {} lanes", lanes));

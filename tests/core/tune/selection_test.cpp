@@ -326,7 +326,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
     return memories[0]->has_news();
   };
   EXPECT_FALSE(measures_after(good));
-  std::vector<TuningEntry> bad(7, good);
+  std::vector<TuningEntry> bad(8, good);
   bad[0].choice.algorithm = {};
   bad[1].choice.order = {{1}, {1}};
   bad[2].choice.rail = {0};
@@ -334,6 +334,7 @@ TEST(Selection, WhatIsRememberedAndMakesNoSenseIsMeasuredAnew) {
   bad[4].choice.share = {0, 0};
   bad[5].choice.algorithm = {Algorithm::exchange, Algorithm::ring};
   bad[6].choice.window = 0;
+  bad[7].choice.share = {1, 0xffffffff};  // -1 in the file: the sum would be none
   for (const TuningEntry& entry : bad) EXPECT_TRUE(measures_after(entry));
 }
 
