@@ -115,6 +115,8 @@ class RendezvousServer::Service {
   void wait();
   int nap() const;
   void accept_all();
+  static bool is_stranger(const Client& client) { return client.stage == Client::Stage::stranger; }
+  std::size_t strangers() const;
   void make_room();
   void listen_to(Client& client);
   void hear(Client& client, Frame frame);
@@ -224,8 +226,9 @@ void RendezvousServer::Service::wait() {
   set.add(listener_, is_full_ || ending_ ? Ready::broken : Ready::read);
   for (const Client& client : clients_)
     set.add(client.socket, client.writer.empty() ? Ready::read : Ready::either);
+  const int nap_ms = nap();
   is_full_ = false;
-  set.wait(nap());
+  set.wait(nap_ms);
   std::size_t next = 2;
   for (Client& client : clients_) client.ready = set.is_ready(next++);
   if (ending_ || !set.is_ready(0)) return;
@@ -235,12 +238,14 @@ void RendezvousServer::Service::wait() {
 }
 
 void RendezvousServer::Service::accept_all() {
-  while (true) {
-    make_room();
+  for (int accepted = 0; accepted < kMostAcceptedAtOnce; ++accepted) {
+    if (strangers() >= most_strangers()) make_room();
     Socket socket = accept_from(listener_);
     if (!socket.is_open()) {
       is_full_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-      return;
+      if (!is_full_ || strangers() == 0) return;
+      make_room();
+      continue;
     }
     keep_descriptors_free(socket.fd());
     clients_.emplace_back().socket = std::move(socket);
@@ -250,11 +255,11 @@ void RendezvousServer::Service::accept_all() {
 
 // The oldest stranger goes: one of us tries again, and a crowd of others cannot keep us out.
 void RendezvousServer::Service::make_room() {
-  auto is_stranger = [](const Client& client) { return client.stage == Client::Stage::stranger; };
-  if (std::count_if(clients_.begin(), clients_.end(), is_stranger) <
-      static_cast<std::ptrdiff_t>(kMostStrangers))
-    return;
   clients_.erase(std::find_if(clients_.begin(), clients_.end(), is_stranger));
+}
+
+std::size_t RendezvousServer::Service::strangers() const {
+  return static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(), is_stranger));
 }
 
 void RendezvousServer::Service::listen_to(Client& client) {

@@ -6,6 +6,13 @@
 
 namespace ddl {
 
+std::size_t most_strangers() {
+  constexpr rlim_t kLeast = 8, kMost = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, kLeast, kMost));
+}
+
 void keep_descriptors_free(int newest) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(newest) < limit.rlim_cur / 2) return;

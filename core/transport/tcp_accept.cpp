@@ -27,7 +27,9 @@ bool TcpTransport::Impl::is_peer(std::size_t rail, const IpAddress& remote) cons
 }
 
 void TcpTransport::Impl::accept_all(std::size_t rail) {
-  while (strangers.size() < kMostStrangers || make_room(kStrangersLeast)) {
+  const std::size_t most = most_strangers();
+  for (int accepted = 0; accepted < kMostAcceptedAtOnce; ++accepted) {
+    if (strangers.size() >= most && !make_room(kStrangersLeast)) return;
     Socket socket = accept_from(rails[rail].listener);
     if (!socket.is_open()) {
       const bool is_full = errno == EMFILE || errno == ENFILE;

@@ -1,10 +1,14 @@
 // The server as strangers and careless ranks meet it: raw sockets instead of RendezvousClient.
 #include "core/bootstrap/rendezvous_server.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "core/base/clock.hpp"
@@ -140,6 +144,42 @@ TEST(RendezvousServer, ACrowdOfSilentStrangersDoesNotKeepTheRanksOut) {
   std::vector<Visitor> crowd;
   for (int i = 0, most = files.at_most(10'000); i < most; ++i) crowd.emplace_back(server.id());
   expect_two_can_meet(server.id());
+}
+
+// The crowd comes from another process, as it would; here there are 200 descriptors, and no more to be had.
+void meet_in_a_crowd_with_few_descriptors() {
+  int told[2];
+  if (::pipe(told) != 0) std::abort();
+  RendezvousServer server({kLong_s, kLong_s});
+  const pid_t crowd = ::fork();
+  if (crowd == 0) {
+    std::vector<Visitor> visitors;
+    for (int i = 0; i < 900; ++i) visitors.emplace_back(server.id());
+    const bool is_out = !visitors.front().hear();  // so most of the others are known, too
+    if (!is_out || ::write(told[1], "x", 1) != 1) ::_exit(1);
+    ::pause();
+    ::_exit(0);
+  }
+  const rlimit few{200, 200};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  char said;
+  if (::read(told[0], &said, 1) != 1) std::abort();
+  expect_two_can_meet(server.id());
+  std::vector<Socket> files;  // the program's own
+  while (files.empty() || files.back().is_open())
+    files.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_GT(files.size(), 100u) << "strangers have what the program needs";
+  ::kill(crowd, SIGKILL);
+  ::waitpid(crowd, nullptr, 0);
+}
+
+TEST(RendezvousServer, ACrowdLeavesDescriptorsWhereFewAreToBeHad) {
+  EXPECT_EXIT(
+      {
+        meet_in_a_crowd_with_few_descriptors();
+        ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(RendezvousServer, WhoDoesNotFitIsRefusedAndTheOthersGoOn) {
