@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/base/clock.hpp"
@@ -34,6 +35,12 @@ constexpr int kCrowdedYields = 4;
 constexpr Nanoseconds kLongestSleepWithoutWakeFd = 200'000;  // nothing on the wire ends it
 // Waiting for communicators that this rank has not made: nobody is that far ahead.
 constexpr Bytes kMostEarly = 256 << 20;
+
+// At most, of what lies in a block, see ReceivePool.
+Bytes room_of(const View& view) {
+  constexpr Bytes kLeastBlock = 4096;
+  return view.bytes() <= View::kInline ? 0 : std::bit_ceil(std::max(view.bytes(), kLeastBlock));
+}
 
 }  // namespace
 
@@ -212,7 +219,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
   Nanoseconds longest =
       has_no_wake_fd ? std::min(waiting_.longest_sleep, kLongestSleepWithoutWakeFd) : waiting_.longest_sleep;
   Nanoseconds next_sleep = kFirstSleep;
-  YieldsAwhile yields(wire || crowded ? 0 : waiting_.yields_for);
+  YieldsAwhile yields(wire ? 0 : waiting_.yields_for);
   for (int idle = 0;;) {
     bool moved = false;
     // Who hears from this host only sees it without the lock and without asking the kernel; the rest (room
@@ -295,7 +302,7 @@ void Engine::deliver(const Header& header, const View& view) {
     if (header.comm == kStatus) return take_status(header, view);
     if (header.tag == Credit::kAnswer) return View(view).release();
     early_.push_back({header, view});
-    early_bytes_ += sizeof(Early) + view.bytes();
+    early_bytes_ += sizeof(Early) + room_of(view);
     if (early_bytes_ > kMostEarly)
       fail_locked(
           fmt::format("{} messages wait for communicators that this rank has not made; the last is of "

@@ -288,6 +288,21 @@ TEST(Credit, AnswersAfterTheEndOfACommunicatorAreForgotten) {
   EXPECT_EQ(job.engine(0).failure(), "");
 }
 
+TEST(Credit, WhatComesForCommunicatorsThatNobodyMakesIsBoundedByTheMemoryThatItTakes) {
+  HostileJob job({0, 1});
+  job.create(0, {1, HostileJob::kStaging, 0, {}});
+  const std::vector<std::byte> payload(View::kInline + 1);  // lies in a block of 4 KiB
+  Header header{4711, 5, 9, 0, 0, 1, static_cast<std::uint32_t>(payload.size()), 0};
+  int messages = 0;
+  for (; messages < 200'000 && !job.engine(0).failed(); ++messages) {
+    job.say({1, header, payload});
+    if (messages % 100 == 0) job.engine(0).progress();
+  }
+  EXPECT_LE(messages, (256 << 20) / 4096);
+  EXPECT_NE(job.engine(0).failure().find("messages wait for communicators"), std::string::npos)
+      << job.engine(0).failure();
+}
+
 TEST(Credit, ACommunicatorEndsWithCreditInUse) {
   VirtualJob job({0, 0, 1});
   for (CommId id = 1; id < 30; ++id) {
