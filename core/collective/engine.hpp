@@ -31,7 +31,8 @@ struct Waiting {
   int spins = 2000;  // pauses on a communicator of one host; 0 where ranks outnumber cores
   // There, after the pauses, so long: who sleeps leaves 10 to 50 us after the last rank has come (2 ranks, a
   // barrier, the other 50 us to 3 ms late; Open MPI, which never sleeps, 0.3 to 3 us). Not where nobody
-  // would wait awake without us, and not once a yield has shown that somebody else wants the core.
+  // would wait awake without us, and not once a yield has shown that somebody else wants the core. Where ranks
+  // outnumber cores it is less.
   Nanoseconds yields_for = 0;
   // On a communicator that spans hosts, for calls of up to 1 MiB: they bridge the gaps between small messages
   // (4 hosts x 2, up to 16 KiB: a hundred are 7 to 10 % slower). Sleeping at once instead takes half the

@@ -127,9 +127,13 @@ Waiting Session::waiting(const JobMap& job_map, const std::vector<EndpointInfo>&
   waiting.host_progress = options_.progress;
   std::vector<EndpointInfo> here;
   for (Rank peer : job_map.ranks_with(rank())) here.push_back(endpoints[static_cast<std::size_t>(peer)]);
-  if (is_crowded(here)) waiting.spins = 0;
-  // Being woken costs less than a hundredth of such a wait.
-  if (options_.waits_awake) waiting.yields_for = 10'000'000;
+  const bool crowded = is_crowded(here);
+  if (crowded) waiting.spins = 0;
+  // Being woken costs less than a hundredth of the longer wait. Where ranks outnumber the cores, those that
+  // are late are likely to be without one, and each that sleeps must be woken by one that has it: calls of a
+  // few microseconds are either quick, or all ranks go on sleeping in each (4 ranks on two cores, up to 64
+  // KiB: 5.7 or 8.5 us and more; with sleep after a few yields mostly the latter).
+  if (options_.waits_awake) waiting.yields_for = crowded ? 200'000 : 10'000'000;
   return waiting;
 }
 
