@@ -2,7 +2,7 @@
 # Installs what is needed, builds and runs every test: all of them in the release build, the unit tests again under
 # address + undefined and under thread sanitizers. Ends with a summary; the exit code is 0 only if everything passed.
 # What cannot run on this machine is skipped and named. DDL_TEST_PRESETS="release" runs less; --frameworks also trains with
-# Horovod and ChainerMN, which it installs first.
+# Horovod and, where scripts/install_frameworks.sh has made its environment, PyTorch 2.15.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
