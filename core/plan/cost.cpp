@@ -140,7 +140,7 @@ class Model {
       busy_.emplace_back();
     }
     double sent = state.piece * work.sent, added = state.piece * work.added * machine_.gamma;
-    if (grid_.dimension(d).fabric == Fabric::wire && !choice_.wire.is_exact()) {
+    if (narrows(choice_.wire, grid_.dimension(d).fabric)) {
       added += sent * machine_.gamma;  // narrowed at one end, widened at the other
       sent *= choice_.wire.ratio();
     }
