@@ -19,7 +19,6 @@ constexpr Bytes kPiece = 8 << 10;  // stays in the first-level cache between its
 // in the block that was asked in (Reuse::by_receiver) leaves three. Peer's read through process_vm_readv: no
 // better; prefetchw: no better; cldemote behind each write: 50 % slower.
 constexpr Bytes kStreamedPiece = 1 << 10;
-constexpr Bytes kNarrowPiece = 4 << 10;  // the same where elements are narrowed and widened on the way
 
 void fetch(const void* from, Bytes bytes) {
   for (Bytes at = 0; at < bytes; at += kCacheLine)
@@ -126,9 +125,11 @@ class NarrowFold {
       : l_(l), wire_(l.narrowing->wire), streams_(l.store == Store::streamed), element_(size_of(l.type)) {}
 
   void run() {
-    const Bytes most = streams_ ? kNarrowPiece : kPiece;
+    // Scales are those of lines from the first element on, so that there whole ones are left together.
+    const Bytes most = streams_ ? kStreamedPiece : kPiece;
+    Bytes size = streams_ && !wire_.has_scales() ? to_line_end(l_.out) / element_ * element_ : most;
     for (Elements n = 0; done_ < l_.count; done_ += n) {
-      n = std::min<Elements>(l_.count - done_, most / element_);
+      n = std::min<Elements>(l_.count - done_, std::exchange(size, most) / element_);
       if (streams_) fetch_next(n);
       land(n);
     }
@@ -206,7 +207,7 @@ void stage(std::byte* block, const std::byte* from, Bytes bytes) {
 }
 
 void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elements count, Store store) {
-  const Elements piece = store == Store::streamed ? kNarrowPiece / size_of(wire.of) : count;
+  const Elements piece = store == Store::streamed ? kStreamedPiece / size_of(wire.of) : count;
   for (Elements done = 0, n = 0; done < count; done += n) {
     n = std::min(count - done, piece);
     const std::byte* own = from + done * size_of(wire.of);
