@@ -110,6 +110,11 @@ TEST(Explain, WhatTravelsNarrowerIsSaid) {
   EXPECT_EQ(Case({"--explain", "-np", "4", "-x", "DDL_WIRE_TYPE=bfloat16"}).text().find("bfloat16"),
             std::string::npos)
       << "one host";
+  const std::string here =
+      Case({"--explain", "-np", "2", "-x", "DDL_WIRE_TYPE=bfloat16", "-x", "DDL_WIRE_TYPE_WHERE=everywhere"})
+          .text();
+  EXPECT_NE(here.find("256 MiB  2 local direct, bfloat16 everywhere: "), std::string::npos) << here;
+  EXPECT_NE(here.find("  1 MiB  2 local direct: "), std::string::npos) << here;
 }
 
 TEST(Explain, WhatIsFusedIsSaid) {

@@ -341,6 +341,21 @@ TEST(WireRule, IsThatOfTheCommunicator) {
   EXPECT_EQ(wire_rule(settings, 8, false).type, WireType::exact) << "one host";
 }
 
+TEST(WireRule, OnOneHostItNarrowsWhatIsFasterAndOnlyWhereItIsToBeEverywhere) {
+  GradientSettings settings{WireType::bfloat16, WireWhere::everywhere, {1000, {{4, BytesByRanks::kNever}}}};
+  EXPECT_EQ(wire_rule(settings, 8, true).from, 1000u);
+  EXPECT_EQ(wire_rule(settings, 8, true).where, WireWhere::everywhere);
+  EXPECT_EQ(wire_rule(settings, 8, false).from, kWorthWithinAHost);
+  const WireFormat format =
+      wire_rule(settings, 8, false).format_of(Kind::all_reduce, DType::float32, 16 << 20);
+  EXPECT_TRUE(narrows(format, Fabric::local));
+  EXPECT_EQ(wire_rule(settings, 4, false).type, WireType::exact) << "never";
+  settings.wire_type_from.others = 32 << 20;
+  EXPECT_EQ(wire_rule(settings, 8, false).from, Bytes{32} << 20) << "what was asked for counts, too";
+  settings.wire_type = WireType::int8;
+  EXPECT_EQ(wire_rule(settings, 8, false).type, WireType::exact) << "slower at all sizes";
+}
+
 TEST(Narrowing, RandomHostsAgree) {
   std::mt19937 random(9);
   for (int round = 0; round < 12; ++round) {
