@@ -68,6 +68,15 @@ struct Parse<WireType> {
 };
 
 template <>
+struct Parse<WireWhere> {
+  static WireWhere from(std::string_view text) {
+    for (int w = 0; w < kWireWheres; ++w)
+      if (text == name_of(static_cast<WireWhere>(w))) return static_cast<WireWhere>(w);
+    throw UsageError("nothing travels there");
+  }
+};
+
+template <>
 struct Parse<std::vector<int>> {
   static std::vector<int> from(std::string_view text) {
     std::vector<int> numbers;
@@ -207,6 +216,7 @@ bool set_variable(Env& env, std::string_view name, std::string_view value) {
 
 GradientSettings gradient_settings(const Env& env) {
   return {env.wire_type,
+          env.wire_type_where,
           env.wire_type_from,
           env.lazy_bytes,
           {env.sparse, env.sparse_from, env.sparse_warm_up, env.sparse_memory}};

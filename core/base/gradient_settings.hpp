@@ -1,4 +1,4 @@
-// What is asked of gradients: what they travel as between hosts, what is fused, what is sent of them. The
+// What is asked of gradients: what they travel as and where, what is fused, what is sent of them. The
 // variables DDL_WIRE_TYPE, DDL_LAZY_BYTES, DDL_SPARSE and those beside them.
 #pragma once
 
@@ -29,6 +29,7 @@ struct BytesByRanks {
 
 struct GradientSettings {
   WireType wire_type = WireType::exact;
+  WireWhere wire_where = WireWhere::between;
   BytesByRanks wire_type_from = {};
   Bytes lazy = 0;  // nonblocking all-reduces are fused, so many bytes at a time; 0: they are not
   SparseSettings sparse = {};

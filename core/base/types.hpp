@@ -17,12 +17,19 @@ using CommId = std::uint64_t;    // identity of a communicator, the same on all 
 using Fingerprint = std::uint32_t;  // hash of what must be equal on all ranks of one call
 using Nanoseconds = std::int64_t;
 
-/// What floats of 32 and 64 bits travel as between hosts; exact: as what they are.
+/// What floats of 32 and 64 bits travel as; exact: as what they are.
 enum class WireType : std::uint8_t { exact, bfloat16, float16, int8 };
 inline constexpr int kWireTypes = 4;
 constexpr std::string_view name_of(WireType type) {
   constexpr std::string_view names[kWireTypes] = {"exact", "bfloat16", "float16", "int8"};
   return names[static_cast<int>(type)];
+}
+
+/// Where they do: between hosts, or between all ranks.
+enum class WireWhere : std::uint8_t { between, everywhere };
+inline constexpr int kWireWheres = 2;
+constexpr std::string_view name_of(WireWhere where) {
+  return where == WireWhere::between ? "between" : "everywhere";
 }
 
 }  // namespace ddl

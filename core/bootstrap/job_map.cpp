@@ -48,6 +48,12 @@ void each_field(IsA<GradientSettings> auto& settings, auto& visit) {
     if (wire_type >= kWireTypes) throw Error("field wire_type holds a number that is none of types");
     settings.wire_type = static_cast<WireType>(wire_type);
   }
+  auto wire_where = static_cast<std::uint8_t>(settings.wire_where);
+  visit("wire_where", wire_where);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(settings)>>) {
+    if (wire_where >= kWireWheres) throw Error("field wire_where holds a number that is no place");
+    settings.wire_where = static_cast<WireWhere>(wire_where);
+  }
   visit("wire_type_from", settings.wire_type_from.others);
   visit("wire_type_from by ranks", settings.wire_type_from.exceptions);
   visit("lazy", settings.lazy);

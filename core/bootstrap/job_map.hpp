@@ -13,7 +13,7 @@
 
 namespace ddl {
 
-inline constexpr int kWireVersion = 14;  // of endpoint infos, headers and plans together: ranks must agree
+inline constexpr int kWireVersion = 15;  // of endpoint infos, headers and plans together: ranks must agree
 
 struct RailInfo {
   std::string interface, subnet;

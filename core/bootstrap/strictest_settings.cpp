@@ -26,6 +26,20 @@ BytesByRanks largest(Given given) {
   return all;
 }
 
+bool is_everywhere(const GradientSettings& one) { return one.wire_where == WireWhere::everywhere; }
+
+void find_wire_where(Given given, AgreedSettings& agreed) {
+  const auto count = static_cast<std::size_t>(std::count_if(given.begin(), given.end(), is_everywhere));
+  if (count == given.size()) agreed.gradients.wire_where = WireWhere::everywhere;
+  if (count == 0 || count == given.size() || agreed.gradients.wire_type == WireType::exact) return;
+  std::vector<Rank> others;
+  for (std::size_t r = 0; r < given.size(); ++r)
+    if (given[r].wire_where != given[0].wire_where) others.push_back(static_cast<Rank>(r));
+  agreed.notes.push_back(
+      fmt::format("DDL_WIRE_TYPE_WHERE is {} on rank 0 and not on {}: all-reduces stay exact within a host",
+                  name_of(given[0].wire_where), ranks_text(others)));
+}
+
 void find_wire_type(Given given, AgreedSettings& agreed) {
   std::vector<Rank> others;
   for (std::size_t r = 0; r < given.size(); ++r)
@@ -33,7 +47,7 @@ void find_wire_type(Given given, AgreedSettings& agreed) {
   agreed.gradients.wire_type_from = largest(given);
   if (others.empty()) {
     agreed.gradients.wire_type = given[0].wire_type;
-    return;
+    return find_wire_where(given, agreed);
   }
   agreed.notes.push_back(
       fmt::format("DDL_WIRE_TYPE is {} on rank 0 and not on {} ({} on rank {}): all-reduces travel exact",
@@ -90,9 +104,8 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
 AgreedSettings strictest(std::span<const GradientSettings> given, bool deterministic, int hosts) {
   AgreedSettings agreed;
   find_lazy(given, deterministic, agreed);
-  if (hosts <= 1) return agreed;
-  find_wire_type(given, agreed);
-  find_sparse(given, agreed);
+  if (hosts > 1 || std::any_of(given.begin(), given.end(), is_everywhere)) find_wire_type(given, agreed);
+  if (hosts > 1) find_sparse(given, agreed);
   return agreed;
 }
 

@@ -15,7 +15,7 @@ struct AgreedSettings {
   std::vector<std::string> notes;  // what somebody should hear, once
 };
 
-/// `given` by each rank; on one host nothing is narrower or sparse.
+/// `given` by each rank; on one host nothing is sparse, or narrower unless that is to be everywhere.
 AgreedSettings strictest(std::span<const GradientSettings> given, bool deterministic, int hosts);
 
 /// "ranks 3, 4 and 7 more"

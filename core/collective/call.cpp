@@ -21,16 +21,18 @@ Fingerprint compute_fingerprint(const Call& call) {
   return static_cast<Fingerprint>(x ^ (x >> 32));
 }
 
-Fingerprint fingerprint_of(const Call& call, WireType wire) {
-  return fingerprint_of(call) ^ static_cast<Fingerprint>(wire) * 0x9e3779b9u;
+Fingerprint fingerprint_of(const Call& call, const WireFormat& wire) {
+  if (wire.is_exact()) return fingerprint_of(call);
+  const auto way = static_cast<Fingerprint>(wire.as) + kWireTypes * static_cast<Fingerprint>(wire.where);
+  return fingerprint_of(call) ^ way * 0x9e3779b9u;
 }
 
-std::string describe(const Call& call, WireType wire) {
+std::string describe(const Call& call, const WireFormat& wire) {
   std::string text = fmt::format("{} of {}{} {}", name_of(call.kind), call.has_layout() ? "at most " : "",
                                  call.whole ? call.whole : call.count, name_of(call.type));
   if (computes(call.kind))
     text += fmt::format(", {}", call.own ? "an operation of the program's own" : name_of(call.op));
-  if (wire != WireType::exact) text += fmt::format(", {} between hosts", name_of(wire));
+  if (!wire.is_exact()) text += ", " + describe(wire);
   if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
   bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;
   return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);

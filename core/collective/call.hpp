@@ -25,7 +25,7 @@
 
 #include "core/base/types.hpp"
 #include "core/plan/kind.hpp"
-#include "core/reduce/types.hpp"
+#include "core/reduce/reduce.hpp"
 
 namespace ddl {
 
@@ -72,12 +72,12 @@ struct Call {
 /// Equal on all ranks of a right program; travels in every message.
 Fingerprint compute_fingerprint(const Call& call);
 /// The same of a call whose elements travel like that.
-Fingerprint fingerprint_of(const Call& call, WireType wire);
+Fingerprint fingerprint_of(const Call& call, const WireFormat& wire);
 inline Fingerprint fingerprint_of(const Call& call) {
   return call.fingerprint ? call.fingerprint : compute_fingerprint(call);
 }
 /// For people: "all-reduce of 100 float32, sum", "broadcast of 100 float32 from rank 3",
 /// "all-reduce of 100 float32, sum, bfloat16 between hosts".
-std::string describe(const Call& call, WireType wire = WireType::exact);
+std::string describe(const Call& call, const WireFormat& wire = {});
 
 }  // namespace ddl

@@ -36,7 +36,7 @@ Header Communicator::header_of(const Call& call, const PreparedPlan& prepared, c
           step.tag,
           seq_of(next_),
           0,
-          fingerprint_of(call, prepared.choice.wire.as),
+          fingerprint_of(call, prepared.choice.wire),
           members().me,
           static_cast<std::uint32_t>(count_of(call, step) * size_of(call.type)),
           0};
@@ -172,7 +172,7 @@ void Communicator::count(const Operation& operation) {
   PreparedPlan::Use& use = use_of(call, operation.prepared());
   use.tally.add(call.bytes(), timed_as ? 0 : end - call.began);
   if (!operation.prepared().choice.wire.is_exact())
-    for (const WireBytes& rail : operation.wire_bytes()) use.narrowed.add({0, 0, rail.sent, rail.in_memory});
+    use.narrowed.add({0, 0, operation.narrowed_bytes().sent, operation.narrowed_bytes().in_memory});
   if (timed_as) shared_.time.end(std::exchange(timed_as, nullptr), end);
 }
 

@@ -123,7 +123,7 @@ std::string Communicator::refuse(const Header& header, View view, const std::str
   view.release();
   return fmt::format(
       "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
-      "here it is {}, there another kind, root, count, type, operation or type between hosts",
+      "here it is {}, there another kind, root, count, type, operation or type that travels",
       members().me, header.from, size(), header.seq & ~kBetweenTwo, text);
 }
 

@@ -31,7 +31,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   comm_ = comm;
   seq_ = seq;
   me_ = me;
-  fingerprint_ = fingerprint_of(call, prepared.choice.wire.as);
+  fingerprint_ = fingerprint_of(call, prepared.choice.wire);
   is_open_ = false;
   Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
   bytes_under_way_ = std::min(call.bytes(), window);
@@ -54,9 +54,9 @@ void Operation::open(bool streams, bool without_tokens) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     scratch_bytes_ = bytes;
   }
-  if (Bytes bytes = wire_.is_exact() ? 0 : at_once * narrowed_of_run_; bytes > narrowed_bytes_) {
+  if (Bytes bytes = wire_.is_exact() ? 0 : at_once * narrowed_of_run_; bytes > narrowed_room_) {
     narrowed_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    narrowed_bytes_ = bytes;
+    narrowed_room_ = bytes;
   }
   for (std::size_t i = 0; i < at_once; ++i) open(runs_[i], segments_opened_++);
 }
@@ -182,14 +182,14 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   if (is_elsewhere && !fetch_step(run, *step, sender)) return 0;
   const Step* next = left > 1 && goes_on(*step, step[1]) ? step + 1 : nullptr;
   Outgoing message{};
-  std::byte* forward = next ? claim_forward(run, *step, *next, sender, message) : nullptr;
-  std::byte* travels = next && is_narrowed(next->fabric) ? travels_at(run, *next) : nullptr;
-  if (!step->is_token && range_of(run, *step).count > 0) land_step(run, *step, forward, travels, sender);
+  std::byte* block = next ? claim_forward(run, *step, *next, sender, message) : nullptr;
+  const bool is_narrow = next && narrows(wire_, next->fabric), leaves = next && next->fabric == Fabric::wire;
+  std::byte* travels = !is_narrow ? nullptr : leaves ? travels_at(run, *next) : block;
+  if (!step->is_token && range_of(run, *step).count > 0)
+    land_step(run, *step, is_narrow ? nullptr : block, travels, sender);
   for (std::uint32_t i = 0; i < step->peers; ++i) run.views[step->expected + i].release();
-  if (travels) return send_narrowed(run, *next, sender) ? 2 : 1;
-  if (!forward) return 1;
-  sender.post(message);
-  return 2;
+  if (block) return sender.post(message), 2;
+  return travels && send_narrowed(run, *next, sender) ? 2 : 1;
 }
 
 // What is read where its sender has it; see Plan::single_copy. If that cannot be done, it is as if nothing
@@ -209,19 +209,10 @@ bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
 }
 
 bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
+  if (narrows(wire_, step.fabric)) return narrow_step(run, step, sender);
   Range range = range_of(run, step);
   std::span<const std::byte> payload;
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
-  if (is_narrowed(step.fabric)) {
-    struct Narrow {
-      const WireFormat& wire;
-      std::byte* to;
-      const std::byte* from;
-      Elements count;
-    } one{wire_, travels_at(run, step), payload.data(), range.count};
-    sender.work(payload.size(), [&one] { narrow(one.wire, one.to, one.from, one.count); });
-    return send_narrowed(run, step, sender);
-  }
   bool is_large =
       payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
   if (prepared_->plan.single_copy && step.fabric == Fabric::local && payload.size() > kMostStaged)
@@ -229,6 +220,29 @@ bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, sender);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return sender.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);
+}
+
+// Made where it is read; what fits the message itself is copied from here.
+bool Operation::narrow_step(Run& run, const Step& step, Sender& sender) {
+  const Range range = range_of(run, step);
+  const Bytes bytes = bytes_on(step.fabric, range.count);
+  std::array<std::byte, View::kInline> few;
+  Outgoing message{};
+  std::byte* to = step.fabric == Fabric::wire ? travels_at(run, step) : few.data();
+  const bool is_staged = step.fabric == Fabric::local && bytes > few.size();
+  if (is_staged) to = sender.claim(sending_of(run, step), bytes, message);
+  if (!to) return false;
+  struct Narrow {
+    const WireFormat& wire;
+    Store store;
+    std::byte* to;
+    const std::byte* from;
+    Elements count;
+  } one{wire_, store_, to, at(run, step.own, step.own_block, range.first), range.count};
+  sender.work(range.count * element_, [&one] { stage(one.wire, one.to, one.from, one.count, one.store); });
+  if (is_staged) return sender.post(message), true;
+  if (step.fabric == Fabric::wire) return send_narrowed(run, step, sender);
+  return sender.send(sending_of(run, step), {to, bytes}, unfinished_);
 }
 
 bool Operation::send_narrowed(Run& run, const Step& step, Sender& sender) {
@@ -268,7 +282,7 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
 std::byte* Operation::claim_forward(Run& run, const Step& landed, const Step& next, Sender& sender,
                                     Outgoing& message) {
   if (next.fabric != Fabric::local) return nullptr;
-  Bytes bytes = range_of(run, next).count * element_;
+  Bytes bytes = bytes_on(next.fabric, range_of(run, next).count);
   if (bytes <= View::kInline) return nullptr;
   Sending sending = sending_of(run, next);
   const Plan& plan = prepared_->plan;
@@ -309,7 +323,7 @@ void Operation::land_step(const Run& run, const Step& step, std::byte* forward, 
     std::fill_n(is_narrow, n_sources, false);
     for (std::uint32_t i = 0; i < step.peers; ++i)
       is_narrow[reduces && i >= step.own_rank ? i + 1 : i] =
-          prepared_->plan.expected[step.expected + i].fabric == Fabric::wire;
+          narrows(wire_, prepared_->plan.expected[step.expected + i].fabric);
     narrowing.is_narrow = {is_narrow, n_sources};
     reduce_copy.narrowing = &narrowing;
   }

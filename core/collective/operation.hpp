@@ -17,8 +17,9 @@
 // call there is none, in either direction, where two ranks have nothing for each other: a rank has as many
 // segments as its longest block takes.
 //
-// Where elements travel narrower between hosts than they are in memory (PlanChoice::wire), what is sent there
-// is made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read.
+// Where elements travel narrower than they are in memory (PlanChoice::wire), what is sent between hosts is
+// made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read. What
+// is sent within the host is made in the block that its receivers read.
 //
 // One rule: the buffers of the call stay untouched by the program until done().
 // Thread safety: none; the engine's lock is held.
@@ -144,8 +145,8 @@ class Operation {
   const Call& call() const { return call_; }
   PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
-  /// For people: the call, and what of it travels between hosts.
-  std::string text() const { return describe(call_, prepared_->choice.wire.as); }
+  /// For people: the call, and what its elements travel as.
+  std::string text() const { return describe(call_, prepared_->choice.wire); }
 
   /// Whether such a message is part of its plan.
   bool expects(const Header& header) const {
@@ -164,6 +165,8 @@ class Operation {
   /// What the plan of this call hands to other hosts on each rail, up to the last one used: what the report
   /// compares with the rail.
   std::span<const WireBytes> wire_bytes() const { return wire_bytes_; }
+  /// What it hands to others, on this host too, narrower than it is in memory; each receiver counts.
+  const WireBytes& narrowed_bytes() const { return narrowed_sent_; }
   /// See Observed.
   const std::vector<Nanoseconds>& rail_times() const { return rail_times_; }
   const std::vector<Nanoseconds>& dimension_times() const { return dimension_times_; }
@@ -192,6 +195,7 @@ class Operation {
   std::uint32_t run_steps(Run& run, const Step* step, std::uint32_t left, Sender& sender);
   bool send_step(Run& run, const Step& step, Sender& sender);
   bool fetch_step(Run& run, const Step& step, Sender& sender);
+  bool narrow_step(Run& run, const Step& step, Sender& sender);
   bool send_narrowed(Run& run, const Step& step, Sender& sender);
   std::byte* travels_at(const Run& run, const Step& step);
   void land_step(const Run& run, const Step& step, std::byte* forward, std::byte* travels, Sender& sender);
@@ -203,15 +207,15 @@ class Operation {
   std::byte* at(const Run& run, Source source, std::uint32_t block, Elements first) const;
   void note_rail_time(const Flow& flow);
   void note_dimension_time(Nanoseconds& since, const Step& step);
-  bool is_narrowed(Fabric fabric) const { return fabric == Fabric::wire && !wire_.is_exact(); }
   Bytes bytes_on(Fabric fabric, Elements count) const {
-    return is_narrowed(fabric) ? wire_.bytes(count) : count * element_;
+    return narrows(wire_, fabric) ? wire_.bytes(count) : count * element_;
   }
   bool all_arrived(const Run& run, const Step& step) const;
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
   void cut(const PreparedPlan& prepared, const Call& call);
-  void count_wire_bytes();
+  void count_sent();
+  void count_sent(const Step& step, Elements elements, Elements times);
   bool has_message(const Run& run, const Step& step) const;
   void place_narrowed(const Plan& plan);
 
@@ -237,9 +241,10 @@ class Operation {
   Store store_ = Store::cached;
   SliceTable full_, tail_;
   std::vector<WireBytes> wire_bytes_;  // by rail
-  WireFormat wire_;                    // of the plan
-  std::vector<Bytes> travels_;         // by step: where in a run's part of narrowed_ it is narrowed to
-  Bytes narrowed_of_run_ = 0, narrowed_bytes_ = 0;
+  WireBytes narrowed_sent_;
+  WireFormat wire_;             // of the plan
+  std::vector<Bytes> travels_;  // by step: where in a run's part of narrowed_ it is narrowed to
+  Bytes narrowed_of_run_ = 0, narrowed_room_ = 0;
   std::unique_ptr<std::byte[]> narrowed_;  // by run
   std::vector<Run> runs_;
   std::unique_ptr<std::byte[]> scratch_;  // by run and block

@@ -20,7 +20,7 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   Bytes element = size_of(call.type);
   if (cut_for_ == prepared.serial && cut_count_ == call.count && element_ == element &&
       cut_lengths_ == call.lengths && cut_pairwise_ == call.pairwise)
-    return call.pairwise ? count_wire_bytes() : void();
+    return call.pairwise ? count_sent() : void();
   cut_for_ = prepared.serial;
   cut_count_ = call.count;
   cut_lengths_ = call.lengths;
@@ -35,24 +35,31 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   // Of a pairwise call nobody knows where the others' last segment ends.
   const Elements tail = call.pairwise ? segment_elements_ : call.count - (segments_ - 1) * segment_elements_;
   if (segments_ > 0) tail_.compute(plan, tail, element_, cuts);
-  count_wire_bytes();
+  count_sent();
   if (!wire_.is_exact()) place_narrowed(plan);
 }
 
-void Operation::count_wire_bytes() {
+void Operation::count_sent() {
   wire_bytes_.assign(prepared_->rails, {});
-  auto count = [this](const Step& step, Elements elements, Elements times) {
-    wire_bytes_[step.rail].sent += bytes_on(Fabric::wire, elements) * times * step.peers;
-    wire_bytes_[step.rail].in_memory += elements * element_ * times * step.peers;
-  };
+  narrowed_sent_ = {};
   for (const Step& step : prepared_->plan.steps) {
-    if (step.verb != Verb::send || step.fabric != Fabric::wire || segments_ == 0) continue;
+    const bool counts = step.fabric == Fabric::wire || narrows(wire_, step.fabric);
+    if (step.verb != Verb::send || !counts || segments_ == 0) continue;
     const Elements length = count_of(call_, step), whole = segments_ - 1;  // segments
     const Elements reached = std::min<Elements>(length / segment_elements_, whole);
-    if (reached > 0) count(step, full_[step.slice].count, reached);
+    if (reached > 0) count_sent(step, full_[step.slice].count, reached);
     const Range last = reached < whole ? full_[step.slice] : tail_[step.slice];
-    count(step, within(last, length - reached * segment_elements_), 1);
+    count_sent(step, within(last, length - reached * segment_elements_), 1);
   }
+}
+
+// That many elements so many times.
+void Operation::count_sent(const Step& step, Elements elements, Elements times) {
+  const WireBytes more{bytes_on(step.fabric, elements) * times * step.peers,
+                       elements * element_ * times * step.peers};
+  auto add_to = [&](WireBytes& all) { all.sent += more.sent, all.in_memory += more.in_memory; };
+  if (step.fabric == Fabric::wire) add_to(wire_bytes_[step.rail]);
+  if (narrows(wire_, step.fabric)) add_to(narrowed_sent_);
 }
 
 // What a run sends between hosts side by side.

@@ -119,36 +119,59 @@ void copy_on(const ReduceCopy& l) {
 }
 
 // One piece after the other, so that all but the sources and the results stays in the first-level cache.
-// Between hosts only, where nothing is written past the cache.
 class NarrowFold {
  public:
-  explicit NarrowFold(const ReduceCopy& l) : l_(l), wire_(l.narrowing->wire), element_(size_of(l.type)) {}
+  explicit NarrowFold(const ReduceCopy& l)
+      : l_(l), wire_(l.narrowing->wire), streams_(l.store == Store::streamed), element_(size_of(l.type)) {}
 
   void run() {
+    // Scales are those of lines from the first element on, so that there whole ones are left together.
+    const Bytes most = streams_ ? kStreamedPiece : kPiece;
+    Bytes size = streams_ && !wire_.has_scales() ? to_line_end(l_.out) / element_ * element_ : most;
     for (Elements n = 0; done_ < l_.count; done_ += n) {
-      n = std::min<Elements>(l_.count - done_, kPiece / element_);
-      const std::byte* made = fold(n);
-      std::byte* out = l_.out + done_ * element_;
-      if (l_.narrowing->rounds || l_.narrowing->travels) {
-        std::byte* travels =
-            l_.narrowing->travels ? l_.narrowing->travels + wire_.bytes(done_) : wide_.data();
-        narrow(wire_, travels, made, n);
-        if (l_.narrowing->rounds) widen(wire_, out, travels, n), made = out;
-      }
-      if (made != out) std::memcpy(out, made, n * element_);
-      if (l_.forward) std::memcpy(l_.forward + done_ * element_, out, n * element_);
+      n = std::min<Elements>(l_.count - done_, std::exchange(size, most) / element_);
+      if (streams_) fetch_next(n);
+      land(n);
     }
   }
 
  private:
+  // Past the cache a piece is made aside.
+  void land(Elements n) {
+    const Narrowing& narrowing = *l_.narrowing;
+    std::byte* out = l_.out + done_ * element_;
+    std::byte* to = streams_ ? sum_.data() : out;
+    const std::byte* made = fold(n, to);
+    if (narrowing.rounds || narrowing.travels) {
+      std::byte* travels = narrowing.travels ? narrowing.travels + wire_.bytes(done_) : wide_.data();
+      narrow(wire_, travels, made, n);
+      if (narrowing.rounds) widen(wire_, to, travels, n), made = to;
+    }
+    if (l_.forward) std::memcpy(l_.forward + done_ * element_, made, n * element_);
+    if (made == out) return;
+    streams_ ? stream(out, made, n * element_) : void(std::memcpy(out, made, n * element_));
+  }
+
+  const std::byte* value_of(std::size_t source, Elements at) const {
+    return static_cast<const std::byte*>(l_.sources[source]) +
+           (l_.narrowing->is_narrow[source] ? wire_.bytes(at) : at * element_);
+  }
+
+  void fetch_next(Elements n) const {
+    const Elements next = done_ + n, end = std::min(l_.count, next + n);
+    for (std::size_t s = 0; s < l_.sources.size(); ++s)
+      fetch(value_of(s, next), static_cast<Bytes>(value_of(s, end) - value_of(s, next)));
+    if (std::byte* travels = l_.narrowing->travels)
+      fetch(travels + wire_.bytes(next), wire_.bytes(end) - wire_.bytes(next));
+  }
+
   // In the order of the sources, one at a time. Where the result is: what is last goes straight to its place.
-  const std::byte* fold(Elements n) {
+  const std::byte* fold(Elements n, std::byte* result) {
     const std::byte* sum = nullptr;
     for (std::size_t s = 0; s < l_.sources.size(); ++s) {
       const bool is_narrow = l_.narrowing->is_narrow[s], is_last = s + 1 == l_.sources.size();
-      auto* value =
-          static_cast<const std::byte*>(l_.sources[s]) + (is_narrow ? wire_.bytes(done_) : done_ * element_);
-      std::byte* to = is_last ? l_.out + done_ * element_ : sum_.data();
+      const std::byte* value = value_of(s, done_);
+      std::byte* to = is_last ? result : sum_.data();
       if (is_narrow) {
         std::byte* wide = s > 0 ? wide_.data() : to;
         widen(wire_, wide, value, n);
@@ -166,6 +189,7 @@ class NarrowFold {
 
   const ReduceCopy& l_;
   const WireFormat wire_;
+  const bool streams_;
   const Bytes element_;
   Elements done_ = 0;
   alignas(kCacheLine) std::array<std::byte, kPiece> sum_, wide_;
@@ -182,9 +206,21 @@ void stage(std::byte* block, const std::byte* from, Bytes bytes) {
   }
 }
 
+void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elements count, Store store) {
+  const Elements piece = store == Store::streamed ? kStreamedPiece / size_of(wire.of) : count;
+  for (Elements done = 0, n = 0; done < count; done += n) {
+    n = std::min(count - done, piece);
+    const std::byte* own = from + done * size_of(wire.of);
+    if (done + n < count) fetch(own + n * size_of(wire.of), n * size_of(wire.of));
+    if (done + n < count) fetch(block + wire.bytes(done + n), wire.bytes(n));
+    narrow(wire, block + wire.bytes(done), own, n);
+  }
+}
+
 void apply(const ReduceCopy& l) {
-  if (l.narrowing) return NarrowFold(l).run();
-  if (l.sources.size() == 1) {
+  if (l.narrowing) {
+    NarrowFold(l).run();
+  } else if (l.sources.size() == 1) {
     copy_on(l);
   } else if (l.own) {
     return fold_own(l);

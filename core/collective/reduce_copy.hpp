@@ -12,7 +12,7 @@ namespace ddl {
 
 enum class Store : std::uint8_t { cached, streamed };  // streamed: past the cache, see ddl::stream
 
-/// Where elements travel narrower between hosts than they are in memory.
+/// Where elements travel narrower than they are in memory.
 struct Narrowing {
   WireFormat wire;                  // not exact
   std::span<const bool> is_narrow;  // per source: it is as it travels
@@ -39,5 +39,7 @@ void apply(const ReduceCopy& reduce_copy);
 
 /// Copies from memory to a block that a peer is about to read.
 void stage(std::byte* block, const std::byte* from, Bytes bytes);
+/// The same of elements that travel like that; `streamed`: they come from memory.
+void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elements count, Store store);
 
 }  // namespace ddl

@@ -14,7 +14,7 @@ namespace {
 
 std::string text_of(const FusionClass& of) {
   std::string text = fmt::format("{}, {}", name_of(of.type), name_of(of.op));
-  return of.wire.is_exact() ? text : fmt::format("{}, {} between hosts", text, name_of(of.wire.as));
+  return of.wire.is_exact() ? text : text + ", " + describe(of.wire);
 }
 
 }  // namespace

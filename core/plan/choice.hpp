@@ -46,7 +46,7 @@ struct PlanChoice {
   std::vector<std::vector<int>> order;
   Bytes segment = 0;
   int window = 4;
-  WireFormat wire = {};  // what travels between hosts
+  WireFormat wire = {};  // what elements travel as
   int shift = 0;         // of the owners of funnels
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };

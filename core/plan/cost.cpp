@@ -27,6 +27,10 @@ struct Work {
 // Adding step by step reads and writes the sum so far each time; adding all at once does so once.
 constexpr double kStepwise = 1.5;
 
+// Seconds for a byte of memory that ranks of a host hand each other narrower, by type: on the way it stays in
+// the caches. From 2 ranks, 16 MiB: exact 1.75 ms, bfloat16 1.71, float16 1.77, int8 2.78.
+constexpr double kConversion[kWireTypes] = {0, 0.03e-9, 0.04e-9, 0.13e-9};
+
 enum class Copies { one, each };  // of a message to many: written once for all of them, or sent to each
 
 Work way_down(Algorithm algorithm, Rank fanout, Copies copies) {
@@ -140,8 +144,9 @@ class Model {
       busy_.emplace_back();
     }
     double sent = state.piece * work.sent, added = state.piece * work.added * machine_.gamma;
-    if (grid_.dimension(d).fabric == Fabric::wire && !choice_.wire.is_exact()) {
-      added += sent * machine_.gamma;  // narrowed at one end, widened at the other
+    if (narrows(choice_.wire, grid_.dimension(d).fabric)) {  // at one end, and widened at the other
+      const bool here = grid_.dimension(d).fabric == Fabric::local;
+      added += sent * (here ? kConversion[static_cast<int>(choice_.wire.as)] : machine_.gamma);
       sent *= choice_.wire.ratio();
     }
     stages_[stage].messages += work.messages * segments_;

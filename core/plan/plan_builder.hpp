@@ -69,7 +69,7 @@ class PlanBuilder {
   void copy(const Piece& piece, Purpose purpose, Rank from, Place into = Source::output);
   /// What this rank has itself; nothing happens where both are one place.
   void keep(const Piece& piece, Place own, Place into = Source::output);
-  /// What this rank has of the piece, rounded to what travels between hosts, and where that is.
+  /// What this rank has of the piece, rounded to what travels, and where that is.
   Source round(const Piece& piece, Source own);
   /// Lets these ranks know that this one has opened the segment.
   void send_token(std::span<const Rank> to, Rank round = 0);

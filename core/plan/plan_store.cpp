@@ -66,8 +66,10 @@ PreparedPlan& PlanStore::prepare_locked(const PlanChoice& choice, Bytes bytes) {
     if (known->task == Task{} && known->size_class == bytes && known->choice == choice) return *known;
   PreparedPlan& prepared = add({}, bytes, make_plan(members_.grid, members_.me, choice));
   prepared.choice = choice;
+  const bool is_narrow = narrows(choice.wire, Fabric::local);  // those two hand over what is in memory
   prepared.is_one_shot = is_one_shot(prepared.plan, members_.size()) && bytes <= prepared.plan.segment &&
-                         bytes <= PreparedPlan::kMostOneShot;
+                         bytes <= PreparedPlan::kMostOneShot && !is_narrow;
+  prepared.is_brief &= !is_narrow;
   if (const int all = shifts(members_.grid, choice, bytes); all > 1 && choice.shift == 0) {
     prepared.shifted.resize(static_cast<std::size_t>(all));
     prepared.shifted[0] = &prepared;
@@ -86,7 +88,7 @@ PreparedPlan& PlanStore::shifted(PreparedPlan& plan, std::size_t by) {
 PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {
   std::lock_guard lock(mutex_);
   bytes = size_class(bytes);
-  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes, {wire.of, wire.as}}];
+  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes, {wire.of, wire.as, wire.where}}];
   if (plan) return *plan;
   if (task.kind == Kind::all_reduce)
     return *(plan = &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes));
@@ -100,7 +102,7 @@ const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes, const WireF
 }
 
 const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes, const WireFormat& wire) {
-  std::vector<Candidate>& found = candidates_[{bytes, {wire.of, wire.as}}];
+  std::vector<Candidate>& found = candidates_[{bytes, {wire.of, wire.as, wire.where}}];
   if (found.empty()) found = candidates(members_.grid, bytes, limits_, wire);
   return found;
 }

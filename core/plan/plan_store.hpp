@@ -118,7 +118,7 @@ class PlanStore {
   const PlanLimits limits_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<PreparedPlan>> plans_;
-  using Wire = std::pair<DType, WireType>;
+  using Wire = std::tuple<DType, WireType, WireWhere>;
   std::map<std::tuple<Kind, Rank, Bytes, Wire>, PreparedPlan*> plan_of_;  // by kind, root, size class, wire
   std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;   // by size class and wire
 };

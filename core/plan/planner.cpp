@@ -267,7 +267,7 @@ class LanePlanner {
   std::vector<Algorithm> algorithm_;
   std::size_t lane_;
   int shift_;
-  bool narrows_;  // elements travel narrower between hosts
+  bool narrows_;  // elements travel narrower
   PlanBuilder& build_;
 };
 
@@ -351,7 +351,7 @@ std::string describe(const Grid& grid, const PlanChoice& choice) {
   auto [least, most] = std::minmax_element(choice.share.begin(), choice.share.end());
   for (std::size_t lane = 0; lane < choice.share.size() && *least != *most; ++lane)
     text += fmt::format("{}{}", lane ? ":" : " ", choice.share[lane]);
-  if (!choice.wire.is_exact()) text += fmt::format(", {} between hosts", name_of(choice.wire.as));
+  if (!choice.wire.is_exact()) text += ", " + describe(choice.wire);
   return text;
 }
 

@@ -78,6 +78,11 @@ void widen(const WireFormat& format, void* to, const void* from, Elements count)
   best().widen[kernels::wide_index(format.of)][static_cast<int>(format.as)](to, from, count);
 }
 
+std::string describe(const WireFormat& format) {
+  return std::string(name_of(format.as)) +
+         (format.where == WireWhere::between ? " between hosts" : " everywhere");
+}
+
 const char* reduce_kernel_name() { return best().name; }
 
 std::uint16_t float_to_half(float value) {

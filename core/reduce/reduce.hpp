@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "core/base/partition.hpp"
 #include "core/base/types.hpp"
@@ -28,22 +29,25 @@ void stream(void* to, const void* from, std::size_t bytes);
 void stream_and_keep(void* to, void* kept, const void* from, std::size_t bytes);
 void stream_end();
 
-/// What elements of a type travel as between hosts. `of` says nothing where they travel as they are.
+/// What elements of a type travel as, and where. `of` and `where` say nothing where they travel as they are.
 struct WireFormat {
   DType of = DType::float32;
   WireType as = WireType::exact;
+  WireWhere where = WireWhere::between;
 
   bool is_exact() const { return as == WireType::exact; }
   /// Elements in 8 bits share a scale with those of their cache line, counted from the first that is
   /// narrowed: cuts elsewhere would round again.
   bool has_scales() const { return as == WireType::int8; }
   Elements line() const { return 64 / size_of(of); }
-  /// What that many elements take between hosts; unless exact.
+  /// What that many elements take there; unless exact.
   Bytes bytes(Elements count) const { return has_scales() ? count + divide_up(count, line()) : count * 2; }
-  /// Bytes between hosts per byte in memory; 1 where exact.
+  /// Bytes that travel per byte in memory; 1 where exact.
   double ratio() const { return is_exact() ? 1 : static_cast<double>(bytes(line())) / 64; }
   friend bool operator==(const WireFormat&, const WireFormat&) = default;
 };
+/// For people: "bfloat16 between hosts".
+std::string describe(const WireFormat& format);
 
 /// To what travels, and back: each element rounded to nearest even (a float64 by way of float32), infinities
 /// and NaNs kept, what is too large for the type infinite. In 8 bits to a multiple of a power of two of which

@@ -20,7 +20,7 @@ struct Tally {
   void add(const Tally& other) { calls += other.calls, bytes += other.bytes, time += other.time; }
 };
 
-/// Calls whose elements travel narrower between hosts than they are in memory.
+/// Calls whose elements travel narrower than they are in memory.
 struct Narrowed {
   std::uint64_t calls = 0;
   Bytes bytes = 0, sent = 0, in_memory = 0;  // of the calls; that travelled; and what these take in memory

@@ -25,8 +25,8 @@ std::uint64_t number(const std::string& word, const std::string& text) {
 }
 
 // Words of ours, each a variable without DDL_ and in small letters.
-constexpr std::string_view kVariables[] = {"wire_type",   "wire_type_from", "lazy_bytes",   "sparse",
-                                           "sparse_from", "sparse_warm_up", "sparse_memory"};
+constexpr std::string_view kVariables[] = {"wire_type", "wire_type_where", "wire_type_from", "lazy_bytes",
+                                           "sparse",    "sparse_from",     "sparse_warm_up", "sparse_memory"};
 
 std::string variable_of(std::string_view name) {
   std::string variable = "DDL_";

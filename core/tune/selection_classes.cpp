@@ -155,6 +155,7 @@ bool Selection::recall_task(Class& of_class, const std::vector<TaskCandidate>& f
 std::string Selection::name_of_plans(const Key& key) const {
   std::string name = plans_.name();
   if (!key.wire.is_exact()) name += fmt::format(", {} as {}", name_of(key.wire.of), name_of(key.wire.as));
+  if (key.wire.where == WireWhere::everywhere) name += " everywhere";
   if (key.kind != Kind::all_reduce) name += fmt::format(", {}", name_of(key.kind));
   if (key.variant != 0) name += fmt::format(", variant {}", key.variant);
   return name;

@@ -29,9 +29,11 @@ TEST(Env, ValuesAreParsedStrictly) {
   EXPECT_THROW(parse_env({"DDL_LAZY_BYTES=-1"}), UsageError);
   EXPECT_EQ(parse_env({}).wire_type, WireType::exact);
   EXPECT_EQ(parse_env({"DDL_WIRE_TYPE=bfloat16"}).wire_type, WireType::bfloat16);
+  EXPECT_EQ(parse_env({}).wire_type_where, WireWhere::between);
+  EXPECT_EQ(parse_env({"DDL_WIRE_TYPE_WHERE=everywhere"}).wire_type_where, WireWhere::everywhere);
   for (const char* entry :
-       {"DDL_WIRE_TYPE=int32", "DDL_WIRE_TYPE=half", "DDL_WIRE_TYPE=", "DDL_WIRE_TYPE_FROM=-1",
-        "DDL_WIRE_TYPE_FROM=4:", "DDL_WIRE_TYPE_FROM=:4", "DDL_WIRE_TYPE_FROM=0:4",
+       {"DDL_WIRE_TYPE=int32", "DDL_WIRE_TYPE=half", "DDL_WIRE_TYPE=", "DDL_WIRE_TYPE_WHERE=here",
+        "DDL_WIRE_TYPE_FROM=-1", "DDL_WIRE_TYPE_FROM=4:", "DDL_WIRE_TYPE_FROM=:4", "DDL_WIRE_TYPE_FROM=0:4",
         "DDL_WIRE_TYPE_FROM=4:1k,4:2k", "DDL_WIRE_TYPE_FROM=never", "DDL_WIRE_TYPE_FROM=1k,,2:3"})
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_THROW(parse_env({"DDL_STAGING_BYTES=-1"}), UsageError);

@@ -101,11 +101,20 @@ TEST(Explain, RailsAndSegmentsFollowTheVariables) {
 TEST(Explain, WhatTravelsNarrowerIsSaid) {
   const std::string text = Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_WIRE_TYPE=bfloat16"}).text();
   EXPECT_NE(text.find("2 hosts direct, bfloat16 between hosts: "), std::string::npos) << text;
-  EXPECT_NE(text.find("bfloat16        what elements of float32 are between hosts"), std::string::npos)
-      << text;
+  EXPECT_NE(text.find("bfloat16        what elements of float32 travel as"), std::string::npos) << text;
+  const std::string all = Case({"--explain", "-H", "a:2,b:2", "-x", "DDL_WIRE_TYPE=bfloat16", "-x",
+                                "DDL_WIRE_TYPE_WHERE=everywhere"})
+                              .text();
+  EXPECT_NE(all.find("2 hosts direct, bfloat16 everywhere: "), std::string::npos) << all;
+  EXPECT_NE(all.find("everywhere      within hosts, too"), std::string::npos) << all;
   EXPECT_EQ(Case({"--explain", "-np", "4", "-x", "DDL_WIRE_TYPE=bfloat16"}).text().find("bfloat16"),
             std::string::npos)
       << "one host";
+  const std::string here =
+      Case({"--explain", "-np", "2", "-x", "DDL_WIRE_TYPE=bfloat16", "-x", "DDL_WIRE_TYPE_WHERE=everywhere"})
+          .text();
+  EXPECT_NE(here.find("256 MiB  2 local direct, bfloat16 everywhere: "), std::string::npos) << here;
+  EXPECT_NE(here.find("  1 MiB  2 local direct: "), std::string::npos) << here;
 }
 
 TEST(Explain, WhatIsFusedIsSaid) {

@@ -1,5 +1,6 @@
-/* Float all-reduces that travel narrower between hosts: near the sum, the same bits on all ranks; small ones
- * and integers exact. An ordinary MPI program: narrowed TOLERANCE, relative to the sum of the magnitudes. */
+/* Float all-reduces that travel narrower than they are in memory: near the sum, the same bits on all ranks;
+ * small ones and integers exact. An ordinary MPI program: narrowed TOLERANCE [COUNT], the former relative to
+ * the sum of the magnitudes, the latter the elements of large ones. */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kLarge = 200003, kSmall = 1000 };
+enum { kSmall = 1000 };
 
-static int rank, ranks, failures;
+static int rank, ranks, failures, large = 200003;
 
 /* Needs 24 bits, so that every narrower type rounds it. */
 static float share(int from, int i) {
@@ -65,10 +66,10 @@ static void try_floats(int count, double tolerance, int is_blocking) {
 }
 
 static void try_integers(void) {
-  int32_t *in = malloc(sizeof(int32_t) * kLarge), *out = malloc(sizeof(int32_t) * kLarge);
-  for (int i = 0; i < kLarge; ++i) in[i] = 16777217 + i + rank;
-  reduce(in, out, kLarge, MPI_INT32_T, 1);
-  for (int i = 0; i < kLarge && failures == 0; ++i)
+  int32_t *in = malloc(sizeof(int32_t) * (size_t)large), *out = malloc(sizeof(int32_t) * (size_t)large);
+  for (int i = 0; i < large; ++i) in[i] = 16777217 + i + rank;
+  reduce(in, out, large, MPI_INT32_T, 1);
+  for (int i = 0; i < large && failures == 0; ++i)
     if (out[i] != ranks * (16777217 + i) + ranks * (ranks - 1) / 2)
       ++failures, fprintf(stderr, "integers changed\n");
   free(in), free(out);
@@ -79,8 +80,9 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const double tolerance = argc > 1 ? atof(argv[1]) : 0;
+  if (argc > 2) large = atoi(argv[2]);
   for (int is_blocking = 0; is_blocking < 2; ++is_blocking) {
-    try_floats(kLarge, tolerance, is_blocking);
+    try_floats(large, tolerance, is_blocking);
     try_floats(kSmall, 0, is_blocking);
   }
   try_integers();

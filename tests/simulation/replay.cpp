@@ -99,7 +99,7 @@ bool Replay::run_step(Rank rank, Run& run, const Step& step) {
   Range range = (run.segment + 1 == segments_ ? me.tail : me.full)[step.slice];
   if (range.count == 0) return true;
   if (step.verb == Verb::send) {
-    const bool is_narrow = step.fabric == Fabric::wire && !wire_.is_exact();
+    const bool is_narrow = narrows(wire_, step.fabric);
     send(rank, run, step, static_cast<double>(is_narrow ? wire_.bytes(range.count) : range.count * kElement));
     return true;
   }

@@ -47,8 +47,11 @@ EndpointInfo full_endpoint() {
   endpoint.options = "-mode b:2x2";
   endpoint.tuning = std::string("{\0}", 3);
   endpoint.cpu_model = "a processor";
-  endpoint.gradients = {
-      WireType::float16, {4096, {{4, 1000}, {8, BytesByRanks::kNever}}}, 1 << 20, {0.5, 1000, 10, 1 << 20}};
+  endpoint.gradients = {WireType::float16,
+                        WireWhere::everywhere,
+                        {4096, {{4, 1000}, {8, BytesByRanks::kNever}}},
+                        1 << 20,
+                        {0.5, 1000, 10, 1 << 20}};
   return endpoint;
 }
 
@@ -61,7 +64,7 @@ TEST(JobMap, TakesTheStrictestSettingsAndSaysSo) {
   std::vector<EndpointInfo> endpoints;
   for (const char* host : {"h1", "h2", "h3"}) {
     endpoints.push_back(endpoint_on(host, {{"r0", "10.0.0.0/24"}}));
-    endpoints.back().gradients = {WireType::bfloat16, {1000}, 2000, {.share = 0.5}};
+    endpoints.back().gradients = {WireType::bfloat16, WireWhere::everywhere, {1000}, 2000, {.share = 0.5}};
   }
   EXPECT_EQ(map_job(all(endpoints)).gradients, endpoints[0].gradients);
   EXPECT_TRUE(map_job(all(endpoints)).notes.empty());
@@ -78,6 +81,9 @@ TEST(EndpointInfo, SettingsThatCannotBeAreNamed) {
   endpoint.gradients.wire_type = static_cast<WireType>(99);
   EXPECT_NE(unpack(pack(endpoint))->trouble.find("wire_type"), std::string::npos);
   endpoint = full_endpoint();
+  endpoint.gradients.wire_where = static_cast<WireWhere>(2);
+  EXPECT_NE(unpack(pack(endpoint))->trouble.find("wire_where"), std::string::npos);
+  endpoint = full_endpoint();
   endpoint.gradients.sparse.share = 0;
   EXPECT_NE(unpack(pack(endpoint))->trouble.find("sparse share"), std::string::npos);
 }
@@ -91,7 +97,7 @@ TEST(EndpointInfo, CutOffAnywhereItNamesAField) {
     ASSERT_TRUE(endpoint) << bytes;
     troubles.insert(endpoint->trouble);
   }
-  EXPECT_EQ(troubles.size(), 24u + 8 + 6 + 4)
+  EXPECT_EQ(troubles.size(), 25u + 8 + 6 + 4)
       << "fields of an endpoint info, its settings, a rail and an idle rail";
   EXPECT_TRUE(troubles.count("its endpoint info is damaged: field rails.probe_port is cut off"));
   whole.push_back({});

@@ -14,7 +14,8 @@ std::vector<GradientSettings> three(const GradientSettings& each) {
 }  // namespace
 
 TEST(StrictestSettings, WhereTheRanksAgreeNothingIsSaid) {
-  const GradientSettings all{WireType::int8, {500, {{4, 1000}}}, 1000, {0.1, 1000, 10, 5000}};
+  const GradientSettings all{
+      WireType::int8, WireWhere::everywhere, {500, {{4, 1000}}}, 1000, {0.1, 1000, 10, 5000}};
   const AgreedSettings agreed = strictest(three(all), false, 3);
   EXPECT_EQ(agreed.gradients, all);
   EXPECT_TRUE(agreed.notes.empty());
@@ -27,6 +28,23 @@ TEST(StrictestSettings, DifferentWireTypesAreExact) {
   EXPECT_EQ(agreed.gradients.wire_type, WireType::exact);
   EXPECT_EQ(agreed.notes, Notes{"DDL_WIRE_TYPE is bfloat16 on rank 0 and not on rank 2 (float16 on rank 2): "
                                 "all-reduces travel exact"});
+}
+
+TEST(StrictestSettings, EverywhereIsWhereAllRanksSaySo) {
+  std::vector<GradientSettings> given =
+      three({.wire_type = WireType::bfloat16, .wire_where = WireWhere::everywhere});
+  EXPECT_EQ(strictest(given, false, 1).gradients.wire_where, WireWhere::everywhere) << "one host, too";
+  EXPECT_EQ(strictest(given, false, 1).gradients.wire_type, WireType::bfloat16);
+  given[1].wire_where = given[2].wire_where = WireWhere::between;
+  for (int hosts : {1, 2}) {
+    const AgreedSettings agreed = strictest(given, false, hosts);
+    EXPECT_EQ(agreed.gradients.wire_where, WireWhere::between);
+    EXPECT_EQ(agreed.gradients.wire_type, WireType::bfloat16);
+    EXPECT_EQ(agreed.notes, Notes{"DDL_WIRE_TYPE_WHERE is everywhere on rank 0 and not on ranks 1, 2: "
+                                  "all-reduces stay exact within a host"});
+  }
+  for (GradientSettings& one : given) one.wire_type = WireType::exact;
+  EXPECT_TRUE(strictest(given, false, 2).notes.empty()) << "nothing is narrower anyway";
 }
 
 TEST(StrictestSettings, OfWhereNarrowingBeginsTheLargestCountsForEachNumberOfRanks) {

@@ -1,4 +1,4 @@
-// All-reduces whose elements travel narrower between hosts than they are in memory.
+// All-reduces whose elements travel narrower than they are in memory.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +27,8 @@ using test::VirtualJob;
 constexpr WireType kNarrow[] = {WireType::bfloat16, WireType::float16, WireType::int8};
 constexpr Algorithm kAll[] = {Algorithm::direct,   Algorithm::ring,    Algorithm::exchange,
                               Algorithm::doubling, Algorithm::halving, Algorithm::funnel};
+
+constexpr WireWhere kWheres[] = {WireWhere::between, WireWhere::everywhere};
 
 double unit_roundoff(WireType type) {
   return type == WireType::bfloat16 ? 0x1p-8 : type == WireType::float16 ? 0x1p-11 : 1 / 125.0;
@@ -85,8 +87,18 @@ std::vector<T> rounded(const WireFormat& wire, const std::vector<T>& values) {
   return back;
 }
 
-// docs/gradients.md: at most one rounding per host on the way of a share, and each of a sum no larger than
-// that of the magnitudes; in 8 bits of the largest in its cache line.
+// docs/gradients.md: on the way of a share at most one rounding per host, everywhere also one for each other
+// rank of the largest host.
+int most_roundings(const Case& one) {
+  if (!one.dims.empty()) return static_cast<int>(one.hosts.size());
+  std::map<HostIndex, int> ranks_of;
+  for (HostIndex host : one.hosts) ++ranks_of[host];
+  int most = 0;
+  for (const auto& [host, ranks] : ranks_of) most = std::max(most, ranks);
+  return static_cast<int>(ranks_of.size()) + (one.choice.wire.where == WireWhere::everywhere ? most - 1 : 0);
+}
+
+// Each of a sum no larger than that of the magnitudes; in 8 bits of the largest in its cache line.
 template <class T>
 double allowed_error(const Case& one, const Values<T>& in, Elements i) {
   const Elements line = one.choice.wire.has_scales() ? one.choice.wire.line() : 1;
@@ -98,9 +110,7 @@ double allowed_error(const Case& one, const Values<T>& in, Elements i) {
     for (const auto& share : in) sum += std::fabs(static_cast<double>(share[k]));
     magnitudes = std::max(magnitudes, sum);
   }
-  auto most = static_cast<double>(one.dims.empty() ? std::set(one.hosts.begin(), one.hosts.end()).size()
-                                                   : one.hosts.size());
-  return magnitudes * most * unit_roundoff(one.choice.wire.as) * 1.01;
+  return magnitudes * most_roundings(one) * unit_roundoff(one.choice.wire.as) * 1.01;
 }
 
 template <class T>
@@ -150,7 +160,8 @@ bool suits(const Grid& grid, const PlanChoice& choice) {
 }
 
 // All algorithms in all dimensions, on that job.
-void check_all(const std::vector<HostIndex>& hosts, const std::vector<Rank>& dims, std::mt19937& random) {
+void check_all(const std::vector<HostIndex>& hosts, const std::vector<Rank>& dims, std::mt19937& random,
+               WireWhere where) {
   Grid grid = dims.empty() ? Grid::from_hosts(hosts) : Grid::from_dims(hosts, dims);
   VirtualJob job(hosts);
   job.make_wire_read_late();  // what is sent must stay until then
@@ -162,40 +173,22 @@ void check_all(const std::vector<HostIndex>& hosts, const std::vector<Rank>& dim
       one.choice.algorithm.back() = last;
       one.choice.share.assign(1 + random() % 2, 1);
       one.choice.segment = 2048;
-      one.choice.wire = {random() % 3 ? DType::float32 : DType::float64, kNarrow[random() % 3]};
+      one.choice.wire = {random() % 3 ? DType::float32 : DType::float64, kNarrow[random() % 3], where};
       if (Op ops[] = {Op::sum, Op::min, Op::max}; random() % 3 == 0) one.op = ops[random() % 3];
       if (suits(grid, one.choice)) check_one(job, ++id, one, random);
       if (testing::Test::HasFatalFailure() || testing::Test::HasNonfatalFailure()) return;
     }
 }
 
-}  // namespace
-
-TEST(Narrowing, EveryPlanGivesAllRanksTheSameBitsWithinTheBound) {
-  std::mt19937 random(7);
-  for (const std::vector<HostIndex>& hosts : std::vector<std::vector<HostIndex>>{
-           {0, 1}, {0, 1, 2}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 1, 1, 2, 2}, {0, 1, 2, 0, 1, 2, 3}})
-    check_all(hosts, {}, random);
-}
-
-// The user's dimensions may put ranks of one host and of several into one group.
-TEST(Narrowing, GroupsOfSomeWhoShareAHostAgreeToo) {
-  std::mt19937 random(8);
-  check_all({0, 0, 0, 1}, {4}, random);
-  check_all({0, 0, 0, 1, 1, 1}, {2, 3}, random);
-  check_all({0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2}, random);
-  check_all({0, 0, 0, 1, 1}, {5}, random);
-}
-
-TEST(Narrowing, InfinitiesAndNaNsAndWhatIsTooLargeAreCarried) {
+void check_special(const std::vector<HostIndex>& hosts, WireWhere where) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<HostIndex> hosts = {0, 0, 1, 2};
   VirtualJob job(hosts);
   CommId id = 0;
   for (WireType type : kNarrow)
     for (Algorithm last : kAll) {
       Case one{hosts, {}, {}, 100, Op::sum, false};
-      one.choice = {{Algorithm::direct, last}, {1}, {}, {}, 2048, 4, {DType::float32, type}};
+      one.choice = {{Algorithm::direct, last}, {1}, {}, {}, 2048, 4, {DType::float32, type, where}};
+      if (!Grid::from_hosts(hosts).spans_hosts()) one.choice.algorithm = {last};
       Values<float> in(4, std::vector<float>(100, 1));
       in[3][0] = inf;
       in[1][16] = nan;
@@ -213,54 +206,118 @@ TEST(Narrowing, InfinitiesAndNaNsAndWhatIsTooLargeAreCarried) {
     }
 }
 
-TEST(Narrowing, AnotherTypeBetweenHostsOnOneRankIsNamed) {
-  VirtualJob job({0, 1});
+// Ranks whose settings the engine was given behind the back of their agreement.
+std::string said_where_rank_1_has(const std::vector<HostIndex>& hosts, const WireFormat& first,
+                                  const WireFormat& other) {
+  VirtualJob job(hosts);
   auto world = job.create(1, everybody(2));
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
     std::vector<float> values(1000, 1);
     PlanChoice choice = plain_choice(world[me]->members().grid, 1);
     choice.segment = 4096;
-    if (rank == 1) choice.wire = {DType::float32, WireType::bfloat16};
+    choice.wire = rank == 1 ? other : first;
     PreparedPlan& plan = world[me]->plans().prepare(choice, 4000);
     job.engine(rank).run(*world[me], {values.data(), values.data(), 1000, DType::float32, Op::sum}, &plan);
   });
-  const std::string said = job.engine(0).failure() + job.engine(1).failure();
-  EXPECT_NE(said.find("or type between hosts"), std::string::npos) << said;
-  EXPECT_NE(said.find("all-reduce of 1000 float32, sum"), std::string::npos) << said;
+  return job.engine(0).failure() + job.engine(1).failure();
+}
+
+struct Sent {
+  Bytes sent = 0, in_memory = 0;
+};
+
+// What all ranks say of one all-reduce of 50'001 float32: of their rails, and of what was narrower.
+std::pair<Sent, Sent> count_one(const std::vector<HostIndex>& hosts, const WireFormat& wire) {
+  VirtualJob job(hosts);
+  auto world = job.create(1, everybody(job.size()));
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    std::vector<float> values(50'001, 1);
+    PreparedPlan& plan = world[me]->plans().plan_for({}, 200'004, wire);
+    job.engine(rank).run(*world[me], {values.data(), values.data(), 50'001, DType::float32, Op::sum, "sum"},
+                         &plan);
+  });
+  Sent on_rails, narrow;
+  for (Rank rank = 0; rank < job.size(); ++rank) {
+    Counters counters;
+    std::vector<WireBytes> rails;
+    job.engine(rank).collect(counters, rails);
+    const nlohmann::json counted = counters.to_json();
+    for (const auto& one : counted["narrowed"]) {
+      EXPECT_EQ(one["class"], "float32 as bfloat16");
+      EXPECT_EQ(one["calls"], 1);
+      EXPECT_EQ(one["bytes"], 200'004);
+      narrow.sent += one["bytes_sent"].get<Bytes>();
+      narrow.in_memory += one["bytes_in_memory"].get<Bytes>();
+    }
+    for (const WireBytes& rail : rails) on_rails.sent += rail.sent, on_rails.in_memory += rail.in_memory;
+  }
+  return {on_rails, narrow};
+}
+
+}  // namespace
+
+TEST(Narrowing, EveryPlanGivesAllRanksTheSameBitsWithinTheBound) {
+  std::mt19937 random(7);
+  for (const std::vector<HostIndex>& hosts : std::vector<std::vector<HostIndex>>{
+           {0, 1}, {0, 1, 2}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 1, 1, 2, 2}, {0, 1, 2, 0, 1, 2, 3}})
+    for (WireWhere where : kWheres) check_all(hosts, {}, random, where);
+}
+
+TEST(Narrowing, OnOneHostTheyDoSoEverywhere) {
+  std::mt19937 random(10);
+  for (std::size_t ranks : {2, 3, 4, 7})
+    for (int round = 0; round < 3; ++round)
+      check_all(std::vector<HostIndex>(ranks, 0), {}, random, WireWhere::everywhere);
+}
+
+// The user's dimensions may put ranks of one host and of several into one group.
+TEST(Narrowing, GroupsOfSomeWhoShareAHostAgreeToo) {
+  std::mt19937 random(8);
+  for (WireWhere where : kWheres) {
+    check_all({0, 0, 0, 1}, {4}, random, where);
+    check_all({0, 0, 0, 1, 1, 1}, {2, 3}, random, where);
+    check_all({0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2}, random, where);
+    check_all({0, 0, 0, 1, 1}, {5}, random, where);
+  }
+}
+
+TEST(Narrowing, InfinitiesAndNaNsAndWhatIsTooLargeAreCarried) {
+  for (WireWhere where : kWheres) check_special({0, 0, 1, 2}, where);
+  check_special({0, 0, 0, 0}, WireWhere::everywhere);
+}
+
+TEST(Narrowing, AnotherTypeThatTravelsOnOneRankIsNamed) {
+  const WireFormat between{DType::float32, WireType::bfloat16},
+      everywhere{DType::float32, WireType::bfloat16, WireWhere::everywhere};
+  for (const std::string& said :
+       {said_where_rank_1_has({0, 1}, {}, between), said_where_rank_1_has({0, 0}, {}, everywhere),
+        said_where_rank_1_has({0, 1}, between, everywhere)}) {
+    EXPECT_NE(said.find("or type that travels"), std::string::npos) << said;
+    EXPECT_NE(said.find("all-reduce of 1000 float32, sum"), std::string::npos) << said;
+  }
 }
 
 TEST(Narrowing, CountsWhatTravelsAndWhatThatIsInMemory) {
-  VirtualJob job({0, 1, 1});
-  auto world = job.create(1, everybody(3));
-  for (WireFormat wire : {WireFormat{}, WireFormat{DType::float32, WireType::bfloat16}}) {
-    Bytes sent = 0, in_memory = 0, sent_of_class = 0, in_memory_of_class = 0;
-    job.each([&](Rank rank) {
-      auto me = static_cast<std::size_t>(rank);
-      std::vector<float> values(50'001, 1);
-      PreparedPlan& plan = world[me]->plans().plan_for({}, 200'004, wire);
-      job.engine(rank).run(*world[me], {values.data(), values.data(), 50'001, DType::float32, Op::sum, "sum"},
-                           &plan);
-    });
-    for (Rank rank = 0; rank < 3; ++rank) {
-      Counters counters;
-      std::vector<WireBytes> rails;
-      job.engine(rank).collect(counters, rails);
-      const nlohmann::json counted = counters.to_json();
-      for (const auto& one : counted["narrowed"]) {
-        EXPECT_EQ(one["class"], "float32 as bfloat16");
-        EXPECT_EQ(one["calls"], 1);
-        EXPECT_EQ(one["bytes"], 200'004);
-        sent_of_class += one["bytes_sent"].get<Bytes>();
-        in_memory_of_class += one["bytes_in_memory"].get<Bytes>();
-      }
-      for (const WireBytes& rail : rails) sent += rail.sent, in_memory += rail.in_memory;
-    }
-    EXPECT_EQ(in_memory, 2u * 200'004);  // from each of two hosts half of it, twice
-    EXPECT_EQ(sent, wire.is_exact() ? in_memory : in_memory / 2);
-    EXPECT_EQ(sent_of_class, wire.is_exact() ? 0 : sent);
-    EXPECT_EQ(in_memory_of_class, wire.is_exact() ? 0 : in_memory);
+  const std::vector<HostIndex> hosts = {0, 1, 1};
+  constexpr Bytes kBetween = 2 * 200'004;  // from each of two hosts half of it, twice
+  const auto [exact, none] = count_one(hosts, {});
+  EXPECT_EQ(exact.in_memory, kBetween);
+  EXPECT_EQ(exact.sent, kBetween);
+  EXPECT_EQ(none.in_memory, 0u);
+  for (WireWhere where : kWheres) {
+    const auto [rails, narrow] = count_one(hosts, {DType::float32, WireType::bfloat16, where});
+    EXPECT_EQ(rails.in_memory, kBetween);
+    EXPECT_EQ(rails.sent, kBetween / 2);
+    // Within the host of two each hands the other half, twice.
+    EXPECT_EQ(narrow.in_memory, where == WireWhere::between ? kBetween : 2 * kBetween);
+    EXPECT_EQ(narrow.sent, narrow.in_memory / 2);
   }
+  const auto [nothing, here] = count_one({0, 0}, {DType::float32, WireType::bfloat16, WireWhere::everywhere});
+  EXPECT_EQ(nothing.sent, 0u);
+  EXPECT_EQ(here.in_memory, kBetween);
+  EXPECT_EQ(here.sent, kBetween / 2);
 }
 
 TEST(WireRule, NarrowsLargeAllReducesOfFloatsBetweenHosts) {
@@ -275,12 +332,28 @@ TEST(WireRule, NarrowsLargeAllReducesOfFloatsBetweenHosts) {
 }
 
 TEST(WireRule, IsThatOfTheCommunicator) {
-  const GradientSettings settings{WireType::int8, {1000, {{4, 5000}, {16, BytesByRanks::kNever}}}};
+  const GradientSettings settings{
+      WireType::int8, WireWhere::between, {1000, {{4, 5000}, {16, BytesByRanks::kNever}}}};
   EXPECT_EQ(wire_rule(settings, 8, true).from, 1000u);
   EXPECT_EQ(wire_rule(settings, 8, true).type, WireType::int8);
   EXPECT_EQ(wire_rule(settings, 4, true).from, 5000u);
   EXPECT_EQ(wire_rule(settings, 16, true).type, WireType::exact) << "never";
   EXPECT_EQ(wire_rule(settings, 8, false).type, WireType::exact) << "one host";
+}
+
+TEST(WireRule, OnOneHostItNarrowsWhatIsFasterAndOnlyWhereItIsToBeEverywhere) {
+  GradientSettings settings{WireType::bfloat16, WireWhere::everywhere, {1000, {{4, BytesByRanks::kNever}}}};
+  EXPECT_EQ(wire_rule(settings, 8, true).from, 1000u);
+  EXPECT_EQ(wire_rule(settings, 8, true).where, WireWhere::everywhere);
+  EXPECT_EQ(wire_rule(settings, 8, false).from, kWorthWithinAHost);
+  const WireFormat format =
+      wire_rule(settings, 8, false).format_of(Kind::all_reduce, DType::float32, 16 << 20);
+  EXPECT_TRUE(narrows(format, Fabric::local));
+  EXPECT_EQ(wire_rule(settings, 4, false).type, WireType::exact) << "never";
+  settings.wire_type_from.others = 32 << 20;
+  EXPECT_EQ(wire_rule(settings, 8, false).from, Bytes{32} << 20) << "what was asked for counts, too";
+  settings.wire_type = WireType::int8;
+  EXPECT_EQ(wire_rule(settings, 8, false).type, WireType::exact) << "slower at all sizes";
 }
 
 TEST(Narrowing, RandomHostsAgree) {
@@ -289,7 +362,7 @@ TEST(Narrowing, RandomHostsAgree) {
     std::vector<HostIndex> hosts(2 + random() % 6);
     for (HostIndex& host : hosts)
       host = static_cast<HostIndex>(random() % std::min<std::size_t>(4, hosts.size()));
-    if (Grid::from_hosts(hosts).spans_hosts()) check_all(hosts, {}, random);
+    if (Grid::from_hosts(hosts).spans_hosts()) check_all(hosts, {}, random, kWheres[round % 2]);
   }
 }
 

@@ -83,8 +83,8 @@ TEST(ReduceCopy, WhatCameNarrowerIsWidenedAndWhatGoesOnIsNarrowed) {
   for (Elements count : kCounts)
     for (std::size_t n_sources : {1u, 2u, 3u})
       for (std::size_t own = 0; own < n_sources; ++own)
-        for (int how = 0; how < 8; ++how) {
-          const bool rounds = how & 1, goes_on = how & 2, travels = how & 4;
+        for (int how = 0; how < 16; ++how) {
+          const bool rounds = how & 1, goes_on = how & 2, travels = how & 4, streams = how & 8;
           std::vector<std::vector<float>> values(n_sources, std::vector<float>(count));
           std::vector<std::vector<std::uint16_t>> came(n_sources, std::vector<std::uint16_t>(count));
           std::vector<float> expected(count), forward(count, -1);
@@ -115,7 +115,7 @@ TEST(ReduceCopy, WhatCameNarrowerIsWidenedAndWhatGoesOnIsNarrowed) {
                  bytes(values[own]),
                  goes_on ? bytes(forward) : nullptr,
                  count,
-                 Store::cached,
+                 streams ? Store::streamed : Store::cached,
                  {},
                  &narrowing});
           ASSERT_EQ(values[own], expected) << n_sources << " sources, own " << own << ", " << how;
@@ -126,6 +126,40 @@ TEST(ReduceCopy, WhatCameNarrowerIsWidenedAndWhatGoesOnIsNarrowed) {
             ASSERT_EQ(sent, expected_sent);
           }
         }
+}
+
+// The answer in the block that was asked in, and an output that begins at no line: as between two ranks.
+TEST(ReduceCopy, WhatTravelsMayTakeThePlaceOfWhatCame) {
+  for (WireType type : {WireType::bfloat16, WireType::float16, WireType::int8})
+    for (Elements count : kCounts)
+      for (Store store : {Store::cached, Store::streamed}) {
+        const WireFormat wire{DType::float32, type, WireWhere::everywhere};
+        std::vector<float> own(count), theirs(count), wide(count), out(count + 2, -1), expected(count);
+        for (Elements i = 0; i < count; ++i)
+          own[i] = 1 + static_cast<float>(i) / 1024, theirs[i] = 3 - static_cast<float>(i) / 4096;
+        std::vector<std::byte> block(wire.bytes(count)), sent(wire.bytes(count));
+        stage(wire, block.data(), reinterpret_cast<std::byte*>(theirs.data()), count, store);
+        widen(wire, wide.data(), block.data(), count);
+        for (Elements i = 0; i < count; ++i) expected[i] = own[i] + wide[i];
+        narrow(wire, sent.data(), expected.data(), count);
+        widen(wire, expected.data(), sent.data(), count);
+        const void* sources[] = {own.data(), block.data()};
+        const bool is_narrow[] = {false, true};
+        const Narrowing narrowing{wire, is_narrow, true, block.data()};
+        apply({DType::float32,
+               Op::sum,
+               sources,
+               reinterpret_cast<std::byte*>(out.data() + 1),
+               nullptr,
+               count,
+               store,
+               {},
+               &narrowing});
+        ASSERT_EQ(std::vector<float>(out.begin() + 1, out.end() - 1), expected) << name_of(type);
+        ASSERT_EQ(block, sent) << name_of(type);
+        EXPECT_EQ(out[0], -1);
+        EXPECT_EQ(out[count + 1], -1);
+      }
 }
 
 TEST(Stream, CopiesAnyNumberOfBytesFromAndToAnyAddress) {

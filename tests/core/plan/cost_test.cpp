@@ -40,21 +40,25 @@ TEST(Cost, ManySegmentsOfARingTakeWhatTheWireTakesHoweverManyRanksShareIt) {
   }
 }
 
-TEST(Cost, WhatTravelsNarrowerTakesLessOfTheWireAndNoLessWithinAHost) {
+TEST(Cost, WhatTravelsNarrowerTakesLessOfTheWireAndWithinAHostWhereItIsToBeEverywhere) {
   Grid grid = hosts(4, 2);
   PlanChoice exact = in_segments(choice_for(grid, Algorithm::direct, Algorithm::ring), kMiB), half = exact,
-             eighth = exact;
+             eighth = exact, everywhere = exact;
   half.wire = {DType::float32, WireType::bfloat16};
+  everywhere.wire = {DType::float32, WireType::bfloat16, WireWhere::everywhere};
   eighth.wire = {DType::float64, WireType::int8};
-  Prediction full = predict(grid, exact, 64 * kMiB, {}), narrow = predict(grid, half, 64 * kMiB, {});
+  Prediction full = predict(grid, exact, 64 * kMiB, {}), narrow = predict(grid, half, 64 * kMiB, {}),
+             all = predict(grid, everywhere, 64 * kMiB, {});
   EXPECT_LT(narrow.seconds, 0.53 * full.seconds);
   EXPECT_LT(predict(grid, eighth, 64 * kMiB, {}).seconds, 0.2 * full.seconds);
   ASSERT_EQ(narrow.stages.size(), full.stages.size());
   for (std::size_t s = 0; s < full.stages.size(); ++s) {
     const bool wire = grid.dimension(full.stages[s].dimension).fabric == Fabric::wire;
     EXPECT_EQ(narrow.stages[s].bytes, full.stages[s].bytes / (wire ? 2 : 1));
+    EXPECT_EQ(all.stages[s].bytes, full.stages[s].bytes / 2);
   }
   EXPECT_NE(describe(grid, half).find("bfloat16 between hosts"), std::string::npos);
+  EXPECT_NE(describe(grid, everywhere).find("bfloat16 everywhere"), std::string::npos);
   for (const Candidate& one : candidates(grid, 64 * kMiB, {}, half.wire))
     EXPECT_EQ(one.choice.wire, half.wire);
 }

@@ -81,6 +81,22 @@ TEST(PlanStore, OnlyASmallExchangeWithinAHostIsOneShot) {
   EXPECT_FALSE(near.plan_for({Kind::all_gather, 0}, 1000).is_one_shot);
 }
 
+// Whoever hands its share to a funnel's owner and takes the result rounds nothing itself.
+TEST(PlanStore, WhatIsNarrowedWithinAHostIsNoOneShotAndNotBrief) {
+  PlanStore store(members_on({0, 0}), kLimits);
+  for (Algorithm algorithm : {Algorithm::exchange, Algorithm::funnel}) {
+    PlanChoice choice{{algorithm}};
+    choice.segment = 4096;
+    EXPECT_TRUE(store.prepare(choice, 1000).is_brief);
+    choice.wire = {DType::float32, WireType::bfloat16, WireWhere::everywhere};
+    EXPECT_FALSE(store.prepare(choice, 1000).is_brief);
+    EXPECT_FALSE(store.prepare(choice, 1000).is_one_shot);
+  }
+  const WireFormat between{DType::float32, WireType::bfloat16},
+      everywhere{DType::float32, WireType::bfloat16, WireWhere::everywhere};
+  EXPECT_NE(&store.plan_for({}, 1000, between), &store.plan_for({}, 1000, everywhere));
+}
+
 TEST(PlanStore, ARootThatDoesNotExistIsAnErrorAndLeavesTheStoreAlone) {
   PlanStore store(members_on({0, 0, 1}, 1), kLimits);
   for (int again = 0; again < 2; ++again) {

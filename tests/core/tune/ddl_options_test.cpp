@@ -28,9 +28,11 @@ TEST(DdlOptions, ModeAndDimensionsAreRead) {
 
 TEST(DdlOptions, VariablesOfGradientsMayStandThere) {
   Env env = parse_env({"DDL_WIRE_TYPE=int8", "DDL_LAZY_BYTES=1m",
-                       "DDL_OPTIONS=-mode b -wire_type bfloat16 -wire_type_from 4k,2:never -sparse 0.1"});
+                       "DDL_OPTIONS=-mode b -wire_type bfloat16 -wire_type_from 4k,2:never -sparse 0.1 "
+                       "-wire_type_where everywhere"});
   env = with_options(env);
   EXPECT_EQ(env.wire_type, WireType::bfloat16) << "the options overrule";
+  EXPECT_EQ(env.wire_type_where, WireWhere::everywhere);
   EXPECT_EQ(env.wire_type_from.of(4), 4096u);
   EXPECT_EQ(env.lazy_bytes, Bytes{1} << 20);
   EXPECT_EQ(env.sparse, 0.1);
@@ -59,7 +61,7 @@ TEST(DdlOptions, TheUsersDimensionsAreForCommunicatorsOfAsManyRanks) {
 TEST(DdlOptions, GarbageIsRefusedInOneLine) {
   for (const char* text :
        {"mode p", "-mode", "-mode q", "-mode b:4y2", "-mode b:0x2", "-mode p4", "-dump_iter x", "-what 1",
-        "-", "-wire_type half", "-wire_type", "-sparse 2", "-verbose 1"}) {
+        "-", "-wire_type half", "-wire_type_where here", "-wire_type", "-sparse 2", "-verbose 1"}) {
     try {
       parse_ddl_options(text, 8);
       ADD_FAILURE() << text;

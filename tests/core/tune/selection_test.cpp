@@ -249,7 +249,7 @@ TEST(Selection, WhatTravelsNarrowerHasPlansOfItsOwn) {
   VirtualJob job({0, 1, 1});
   auto world = job.create(1, {0, 1, 2});
   TuneSettings settings;
-  settings.gradients = {WireType::bfloat16, {1000}};
+  settings.gradients = {WireType::bfloat16, WireWhere::between, {1000}};
   settings.deterministic = true;
   TuningCache memory("test");
   TrialBudget budget(0);
