@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "core/api/c_types.hpp"
 #include "core/api/guard.hpp"
@@ -264,6 +266,26 @@ ddl_stream_result submit(ddl_stream_comm* comm, const ddl_stream_call* call, ddl
                  [&] { return answer(comm->communicator->submit(call_of(*call)), problem); });
 }
 
+int fuses(ddl_stream_comm* comm) { return comm->communicator->fuses(); }
+
+ddl_stream_result submit_together(ddl_stream_comm* comm, const ddl_stream_call* calls, uint64_t count,
+                                  ddl_stream_fused* fused, ddl_problem* problem) {
+  return guarded(DDL_STREAM_INTERNAL, problem, [&] {
+    // Groups come again and again: the places stay.
+    static thread_local std::vector<StreamCall> ours;
+    static thread_local std::vector<StreamCommunicator::Fused> parts;
+    ours.clear();
+    std::transform(calls, calls + count, std::back_inserter(ours), call_of);
+    parts.assign(fused ? count : 0, {});
+    const ddl_stream_result result =
+        answer(comm->communicator->submit_together(ours, fused ? parts.data() : nullptr), problem);
+    std::transform(parts.begin(), parts.end(), fused, [](const StreamCommunicator::Fused& one) {
+      return ddl_stream_fused{one.batch, static_cast<int32_t>(one.wire)};
+    });
+    return result;
+  });
+}
+
 ddl_stream_result state(ddl_stream_comm* comm, ddl_problem* problem) {
   return guarded(DDL_STREAM_INTERNAL, problem, [&] { return answer(comm->communicator->state(), problem); });
 }
@@ -302,6 +324,8 @@ const ddl_stream_api ddl_stream_functions = {
     .split = split,
     .place = place,
     .submit = submit,
+    .fuses = fuses,
+    .submit_together = submit_together,
     .state = state,
     .abort = abort_communicator,
     .destroy = destroy,

@@ -91,6 +91,12 @@ typedef struct ddl_stream_call {
   const char* name; /* for people, a literal */
 } ddl_stream_call;
 
+/* What a call has become a part of. */
+typedef struct ddl_stream_fused {
+  uint32_t batch; /* 0: none, it goes by itself; else one number for those that became one operation */
+  int32_t wire;   /* ddl::WireType of that between hosts */
+} ddl_stream_fused;
+
 typedef struct ddl_stream_api {
   /* Whether this process can have communicators of ours: a CUDA driver with a device, and nobody said no. */
   int (*usable)(void);
@@ -142,6 +148,11 @@ typedef struct ddl_stream_api {
 
   /* Enqueues a call on its stream and returns. */
   ddl_stream_result (*submit)(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_problem* problem);
+  /* All-reduces of one group likewise, where fuses() says that some of them may become one operation; nothing
+   * is begun where one is wrong. `fused`: null, or a place for each. */
+  int (*fuses)(ddl_stream_comm* comm);
+  ddl_stream_result (*submit_together)(ddl_stream_comm* comm, const ddl_stream_call* calls, uint64_t count,
+                                       ddl_stream_fused* fused, ddl_problem* problem);
   /* What went wrong since, DDL_STREAM_OK when all is well; it has been said. */
   ddl_stream_result (*state)(ddl_stream_comm* comm, ddl_problem* problem);
   /* Lets streams go on without results; the other ranks hear that this one is gone. */

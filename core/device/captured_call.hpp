@@ -30,8 +30,8 @@ class CapturedCalls {
   CapturedCalls(const CapturedCalls&) = delete;
   CapturedCalls& operator=(const CapturedCalls&) = delete;
 
-  /// Puts one call into what `stream` captures. kEnqueued or kFailed; then see failure(), and what was
-  /// captured is of no use.
+  /// Puts one call, of blocks that are not made of pieces, into what `stream` captures. kEnqueued or kFailed;
+  /// then see failure(), and what was captured is of no use.
   Submitted capture(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
   /// What CUDA refused the last time; "" when nothing.
   std::string failure() const;

@@ -49,6 +49,8 @@ struct StagedCalls::State {
 
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
   Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks) const;
+  Submitted may_enqueue(cuda::Stream stream);
+  bool let_wait(cuda::Stream later, cuda::Stream earlier);
   bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
   bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
   bool take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream);
@@ -72,6 +74,7 @@ struct StagedCalls::State {
   Bytes area_bytes;
   pinned_pool::Block pinned;
   std::vector<StagedSlot> slots;
+  cuda::Event between_streams = nullptr;
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
   std::uint64_t next_ticket;
@@ -137,6 +140,7 @@ void StagedCalls::State::pin() {
                 false};
     result = driver.event_create(&slots[i].passed, cuda::kEventNoTiming);
   }
+  if (result == cuda::kSuccess) result = driver.event_create(&between_streams, cuda::kEventNoTiming);
   if (result == cuda::kSuccess) return;
   unpin();
   throw Error("cannot pin " + std::to_string(per_slot * slots.size() >> 20) +
@@ -148,6 +152,7 @@ void StagedCalls::State::unpin() {
   cuda::CurrentContext current(driver, context);
   for (StagedSlot& slot : slots)
     if (slot.passed) driver.event_destroy(slot.passed);
+  if (between_streams) driver.event_destroy(between_streams);
   if (pinned.host) pinned_pool::give_back(context, pinned);
   pinned.host = nullptr;
 }
@@ -177,18 +182,38 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   if (buffers.block_bytes == 0) return Submitted::kEnqueued;
   cuda::CurrentContext current(driver, context);
   if (!fine(current.result(), "its context")) return Submitted::kFailed;
-  int capture = cuda::kCaptureNone;
-  if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
-  if (Submitted how = what_captures(capture); how != Submitted::kEnqueued) return how;
+  Submitted how = may_enqueue(stream);
+  for (cuda::Stream other : buffers.along)
+    if (how == Submitted::kEnqueued) how = may_enqueue(other);
+  if (how != Submitted::kEnqueued) return how;
 
   // Released with its last chunk, but not given out while `submitting` is held.
   StagedCallPool::Entry& call = calls.take();
   call.buffers = buffers;
+  call.pieces.assign(buffers.pieces.begin(), buffers.pieces.end());
+  call.buffers.pieces = call.pieces;
+  call.buffers.along = {};
   call.work = std::move(work);
   call.piece = piece_bytes(buffers.block_bytes, blocks);
   call.count = (buffers.block_bytes + call.piece - 1) / call.piece;
   call.first_ticket = next_ticket;
-  return enqueue(call, stream) ? Submitted::kEnqueued : Submitted::kFailed;
+  bool well = true;
+  for (cuda::Stream other : buffers.along) well = well && let_wait(stream, other);
+  well = well && enqueue(call, stream);
+  for (cuda::Stream other : buffers.along) well = well && let_wait(other, stream);
+  return well ? Submitted::kEnqueued : Submitted::kFailed;
+}
+
+Submitted StagedCalls::State::may_enqueue(cuda::Stream stream) {
+  int capture = cuda::kCaptureNone;
+  if (!fine(cuda::capture_status(driver, stream, capture), "the stream")) return Submitted::kFailed;
+  return what_captures(capture);
+}
+
+// What is on the later one from now on comes behind what is on the earlier one.
+bool StagedCalls::State::let_wait(cuda::Stream later, cuda::Stream earlier) {
+  return fine(driver.event_record(between_streams, earlier), "an event") &&
+         fine(driver.stream_wait_event(later, between_streams, 0), "an event");
 }
 
 // The same on all ranks: from what they have in common alone.
@@ -225,14 +250,11 @@ bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t ind
     return false;
   place.used = true;
   const StagedChunk chunk = call.chunk(index, place);
-  const StagedBuffers& buffers = call.buffers;
-  for (std::uint32_t block = 0; block < buffers.in_blocks; ++block)
-    if (!fine(driver.copy_to_host_async(place.in + block * chunk.bytes,
-                                        buffers.in + block * buffers.block_bytes + chunk.offset, chunk.bytes,
-                                        stream),
-              "a copy from the device"))
-      return false;
-  if (!fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
+  const bool copied = call.each_input(chunk, [&](cuda::DevicePointer from, Bytes at, Bytes bytes) {
+    return fine(driver.copy_to_host_async(place.in + at, from, bytes, stream), "a copy from the device");
+  });
+  if (!copied || !fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag"))
+    return false;
   std::lock_guard lock(mutex);
   jobs.push({&call, index});
   changed.notify_one();
@@ -244,14 +266,9 @@ bool StagedCalls::State::take_out(const StagedCall& call, std::uint64_t index, c
   std::uint64_t ticket = call.first_ticket + index;
   StagedSlot& place = slot(ticket);
   if (!fine(wait(stream, place.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
-  const StagedChunk chunk = call.chunk(index, place);
-  const StagedBuffers& buffers = call.buffers;
-  for (std::uint32_t block = 0; block < buffers.out_blocks; ++block)
-    if (!fine(driver.copy_to_device_async(buffers.out + block * buffers.block_bytes + chunk.offset,
-                                          place.out + block * chunk.bytes, chunk.bytes, stream),
-              "a copy to the device"))
-      return false;
-  return true;
+  return call.each_output(call.chunk(index, place), [&](cuda::DevicePointer to, Bytes at, Bytes bytes) {
+    return fine(driver.copy_to_device_async(to, place.out + at, bytes, stream), "a copy to the device");
+  });
 }
 
 cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
@@ -316,6 +333,7 @@ void StagedCalls::State::do_chunk(const StagedJob& job) {
   if (!failed) {
     std::string problem;
     try {
+      job.call->fill_gaps(job.index, place);
       problem = job.call->work(job.call->chunk(job.index, place));
     } catch (const std::exception& error) {
       problem = error.what();

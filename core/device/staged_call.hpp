@@ -45,13 +45,25 @@ struct StagedOptions {
   std::function<bool()> meanwhile = {};
 };
 
+/// Device memory that is a part of a block: so many bytes of it, of which the first are there.
+struct StagedPiece {
+  cuda::DevicePointer in = 0, out = 0;
+  Bytes bytes = 0, room = 0;
+};
+
 /// What a call reads and writes on the device: blocks of equal size, one behind the other. An all-reduce has
-/// one and one, an all-gather one and as many as ranks, a send one and none.
+/// one and one, an all-gather one and as many as ranks, a send one and none. Several all-reduces that are
+/// done as one have one and one that are made of pieces.
 struct StagedBuffers {
   cuda::DevicePointer in = 0, out = 0;
   Bytes block_bytes = 0;
   std::uint32_t in_blocks = 1, out_blocks = 1;
   std::uint32_t blocks_anywhere = 0;  // the most that any rank has in this call; 0: what this one has
+  // Where the one block is, part by part, in place of `in` and `out`; what is not there is zero to the work.
+  // Valid during submit().
+  std::span<const StagedPiece> pieces = {};
+  // Other streams whose turn it is to be when the call begins, and that wait for its end. Likewise.
+  std::span<const cuda::Stream> along = {};
 };
 
 /// The same piece of every block, packed one behind the other in pinned memory.

@@ -14,29 +14,39 @@ FusionRule fusion_rule(Bytes threshold, bool spans_hosts) {
   return {threshold, largest_call, std::min(threshold, largest_batch)};
 }
 
-std::vector<std::vector<std::size_t>> cut_batches(std::span<const Part> parts, Bytes largest) {
-  struct Growing {
-    FusionClass of;
-    std::size_t batch;
-    Bytes bytes;
-  };
-  std::vector<std::vector<std::size_t>> batches;
-  std::vector<Growing> growing;  // the last batch of each class
+// They are copied in any case, and done one after the other: company saves them a hand-over between stream
+// and worker, too. Between hosts (4 x 2, 1 Gbit/s) 400 x 4 KiB take 0.16 of the time, 161 x 16 KiB 0.54, 40 x
+// 64 KiB 0.99; on one host (2 ranks) 0.05, 0.16 and 0.26, 10 x 256 KiB as long, and batches of 128 KiB nearly
+// twice as long as those of 1 MiB.
+FusionRule staged_fusion_rule(Bytes threshold) {
+  const Bytes largest_call = 64 << 10, largest_batch = 1 << 20;
+  return {threshold, largest_call, std::min(threshold, largest_batch)};
+}
+
+// The classes are few: the last call of the same one is not far.
+void cut_batches(std::span<const Part> parts, Bytes largest, Batches& into) {
+  into.of.clear();
+  into.bytes.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
-    const Bytes bytes = part.room() * size_of(part.of.type);
-    auto last = std::find_if(growing.begin(), growing.end(),
-                             [&](const Growing& batch) { return batch.of == part.of; });
-    if (last == growing.end()) last = growing.insert(last, {part.of, 0, largest});
-    if (last->bytes + bytes > largest) {
-      last->batch = batches.size();
-      last->bytes = 0;
-      batches.emplace_back();
+    const Bytes bytes = parts[i].room() * size_of(parts[i].of.type);
+    std::size_t last = i;  // behind it
+    while (last > 0 && parts[last - 1].of != parts[i].of) --last;
+    if (last == 0 || into.bytes[into.of[last - 1]] + bytes > largest) {
+      into.of.push_back(into.bytes.size());
+      into.bytes.push_back(bytes);
+    } else {
+      into.of.push_back(into.of[last - 1]);
+      into.bytes[into.of[last - 1]] += bytes;
     }
-    batches[last->batch].push_back(i);
-    last->bytes += bytes;
   }
-  return batches;
+}
+
+std::vector<std::vector<std::size_t>> cut_batches(std::span<const Part> parts, Bytes largest) {
+  Batches batches;
+  cut_batches(parts, largest, batches);
+  std::vector<std::vector<std::size_t>> indices(batches.bytes.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) indices[batches.of[i]].push_back(i);
+  return indices;
 }
 
 }  // namespace ddl

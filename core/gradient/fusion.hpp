@@ -13,7 +13,8 @@ namespace ddl {
 struct FusionClass {
   DType type = DType::uint8;
   Op op = Op::sum;
-  WireFormat wire = {};  // decided by the size of each call itself
+  WireFormat wire = {};      // decided by the size of each call itself
+  std::uint8_t variant = 0;  // see Call
   friend bool operator==(const FusionClass&, const FusionClass&) = default;
 };
 
@@ -29,6 +30,8 @@ struct FusionRule {
 /// eight of them after 94).
 inline constexpr int kBatchesUnderWay = 4;
 FusionRule fusion_rule(Bytes threshold, bool spans_hosts);
+/// Of calls that the host copies from a device and back, one after the other.
+FusionRule staged_fusion_rule(Bytes threshold);
 
 /// A call, as far as it matters here.
 struct Part {
@@ -38,8 +41,15 @@ struct Part {
   Elements room() const { return of.wire.has_scales() ? round_up(count, of.wire.line()) : count; }
 };
 
-/// Cuts calls into batches of one class each, of calls in their order: the indices of each batch's. Batches
-/// are in the order of their first calls. None takes more than `largest` bytes, unless it is one call.
+/// Calls cut into batches of one class each, of calls in their order. Batches are in the order of their first
+/// calls.
+struct Batches {
+  std::vector<std::size_t> of;  // which one each call is in
+  std::vector<Bytes> bytes;     // what each of them takes
+};
+/// None takes more than `largest` bytes, unless it is one call. Into places that are used again.
+void cut_batches(std::span<const Part> parts, Bytes largest, Batches& into);
+/// The same as the indices of each batch's calls.
 std::vector<std::vector<std::size_t>> cut_batches(std::span<const Part> parts, Bytes largest);
 
 }  // namespace ddl

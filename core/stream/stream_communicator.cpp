@@ -39,17 +39,17 @@ struct Offer {
 };
 
 // What a rank brings to a split.
-struct Part {
+struct SplitPart {
   int has_color = 0, color = 0, key = 0;
   Rank rank = 0;
   auto order() const { return std::pair(key, rank); }
 };
 
 // Pretended hosts of some of the ranks, as DDL_FAKE_HOSTS has them: ranks side by side on one are one.
-std::vector<int> hosts_of(const std::vector<Part>& members, const JobMap& job_map) {
+std::vector<int> hosts_of(const std::vector<SplitPart>& members, const JobMap& job_map) {
   std::vector<int> sizes;
   HostIndex last = -1;
-  for (const Part& member : members) {
+  for (const SplitPart& member : members) {
     HostIndex host = job_map.host_of_rank[static_cast<std::size_t>(member.rank)];
     if (host != last) sizes.push_back(0);
     ++sizes.back();
@@ -112,9 +112,9 @@ StreamCommunicator::StreamCommunicator(std::shared_ptr<RendezvousClient> rendezv
       session_(start_at(rendezvous), options(std::move(env))),
       watch_(rendezvous),
       host_(session_.rank(), session_.size(),
-            [this](const Call& call, DType asked) { return run(*world_, call, asked); }),
+            [this](const Call& call, const WireFormat& wire) { return run(*world_, call, wire); }),
       graph_host_(session_.rank(), session_.size(),
-                  [this](const Call& call, DType asked) { return run(*graphs_, call, asked); }) {
+                  [this](const Call& call, const WireFormat& wire) { return run(*graphs_, call, wire); }) {
   owner_.group = group;
   join();
   find_device_path();
@@ -152,6 +152,7 @@ void StreamCommunicator::agree_on_identities() {
   std::iota(members.begin(), members.end(), 0);
   std::shared_ptr<PlanStore> plans = session_.plans_of(members, session_.rank());
   world_ = &session_.engine().create(offers[0].world, plans);
+  find_fusion(plans->members());
   why_no_graphs_ = trouble_with_graphs(offers);
   if (!why_no_graphs_.empty()) return;
   graphs_ = &session_.engine().create(offers[0].graphs, plans);
@@ -183,27 +184,40 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
   if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
   StagedBuffers buffers = buffers_of(call, session_.rank(), session_.size());
   if (buffers.block_bytes == 0) return {};
-  if (!stream_owners::claim(context_, call.stream, owner_))
-    return fail(
-        Trouble::bad_usage,
-        Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", call.name),
-                        "on it each would wait for the other", "give every rank a stream of its own"));
+  if (State failed = claim(call.stream, call.name); failed.trouble != Trouble::none) return failed;
   if (device_ && device_->serves(call)) return submit_on_device(call);
-  Recycler<UnderWay>::Entry* one = &under_way_.take();
-  one->call = call;
-  one->block_bytes = buffers.block_bytes;
-  Submitted how = staged_->submit(buffers, call.stream, [this, one](const StagedChunk& chunk) {
-    std::string problem = work(one->call, chunk, host_);
-    if (chunk.offset + chunk.bytes != one->block_bytes) return problem;
-    --owner_.under_way;
-    one->release();
+  Entry& one = under_way_.take();
+  one.host.call = call;
+  one.host.wire = batches_->wire_of(call);
+  one.host.shares.clear();
+  one.host.lengths = 0;
+  one.claims = 1;
+  Submitted how = enqueue(one, buffers);
+  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
+}
+
+StreamCommunicator::State StreamCommunicator::claim(cuda::Stream stream, const char* name) {
+  if (stream_owners::claim(context_, stream, owner_)) return {};
+  return fail(Trouble::bad_usage,
+              Error::sentence(fmt::format("{} is on a stream that another rank of this process uses", name),
+                              "on it each would wait for the other", "give every rank a stream of its own"));
+}
+
+// With its buffers and its claims. What is not begun has none left.
+Submitted StreamCommunicator::enqueue(Entry& one, const StagedBuffers& buffers) {
+  one.block_bytes = buffers.block_bytes;
+  Submitted how = staged_->submit(buffers, one.host.call.stream, [this, &one](const StagedChunk& chunk) {
+    std::string problem = work(one.host, chunk, host_);
+    if (chunk.offset + chunk.bytes == one.block_bytes) end(one);
     return problem;
   });
-  if (how == Submitted::kCapturing || how == Submitted::kUnusable) {
-    --owner_.under_way;
-    one->release();
-  }
-  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
+  if (how == Submitted::kCapturing || how == Submitted::kUnusable) end(one);
+  return how;
+}
+
+void StreamCommunicator::end(Entry& one) {
+  owner_.under_way -= one.claims;
+  one.release();
 }
 
 // With all ranks in an engine's communicator of its own: nobody knows when graphs are launched, before or
@@ -213,7 +227,8 @@ StreamCommunicator::State StreamCommunicator::capture(const StreamCall& call, co
     return {Trouble::bad_usage,
             Error::sentence(fmt::format("{} is on a stream that is being captured into a graph", call.name),
                             why_no_graphs_, "capture no collectives of this communicator")};
-  auto work_on = [this, call](const StagedChunk& chunk) { return work(call, chunk, graph_host_); };
+  const HostCall what{call, batches_->wire_of(call)};
+  auto work_on = [this, what](const StagedChunk& chunk) { return work(what, chunk, graph_host_); };
   if (captured_->capture(buffers, call.stream, work_on) == Submitted::kEnqueued) return {};
   return {Trouble::cuda, fmt::format("{}: {}", call.name, captured_->failure())};
 }
@@ -248,14 +263,14 @@ StreamCommunicator::State StreamCommunicator::refuse(const StreamCall& call) con
 
 // Two rounds: who is of my color, and where they meet, which the first of them says.
 std::unique_ptr<StreamCommunicator> StreamCommunicator::split(std::optional<int> color, int key) {
-  const Part mine{color.has_value(), color.value_or(0), key, session_.rank()};
-  std::vector<Part> members;
-  for (const Part& part : watch_.all_of(mine))
+  const SplitPart mine{color.has_value(), color.value_or(0), key, session_.rank()};
+  std::vector<SplitPart> members;
+  for (const SplitPart& part : watch_.all_of(mine))
     if (part.has_color && part.color == mine.color) members.push_back(part);
   std::sort(members.begin(), members.end(),
-            [](const Part& a, const Part& b) { return a.order() < b.order(); });
-  auto me =
-      std::find_if(members.begin(), members.end(), [&](const Part& one) { return one.rank == mine.rank; });
+            [](const SplitPart& a, const SplitPart& b) { return a.order() < b.order(); });
+  auto me = std::find_if(members.begin(), members.end(),
+                         [&](const SplitPart& one) { return one.rank == mine.rank; });
   RendezvousId id;
   if (color && me == members.begin()) id = make_unique_id(session_.env());
   std::vector<RendezvousId> ids = watch_.all_of(id);
@@ -299,15 +314,15 @@ bool StreamCommunicator::stop(const State& why) {
 
 // ---- the worker's side ----
 
-std::string StreamCommunicator::work(const StreamCall& call, const StagedChunk& chunk, HostWork& host) {
+std::string StreamCommunicator::work(const HostCall& what, const StagedChunk& chunk, HostWork& host) {
   std::string problem;
   try {
-    problem = host(call, chunk);
+    problem = host(what, chunk);
   } catch (const std::exception& error) {
     problem = error.what();
   }
   if (problem.empty()) return {};
-  return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+  return fail(Trouble::peer, fmt::format("{} failed: {}", what.call.name, problem)).text;
 }
 
 // ---- calls that the device does ----
@@ -329,10 +344,10 @@ StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall&
   bool begins = false;
   Submitted how = device_->submit(call, [this, &call, &begins] {
     begins = true;
-    Recycler<UnderWay>::Entry* one = &under_way_.take();
-    one->call = call;
+    Entry* one = &under_way_.take();
+    one->host.call = call;
     staged_->post([this, one] {
-      std::string problem = agree(one->call);
+      std::string problem = agree(one->host.call);
       one->release();
       return problem;
     });
@@ -352,7 +367,7 @@ std::string StreamCommunicator::agree(const StreamCall& call) {
   one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
   std::string problem;
   try {
-    problem = run(*world_, one, one.type);
+    problem = run(*world_, one, {});
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -373,17 +388,11 @@ bool StreamCommunicator::look_after_device() {
   return true;
 }
 
-// By the size of the program's own call, of which this may be a piece. Null: the engine chooses.
-PreparedPlan* StreamCommunicator::plan_of(Communicator& among, const Call& call, DType asked) {
-  const Members& members = among.members();
-  const WireRule rule = wire_rule(session_.job_map().gradients, members.size(), members.grid.spans_hosts());
-  const WireFormat wire = rule.format_of(call.kind, asked, call.whole * size_of(asked));
-  return wire.is_exact() ? nullptr : &among.plans().plan_for(call.task(), call.bytes(), wire);
-}
-
-std::string StreamCommunicator::run(Communicator& among, const Call& call, DType asked) {
+// What travels as it is has the plan that the engine chooses.
+std::string StreamCommunicator::run(Communicator& among, const Call& call, const WireFormat& wire) {
+  PreparedPlan* plan = wire.is_exact() ? nullptr : &among.plans().plan_for(call.task(), call.bytes(), wire);
   watch_.begin();
-  session_.engine().run(among, call, plan_of(among, call, asked));
+  session_.engine().run(among, call, plan);
   return session_.engine().failure();
 }
 

@@ -11,7 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/env.hpp"
 #include "core/base/recycler.hpp"
@@ -19,6 +21,7 @@
 #include "core/device/captured_call.hpp"
 #include "core/device/staged_call.hpp"
 #include "core/session/session.hpp"
+#include "core/stream/call_batches.hpp"
 #include "core/stream/device_path.hpp"
 #include "core/stream/host_work.hpp"
 #include "core/stream/stream_call.hpp"
@@ -33,6 +36,12 @@ class StreamCommunicator {
     Trouble trouble = Trouble::none;
     std::string text;
   };
+  /// What a call has become a part of: one batch has one number in what is submitted together, a call by
+  /// itself has none.
+  struct Fused {
+    std::uint32_t batch = 0;
+    WireType wire = WireType::exact;
+  };
 
   /// Waits for all ranks. Throws Error, on all ranks, when one cannot take part. `who`: whom its lines name,
   /// where the program knows this rank by another number.
@@ -45,6 +54,11 @@ class StreamCommunicator {
 
   /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
   State submit(const StreamCall& call);
+  /// Likewise all-reduces of one group, of which some may become one operation; nothing is begun where one is
+  /// wrong. `fused`: null, or a place for each.
+  State submit_together(std::span<const StreamCall> calls, Fused* fused);
+  /// Whether that is any different from one after the other (DDL_LAZY_BYTES).
+  bool fuses() const { return batches_->is_on(); }
   /// Those who give the same color make a communicator, in the order of their keys; null for who gives none.
   /// All ranks call it, and wait for each other. Throws Error.
   std::unique_ptr<StreamCommunicator> split(std::optional<int> color, int key);
@@ -58,19 +72,27 @@ class StreamCommunicator {
  private:
   // What the worker has of a call.
   struct UnderWay {
-    StreamCall call;
+    HostCall host;
     Bytes block_bytes = 0;
+    int claims = 0;  // of streams
   };
+  using Entry = Recycler<UnderWay>::Entry;
 
   SessionOptions options(Env env);
   void join();
   void pin();
   void agree_on_identities();
+  void find_fusion(const Members& members);
   State refuse(const StreamCall& call) const;
+  State claim(cuda::Stream stream, const char* name);
+  Submitted enqueue(Entry& one, const StagedBuffers& buffers);
+  void end(Entry& one);
+  void gather(std::span<const StreamCall> calls, std::size_t first, HostCall& into);
+  State submit_batch(std::span<const StreamCall> calls, std::size_t first);
+  State submit_apart(std::span<const StreamCall> calls, std::size_t first);
   State capture(const StreamCall& call, const StagedBuffers& buffers);
-  std::string work(const StreamCall& call, const StagedChunk& chunk, HostWork& host);
-  PreparedPlan* plan_of(Communicator& among, const Call& call, DType asked);
-  std::string run(Communicator& among, const Call& call, DType asked);
+  std::string work(const HostCall& what, const StagedChunk& chunk, HostWork& host);
+  std::string run(Communicator& among, const Call& call, const WireFormat& wire);
   State fail(Trouble trouble, const std::string& why);
   bool stop(const State& why);
   void find_device_path();
@@ -87,6 +109,10 @@ class StreamCommunicator {
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
   Communicator* world_ = nullptr;
   Recycler<UnderWay> under_way_;
+  std::mutex grouping_;  // held while calls are cut into batches, and what these are made of is gathered
+  std::optional<CallBatches> batches_;
+  std::vector<StagedPiece> pieces_;
+  std::vector<cuda::Stream> along_;
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;       // null: all calls are staged
   HostWork host_;                            // the worker's

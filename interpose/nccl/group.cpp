@@ -135,13 +135,10 @@ ncclResult_t perform_alone(const Issued& one) {
 ncclResult_t finish_ours() noexcept {
   return guarded([]() -> ncclResult_t {
     std::vector<Creation> creations = std::move(group.creations);
-    std::vector<Call> calls = in_common_order(std::move(group.ours));
-    ncclResult_t first = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
-    for (const Call& call : calls) {
-      ncclResult_t result = perform_ours(call);
-      if (went_well(first)) first = result;
-    }
-    return first;
+    ncclResult_t created = creations.empty() ? ncclResult_t{ncclSuccess} : create_together(creations);
+    bring_into_common_order(group.ours);
+    ncclResult_t performed = perform_group(group.ours);
+    return went_well(created) ? performed : created;
   });
 }
 

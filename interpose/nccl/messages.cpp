@@ -41,7 +41,8 @@ void join_those_to_itself(Calls& calls, Calls::iterator begin) {
 
 }  // namespace
 
-std::vector<Call> in_common_order(Calls calls) {
+void bring_into_common_order(Calls& calls) {
+  if (std::none_of(calls.begin(), calls.end(), is_message)) return;
   Calls ordered;
   for (auto at = calls.begin(); at != calls.end();) {
     auto end = std::find_if_not(at, calls.end(), is_message);
@@ -55,7 +56,7 @@ std::vector<Call> in_common_order(Calls calls) {
     if (end != calls.end()) ordered.push_back(*end++);
     at = end;
   }
-  return ordered;
+  calls = std::move(ordered);
 }
 
 }  // namespace ddl::nccl

@@ -11,8 +11,8 @@
 
 namespace ddl::nccl {
 
-/// The same calls, each run of sends and receives in the common order. What a rank sends to itself and its
-/// receive become one send that has an `out`.
-std::vector<Call> in_common_order(std::vector<Call> calls);
+/// Brings each run of sends and receives into the common order. What a rank sends to itself and its receive
+/// become one send that has an `out`.
+void bring_into_common_order(std::vector<Call>& calls);
 
 }  // namespace ddl::nccl

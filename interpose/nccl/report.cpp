@@ -68,7 +68,8 @@ json started_report(const Report& r) {
 
 json with_counts(json text, const Report& r) {
   json counted = r.counters.to_json();
-  for (auto [list, key] : {std::pair("collectives", "name"), {"algorithms", "collective"}}) {
+  for (auto [list, key] :
+       {std::pair("collectives", "name"), {"algorithms", "collective"}, {"fused", "collective"}}) {
     json& all = text[list];
     for (std::size_t i = all.size(); i-- > 0;)  // those of an earlier writing
       if (all[i].value(key, "").rfind("nccl", 0) == 0) all.erase(i);
@@ -138,6 +139,15 @@ void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
 }  // namespace
 
 void count_served(const Call& call, Nanoseconds time) { count_ours(call, "staged by the host", time); }
+
+void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each) {
+  Bytes bytes = 0;
+  for (const Call* call : calls) {
+    count_ours(*call, "fused: staged by the host", time_of_each);
+    bytes += bytes_of(*call, size_of(*call));
+  }
+  report().counters.count_fused(name_of(calls[0]->verb), of, calls.size(), bytes);
+}
 
 void count_planned(const Call& call, const std::string& plan, Nanoseconds time) {
   count_ours(call, plan, time);

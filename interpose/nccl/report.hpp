@@ -2,6 +2,7 @@
 // safety: all.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "core/base/env.hpp"
@@ -35,6 +36,8 @@ void count_planned(const Call& call, const std::string& plan, Nanoseconds time);
 
 /// One call that the engine took, on a communicator of ours.
 void count_served(const Call& call, Nanoseconds time);
+/// Likewise several that became one operation, of a class in words.
+void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each);
 
 /// Into the file that DDL_REPORT names, when this process is the one that writes it; into an MPI report that
 /// this job has left there.

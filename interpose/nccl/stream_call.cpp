@@ -1,4 +1,6 @@
 // Calls on communicators of our own: NCCL's words in those of the engine.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <optional>
 
@@ -98,34 +100,114 @@ std::string on_rank(const StreamComm& ours, const std::string& text) {
   return "rank " + std::to_string(ours.rank) + " of " + std::to_string(ours.size) + ": " + text;
 }
 
+// What the engine says went wrong: the call's, or the communicator's, which has been said.
+ncclResult_t pass_on(StreamComm& ours, ncclComm_t comm, ncclResult_t result, const ddl_problem& problem) {
+  ddl_problem said;
+  if (stream_api()->state(ours.engine, &said) == DDL_STREAM_OK)
+    return complain(comm, result, on_rank(ours, problem.text));
+  std::lock_guard lock(ours.mutex);
+  std::copy(std::begin(said.text), std::end(said.text), ours.last_error.begin());
+  return result;
+}
+
 ncclResult_t perform(StreamComm& ours, const Call& call) {
   if (call.verb == Verb::destroy_op) return destroy_op(ours, call);
   ddl_stream_call translated{};
-  ddl_problem problem, said;
+  ddl_problem problem;
   if (Wrong wrong = translate(ours, call, translated); wrong.result != ncclSuccess)
     return complain(call.comm, wrong.result, on_rank(ours, wrong.text));
   Nanoseconds began = report_clock();
   ncclResult_t result = result_of(stream_api()->submit(ours.engine, &translated, &problem));
-  if (result == ncclSuccess) {
-    count_served(call, report_clock() - began);
-    if (call.verb == Verb::send && call.out) {  // it was a receive too
-      Call receive = call;
-      receive.verb = Verb::recv;
-      count_served(receive, 0);
-    }
-    return result;
+  if (result != ncclSuccess) return pass_on(ours, call.comm, result, problem);
+  count_served(call, report_clock() - began);
+  if (call.verb == Verb::send && call.out) {  // it was a receive too
+    Call receive = call;
+    receive.verb = Verb::recv;
+    count_served(receive, 0);
   }
-  if (stream_api()->state(ours.engine, &said) == DDL_STREAM_OK)
-    return complain(call.comm, result, on_rank(ours, problem.text));
-  std::lock_guard lock(ours.mutex);
-  std::copy(std::begin(said.text), std::end(said.text), ours.last_error.begin());
   return result;
+}
+
+// The all-reduces of one communicator in a group, and what became of them. Groups come again and again: the
+// places stay.
+struct Together {
+  std::vector<Call> calls;
+  std::vector<ddl_stream_call> translated;
+  std::vector<ddl_stream_fused> fused;  // where a report is wanted
+  std::vector<const Call*> batch;
+};
+thread_local Together together;
+
+std::string class_of(const ddl_stream_call& call, const ddl_stream_fused& fused) {
+  const auto wire = static_cast<WireType>(fused.wire);
+  std::string_view op = name_of(from_c(call.op));
+  if (call.scale == DDL_STREAM_AVERAGE) op = "average";
+  if (call.scale == DDL_STREAM_TIMES_SCALAR) op = "sum of multiples";
+  const std::string text = fmt::format("{}, {}", name_of(from_c(call.type)), op);
+  return wire == WireType::exact ? text : fmt::format("{}, {} between hosts", text, name_of(wire));
+}
+
+void count_together(Nanoseconds time) {
+  if (together.fused.empty()) return;
+  const Nanoseconds each = time / static_cast<Nanoseconds>(together.calls.size());
+  for (std::size_t i = 0; i < together.calls.size(); ++i) {
+    const std::uint32_t batch = together.fused[i].batch;
+    if (batch == 0) count_served(together.calls[i], each);
+    if (batch == 0 || batch != i + 1) continue;  // it is counted with the first
+    together.batch.clear();
+    for (std::size_t k = i; k < together.calls.size(); ++k)
+      if (together.fused[k].batch == batch) together.batch.push_back(&together.calls[k]);
+    count_fused(together.batch, class_of(together.translated[i], together.fused[i]), each);
+  }
+}
+
+// None is begun where one is wrong, as NCCL has it.
+ncclResult_t perform_together(StreamComm& ours) {
+  const ncclComm_t comm = together.calls[0].comm;
+  together.translated.clear();
+  for (const Call& call : together.calls)
+    if (Wrong wrong = translate(ours, call, together.translated.emplace_back()); wrong.result != ncclSuccess)
+      return complain(comm, wrong.result, on_rank(ours, wrong.text));
+  const Nanoseconds began = report_clock();
+  ddl_problem problem;
+  together.fused.assign(environment().report.empty() ? 0 : together.calls.size(), {});
+  ncclResult_t result = result_of(
+      stream_api()->submit_together(ours.engine, together.translated.data(), together.translated.size(),
+                                    together.fused.empty() ? nullptr : together.fused.data(), &problem));
+  if (result != ncclSuccess) return pass_on(ours, comm, result, problem);
+  count_together(report_clock() - began);
+  return result;
+}
+
+// All that belongs to it from the first on.
+void take_together(std::vector<Call>& calls, std::size_t first) {
+  const Comm* record = calls[first].record.get();
+  together.calls.clear();
+  for (std::size_t i = first; i < calls.size(); ++i)
+    if (calls[i].verb == Verb::all_reduce && calls[i].record.get() == record)
+      together.calls.push_back(std::move(calls[i]));
 }
 
 }  // namespace
 
 ncclResult_t perform_ours(const Call& call) {
   return with_ours(*call.record, name_of(call.verb), [&](StreamComm& ours) { return perform(ours, call); });
+}
+
+ncclResult_t perform_group(std::vector<Call>& calls) {
+  struct Clear {
+    ~Clear() { together.calls.clear(); }
+  } whatever_happens;
+  ncclResult_t first = ncclSuccess;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i].record) continue;  // it went with an earlier one
+    const std::shared_ptr<StreamComm> ours = calls[i].record->stream();
+    const bool are_together = ours && ours->fuses && calls[i].verb == Verb::all_reduce;
+    if (are_together) take_together(calls, i);
+    ncclResult_t result = are_together ? perform_together(*ours) : perform_ours(calls[i]);
+    if (went_well(first)) first = result;
+  }
+  return first;
 }
 
 ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {

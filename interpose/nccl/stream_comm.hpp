@@ -19,6 +19,7 @@ struct OwnOp {
 struct StreamComm {
   ddl_stream_comm* engine;
   int rank, size, device;
+  bool fuses;        // all-reduces of a group may become one operation
   std::mutex mutex;  // of what follows
   std::map<ncclRedOp_t, OwnOp> ops;
   std::array<char, DDL_PROBLEM_BYTES> last_error{};  // lent to the program

@@ -62,6 +62,7 @@ ncclComm_t adopt(ddl_stream_comm* ours, int rank, int size, int device) {
   made->rank = rank;
   made->size = size;
   made->device = device;
+  made->fuses = stream_api()->fuses(ours) != 0;
   CommPtr record = add(new_handle(), Comm::Owner::engine);
   std::lock_guard lock(record->mutex);
   record->locked_stream = std::move(made);

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "core/api/stream_api.h"
 #include "interpose/nccl/call.hpp"
@@ -40,6 +41,9 @@ ncclResult_t result_of(ddl_stream_result result);
 
 /// Submits a call on one of ours.
 ncclResult_t perform_ours(const Call& call);
+/// Submits those of a group, in their order, which they lose; of a communicator that fuses them all
+/// all-reduces together, where the first of them is.
+ncclResult_t perform_group(std::vector<Call>& calls);
 /// A sum, product, minimum or maximum on one that no handle of the program's stands for; its trouble is said.
 ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call);
 /// For functions that ours do not have.

@@ -6,39 +6,16 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "tests/core/device/fake_device.hpp"
+#include "tests/core/device/staged_doubling.hpp"
 
 namespace ddl {
 namespace {
 
-using Floats = std::vector<float>;
-
-StagedOptions small(std::uint32_t chunks = 3, FlagOrdering ordering = FlagOrdering::kStreamMemoryOperations) {
-  StagedOptions options;
-  options.chunk_bytes = 1024;
-  options.chunks = chunks;
-  options.most_blocks = 4;
-  options.ordering = ordering;
-  return options;
-}
-
-Floats ramp(std::size_t count, float first) {
-  Floats values(count);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
-
-// out = 2 * in, for what an all-reduce of two equal ranks would do.
-std::string twice(const StagedChunk& chunk) {
-  auto* in = reinterpret_cast<const float*>(chunk.in.data());
-  auto* out = reinterpret_cast<float*>(chunk.out.data());
-  for (std::size_t i = 0; i < chunk.in.size() / sizeof(float); ++i) out[i] = 2 * in[i];
-  return {};
-}
-
-Floats doubled(Floats values) {
-  for (float& value : values) value *= 2;
-  return values;
-}
+using test::doubled;
+using test::Floats;
+using test::ramp;
+using test::small;
+using test::twice;
 
 class StagedCallTest : public test::FakeDevice {
  protected:

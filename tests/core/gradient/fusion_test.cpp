@@ -5,7 +5,7 @@
 namespace ddl {
 namespace {
 
-using Batches = std::vector<std::vector<std::size_t>>;
+using Indices = std::vector<std::vector<std::size_t>>;
 
 constexpr FusionClass kFloats{DType::float32, Op::sum, {}}, kLongs{DType::int64, Op::max, {}};
 
@@ -13,12 +13,12 @@ constexpr FusionClass kFloats{DType::float32, Op::sum, {}}, kLongs{DType::int64,
 
 TEST(Fusion, BatchesAreOfOneClassAndInTheOrderOfTheCalls) {
   const std::vector<Part> parts = {{kFloats, 1}, {kLongs, 1}, {kFloats, 2}, {kLongs, 2}, {kFloats, 3}};
-  EXPECT_EQ(cut_batches(parts, 1000), (Batches{{0, 2, 4}, {1, 3}}));
+  EXPECT_EQ(cut_batches(parts, 1000), (Indices{{0, 2, 4}, {1, 3}}));
 }
 
 TEST(Fusion, ABatchTakesNoMoreThanItMayUnlessItIsOneCall) {
   const std::vector<Part> parts = {{kFloats, 5}, {kFloats, 5}, {kFloats, 1}, {kFloats, 99}, {kFloats, 1}};
-  EXPECT_EQ(cut_batches(parts, 40), (Batches{{0, 1}, {2}, {3}, {4}}));
+  EXPECT_EQ(cut_batches(parts, 40), (Indices{{0, 1}, {2}, {3}, {4}}));
 }
 
 TEST(Fusion, NoCallsMakeNoBatch) { EXPECT_TRUE(cut_batches({}, 40).empty()); }
@@ -27,7 +27,22 @@ TEST(Fusion, CallsOfAnotherTypeOnTheWireAreAnotherClass) {
   FusionClass narrow = kFloats;
   narrow.wire = {DType::float32, WireType::bfloat16};
   const std::vector<Part> parts = {{kFloats, 1}, {narrow, 1}, {kFloats, 1}};
-  EXPECT_EQ(cut_batches(parts, 40), (Batches{{0, 2}, {1}}));
+  EXPECT_EQ(cut_batches(parts, 40), (Indices{{0, 2}, {1}}));
+}
+
+TEST(Fusion, CallsOfAnotherVariantAreAnotherClass) {
+  FusionClass averages = kFloats;
+  averages.variant = 2;
+  const std::vector<Part> parts = {{kFloats, 1}, {averages, 1}, {kFloats, 1}};
+  EXPECT_EQ(cut_batches(parts, 40), (Indices{{0, 2}, {1}}));
+}
+
+TEST(Fusion, PlacesOfACutAreUsedAgain) {
+  Batches batches;
+  cut_batches(std::vector<Part>(9, {kFloats, 5}), 40, batches);
+  cut_batches(std::vector<Part>{{kFloats, 3}, {kLongs, 2}, {kFloats, 1}}, 40, batches);
+  EXPECT_EQ(batches.of, (std::vector<std::size_t>{0, 1, 0}));
+  EXPECT_EQ(batches.bytes, (std::vector<Bytes>{16, 16}));
 }
 
 TEST(Fusion, ElementsOfDifferentCallsShareNoScale) {
@@ -50,6 +65,11 @@ TEST(Fusion, WhatIsLargeGoesAlone) {
     EXPECT_EQ(low.largest_batch, 2048u);
     EXPECT_FALSE(fusion_rule(0, spans_hosts).takes(4));
   }
+  const FusionRule staged = staged_fusion_rule(Bytes{1} << 30);
+  EXPECT_TRUE(staged.takes(staged.largest_call));
+  EXPECT_FALSE(staged.takes(staged.largest_call + 1));
+  EXPECT_EQ(staged_fusion_rule(2048).largest_batch, 2048u);
+  EXPECT_FALSE(staged_fusion_rule(0).takes(4));
 }
 
 }  // namespace ddl

@@ -141,6 +141,13 @@ void one_rank(int rank) {
   if (is("accuracy")) return accuracy(&here);
   if (is("measure")) return measure(&here);
   if (is("overhead")) return overhead(&here);
+  if (is("fused")) {
+    struct here other = here_of(communicator(1, rank));
+    return fused(&here, &other);
+  }
+  if (is("fused_allocations")) return fused_without_allocations(&here);
+  if (is("fused_mismatch")) return fused_mismatch(&here);
+  if (is("time_groups")) return time_groups(&here);
   if (is("aborted")) return aborted(&here, ncclSuccess);
   if (is("graphs")) return graphs(&here);
   if (is("hierarchy_aborted")) return aborted(&here, ncclInvalidUsage);

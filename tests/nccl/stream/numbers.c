@@ -55,7 +55,7 @@ static uint16_t brain_of(int number) { /* up to 255 */
     memcpy(at, &converted, sizeof(T)); \
     return sizeof(T);                  \
   }
-static size_t put(int type, int number, void* at) {
+size_t put(int type, int number, void* at) {
   switch (type) {
     PUT(ncclInt8, signed char)
     PUT(ncclUint8, unsigned char)
@@ -97,7 +97,7 @@ static int expected(size_t i, int op, int size) {
   return op == ncclAvg ? result / size : result;
 }
 
-static void fill(char* bytes, size_t n, int type, int op, const struct here* here, int right) {
+void fill(char* bytes, size_t n, int type, int op, const struct here* here, int right) {
   for (size_t i = 0, at = 0; i < n; ++i)
     at += put(type, right ? expected(i, op, here->size) : brought(here->rank, i, op, here->size), bytes + at);
 }

@@ -22,6 +22,16 @@ void types_and_operations(struct here* here);
 void many_of_each_type(struct here* here);
 void streams(struct here* here);
 void groups(struct here* here);
+/* A whole number in that type, and its bytes; n of what this rank brings to a collective, or of the results.
+ */
+size_t put(int type, int number, void* at);
+void fill(char* bytes, size_t n, int type, int op, const struct here* here, int right);
+/* fused.c: groups of many all-reduces, `other` being a second communicator of the same ranks; destroys both
+ */
+void fused(struct here* here, struct here* other);
+void fused_without_allocations(struct here* here);
+void fused_mismatch(struct here* here);
+void time_groups(struct here* here);
 /* hierarchy.c: on an NCCL of its own */
 void on_hierarchies(struct here* here);
 void sum_of_a_plan(struct here* here);

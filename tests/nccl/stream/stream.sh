@@ -37,6 +37,14 @@ bits() { # RANKS HOW FILE
   awk -v ranks="$1" '$1 != ranks { bad = 1 } END { exit bad || NR != 200 }' "$3" || fail "not the same bits on all ranks"
 }
 both_ways() { for staging in 33554432 0; do DDL_GPU_STAGING_BYTES=$staging "$@"; done; }
+# What has become one, or that nothing has.
+fused_are() { # 0|1
+  classes=()
+  [ "$1" = 1 ] && for type in int32 float32 float16 int64; do
+    for op in sum prod min max average "sum of multiples"; do classes+=("$type, $op"); done
+  done
+  "$here/fused_check.py" "$report" "${classes[@]}" || fail "something else was fused"
+}
 silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
 
 case $case_name in
@@ -169,6 +177,42 @@ case $case_name in
     export FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1
     ours "$programs/nccl_stream_client" 2 threads cases && fail "it works"
     grep -q 'ranks 0 and 1 are in one process' "$work/ours.err" || fail "another reason"
+    ;;
+  fused)
+    # On the host alone, and on two pretended hosts; once each by itself.
+    export DDL_GPU_STAGING_BYTES=0
+    one_host() { "$@"; }
+    two_hosts() { DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp "$@"; }
+    for where in one_host two_hosts; do
+      for how in processes threads; do
+        $where client 3 $how fused; counted
+        fused_are 0
+        DDL_LAZY_BYTES=1m $where client 3 $how fused; counted
+        fused_are 1
+        DDL_LAZY_BYTES=1m $where client 3 $how cases; counted
+      done
+      DDL_LAZY_BYTES=1m DDL_DETERMINISTIC=1 $where client 3 processes fused; counted
+      fused_are 0
+    done
+    FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1 DDL_LAZY_BYTES=1m client 2 processes fused; counted
+    DDL_LAZY_BYTES=1m client 2 group cases; counted
+    DDL_LAZY_BYTES=1m client 3 processes graphs; counted
+    DDL_LAZY_BYTES=1m client 2 processes fused_mismatch
+    says_of_each 2 'do not make the same call'
+    # What the GPU does stays as it is.
+    DDL_GPU_STAGING_BYTES=1m DDL_LAZY_BYTES=1m client 3 processes fused; counted
+    # Rounded where whole numbers are exact; in 8 bits they are not.
+    DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp DDL_WIRE_TYPE=bfloat16 DDL_WIRE_TYPE_FROM=800 DDL_LAZY_BYTES=1m client 3 processes fused
+    "$here/fused_check.py" "$report" 'float32, sum, bfloat16 between hosts' || fail "nothing fused that travels narrower"
+    ;;
+  fused_allocations)
+    # Without a report, which has to count.
+    for lazy in 0 1m; do
+      DDL_LAZY_BYTES=$lazy DDL_GPU_STAGING_BYTES=0 LD_PRELOAD="$shim $doubles/liballocations.so" \
+        timeout 550 "$programs/nccl_stream_client" 3 processes fused_allocations >"$work/ours.out" 2>"$work/ours.err" ||
+        fail "$lazy: exit $?"
+      silent
+    done
     ;;
   apart)
     # Every rank has a GPU: all meet at our rendezvous, and NCCL serves them.
