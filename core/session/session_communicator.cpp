@@ -65,7 +65,7 @@ void SessionCommunicator::make_lazy() {
   };
   const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_};
   try {
-    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, wire_rule_here(),
+    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, 1, rule, wire_rule_here(),
                                             plan_for, session_.fusion_memory());
   } catch (const Error&) {  // alike on all ranks: there is not even a plan for the agreement
   }
