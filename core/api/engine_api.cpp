@@ -86,6 +86,12 @@ ddl_comm* comm_dup(ddl_comm* comm, uint64_t id) {
   });
 }
 
+ddl_comm* comm_of_request(ddl_comm* comm, uint64_t id) {
+  return guarded(&comm->communicator.session(), static_cast<ddl_comm*>(nullptr), [&] {
+    return new ddl_comm{{comm->communicator, id}};
+  });
+}
+
 void comm_warm_up(ddl_comm* comm) {
   guarded(&comm->communicator.session(), [&] { comm->communicator.warm_up(); });
 }
@@ -220,6 +226,7 @@ const ddl_engine_api kApi = {
     .fresh_identity = fresh_identity,
     .comm_create = comm_create,
     .comm_dup = comm_dup,
+    .comm_of_request = comm_of_request,
     .comm_warm_up = comm_warm_up,
     .comm_free = comm_free,
     .run = run,

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 15 };
+enum { DDL_ENGINE_VERSION = 16 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -62,6 +62,9 @@ typedef struct ddl_engine_api {
   ddl_comm* (*comm_create)(ddl_job* job, uint64_t identity, int32_t n, const int32_t* members, int32_t me);
   /* One of the same ranks. */
   ddl_comm* (*comm_dup)(ddl_comm* comm, uint64_t identity);
+  /* One of the same ranks, for the starts of one persistent request. All make these of `comm` in one order;
+   * each starts its requests in an order of its own. It may outlive `comm`. */
+  ddl_comm* (*comm_of_request)(ddl_comm* comm, uint64_t identity);
   /* Does now what its first small call would have to do first. */
   void (*comm_warm_up)(ddl_comm* comm);
   void (*comm_free)(ddl_comm* comm);

@@ -80,6 +80,8 @@ class Communicator : public Sender {
   void run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
   bool advance();
   bool idle() const { return queue_.empty() && pairs_.empty(); }
+  /// Whether another rank has begun a call that is not made here yet; only of one that is idle.
+  bool is_awaited() const { return idle() && !early_.empty(); }
 
   /// Takes an arrived message for now or later. Returns what is wrong with it, "" when nothing.
   std::string take(const Header& header, const View& view);

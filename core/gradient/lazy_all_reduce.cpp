@@ -12,6 +12,13 @@
 namespace ddl {
 namespace {
 
+// Between agreements that decide nothing. Who has something new does not pause, and the others see it begin:
+// so the longest only matters to what it costs while there is nothing new.
+constexpr Nanoseconds kFirstPause = 50'000, kLongestPause = 4'000'000;
+constexpr std::size_t kBits = 64;
+
+std::uint64_t bit_of(std::size_t slot) { return std::uint64_t{1} << slot % kBits; }
+
 std::string text_of(const FusionClass& of) {
   std::string text = fmt::format("{}, {}", name_of(of.type), name_of(of.op));
   return of.wire.is_exact() ? text : text + ", " + describe(of.wire);
@@ -20,17 +27,21 @@ std::string text_of(const FusionClass& of) {
 }  // namespace
 
 LazyAllReduce::LazyAllReduce(Engine& engine, std::shared_ptr<PlanStore> plans, Identities identities,
-                             FusionRule rule, WireRule wire, PlanFor plan_for, FusionMemory& memory)
+                             std::size_t slots, FusionRule rule, WireRule wire, PlanFor plan_for,
+                             FusionMemory& memory)
     : engine_(engine),
       plans_(std::move(plans)),
       program_(identities.program),
+      slots_(slots),
       rule_(rule),
       wire_(wire),
       plan_for_(std::move(plan_for)),
       memory_(memory),
       agreements_(engine.create(identities.agreements, plans_)),
       fused_(engine.create(identities.batches, plans_)),
-      agreement_plan_(plan_for_(sizeof mine_, {})) {
+      mine_((slots + kBits - 1) / kBits),
+      agreed_(mine_.size()),
+      agreement_plan_(plan_for_(mine_.size() * sizeof mine_[0], {})) {
   engine_.attach(*this);
 }
 
@@ -64,11 +75,12 @@ PreparedPlan* LazyAllReduce::find_plan(Bytes bytes, const WireFormat& wire) cons
   return plan;
 }
 
-void LazyAllReduce::start(const Call& call, Completion& completion) {
+void LazyAllReduce::start(const Call& call, Completion& completion, std::size_t slot) {
   engine_.take_turn(*this, [&](EngineTurn& turn) {
-    undecided_.push_back({call, class_of(call), &completion});
+    undecided_.push_back({call, class_of(call), &completion, slot});
     turn.promise(completion, call, spans_hosts());
     ++started_;
+    pause_ = 0;
     undecided_bytes_ += call.bytes();
     if (undecided_bytes_ >= rule_.threshold && !is_agreeing_) agree(turn);
   });
@@ -82,7 +94,7 @@ bool LazyAllReduce::advance(EngineTurn& turn) {
       decide();
       again = true;
     }
-    if (!is_agreeing_ && !undecided_.empty()) {
+    if (!is_agreeing_ && !undecided_.empty() && may_agree()) {
       agree(turn);
       again = true;
     }
@@ -94,23 +106,63 @@ bool LazyAllReduce::advance(EngineTurn& turn) {
 
 // ---- what all have started ----
 
+bool LazyAllReduce::may_agree() const {
+  return pause_ == 0 || agreements_.is_awaited() || now() - paused_since_ >= pause_;
+}
+
 void LazyAllReduce::agree(EngineTurn& turn) {
   is_agreeing_ = true;
-  mine_ = started_;
-  turn.start(agreements_, {&mine_, &least_, 1, DType::int64, Op::min, "", now()}, agreement_plan_,
-             agreement_);
+  offer();
+  const Op op = has_slots() ? Op::band : Op::min;
+  turn.start(agreements_, {mine_.data(), agreed_.data(), mine_.size(), DType::uint64, op, "", now()},
+             agreement_plan_, agreement_);
+}
+
+void LazyAllReduce::offer() {
+  if (!has_slots()) {
+    mine_[0] = started_;
+    return;
+  }
+  std::fill(mine_.begin(), mine_.end(), 0);
+  for (const Waiting& one : undecided_) mine_[one.slot / kBits] |= bit_of(one.slot);
+}
+
+// Of a slot one call at a time.
+bool LazyAllReduce::is_next_decided(std::size_t slot) {
+  if (!has_slots()) return decided_ < agreed_[0] && ++decided_;
+  std::uint64_t& word = agreed_[slot / kBits];
+  const std::uint64_t before = word;
+  word &= ~bit_of(slot);
+  return word != before;
+}
+
+// In an order that all ranks have.
+std::vector<LazyAllReduce::Waiting> LazyAllReduce::take_decided() {
+  std::vector<Waiting> all;
+  for (; !undecided_.empty() && is_next_decided(undecided_.front().slot); undecided_.pop_front())
+    all.push_back(undecided_.front());
+  if (!has_slots()) return all;
+  std::deque<Waiting> left;
+  for (const Waiting& one : undecided_)
+    if (is_next_decided(one.slot))
+      all.push_back(one);
+    else
+      left.push_back(one);
+  undecided_.swap(left);
+  std::sort(all.begin(), all.end(), [](const Waiting& a, const Waiting& b) { return a.slot < b.slot; });
+  return all;
 }
 
 void LazyAllReduce::decide() {
   is_agreeing_ = false;
-  std::vector<Waiting> all;
+  const std::vector<Waiting> all = take_decided();
   std::vector<Part> parts;
-  for (; decided_ < least_; ++decided_) {
-    all.push_back(undecided_.front());
-    undecided_.pop_front();
-    parts.push_back({all.back().of, all.back().call.count});
-    undecided_bytes_ -= all.back().call.bytes();
+  for (const Waiting& one : all) {
+    parts.push_back({one.of, one.call.count});
+    undecided_bytes_ -= one.call.bytes();
   }
+  pause_ = all.empty() ? std::clamp(2 * pause_, kFirstPause, kLongestPause) : 0;
+  if (pause_ > 0) paused_since_ = now();
   for (const std::vector<std::size_t>& indices : cut_batches(parts, rule_.largest_batch)) {
     std::vector<Waiting> chosen;
     for (std::size_t i : indices) chosen.push_back(all[i]);

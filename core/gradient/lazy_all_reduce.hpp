@@ -1,5 +1,7 @@
 // LazyAllReduce: nonblocking all-reduces of one communicator that wait for company, so that many small ones
-// become one operation (GradientFlow, Sun et al., 2019).
+// become one operation (GradientFlow, Sun et al., 2019). Ranks start them in one order; or, as the starts of
+// persistent requests, each rank in an order of its own: then a call has a slot, alike on all ranks, and
+// those of a slot are in one order.
 //
 // Ranks start calls at different times, and one may start its next only after it has waited for an earlier
 // one. So no rank may commit to a batch by what it alone has started. Each counts its calls; an agreement, an
@@ -9,6 +11,12 @@
 // the helper thread while the program is away. It has a call to offer then, so each agreement decides at
 // least one; and as long as one is under way, calls gather for the next. Nothing of this waits, and nothing
 // depends on calls that a rank has not started.
+//
+// With several slots an agreement is the bitwise and of which slots each rank has an undecided call of, and
+// decides one of each that all have. That may be none, where two ranks have started different ones. Then a
+// rank takes part in the next after a pause, which doubles; at once when it starts another call, or when
+// another rank has begun. This ends: who has an undecided call takes part again and again, and once all have
+// started a call, all have offered it in the second agreement after the one under way then.
 //
 // Agreements and batches have a communicator of their own each: they are in the same order on all ranks,
 // wherever they fall between the program's other calls.
@@ -39,22 +47,23 @@ class LazyAllReduce final : private Background {
   /// Error, alike too, where there is none. By any thread.
   using PlanFor = std::function<PreparedPlan&(Bytes, const WireFormat&)>;
 
-  /// All references must outlive it.
-  LazyAllReduce(Engine& engine, std::shared_ptr<PlanStore> plans, Identities identities, FusionRule rule,
-                WireRule wire, PlanFor plan_for, FusionMemory& memory);
+  /// All references must outlive it. `slots`: the same on all ranks; one: they start all calls in one order.
+  LazyAllReduce(Engine& engine, std::shared_ptr<PlanStore> plans, Identities identities, std::size_t slots,
+                FusionRule rule, WireRule wire, PlanFor plan_for, FusionMemory& memory);
   /// Its calls are done, or the engine has failed.
   ~LazyAllReduce() override;
 
   /// Whether such a call waits for company: only by what is equal on all ranks.
   bool takes(const Call& call) const;
   /// Starts one that it takes. The completion is done when the call is.
-  void start(const Call& call, Completion& completion);
+  void start(const Call& call, Completion& completion, std::size_t slot = 0);
 
  private:
   struct Waiting {
     Call call;
     FusionClass of;
     Completion* completion;
+    std::size_t slot;
   };
   struct KnownPlan {
     Bytes size_class;
@@ -74,8 +83,13 @@ class LazyAllReduce final : private Background {
   ProgramCall oldest() const override;
   void collect(Counters& into) override;
 
+  bool has_slots() const { return slots_ > 1; }
+  bool may_agree() const;
   void agree(EngineTurn& turn);
+  void offer();
   void decide();
+  std::vector<Waiting> take_decided();
+  bool is_next_decided(std::size_t slot);
   void add_batch(std::vector<Waiting> parts);
   bool start_next(EngineTurn& turn);
   bool end_first_done(EngineTurn& turn);
@@ -91,22 +105,26 @@ class LazyAllReduce final : private Background {
   Engine& engine_;
   const std::shared_ptr<PlanStore> plans_;
   const CommId program_;
+  const std::size_t slots_;
   const FusionRule rule_;
   const WireRule wire_;
   const PlanFor plan_for_;
   FusionMemory& memory_;
   Communicator& agreements_;
   Communicator& fused_;
+  // What this rank says in an agreement, and its result, as far as nothing has come of it yet: how many
+  // calls; or bits of slots.
+  std::vector<std::uint64_t> mine_, agreed_;
   PreparedPlan& agreement_plan_;
   mutable std::mutex plans_mutex_;
   mutable std::vector<KnownPlan> known_plans_;
 
   std::deque<Waiting> undecided_;
   Bytes undecided_bytes_ = 0;
-  std::int64_t started_ = 0, decided_ = 0;  // calls so far
+  std::uint64_t started_ = 0, decided_ = 0;  // calls so far
   Completion agreement_;
-  std::int64_t mine_ = 0, least_ = 0;  // what this rank says in it, and its result
   bool is_agreeing_ = false;
+  Nanoseconds pause_ = 0, paused_since_ = 0;    // after an agreement that decided nothing
   std::deque<std::unique_ptr<Batch>> batches_;  // decided, in their order; the first ones are under way
   std::size_t under_way_ = 0;
   Counters counted_;

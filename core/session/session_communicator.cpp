@@ -10,15 +10,10 @@ namespace {
 using What = Outcome::What;
 
 // Of what no front makes of a communicator.
-constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2;
-
-// Elements of an operation of the program's own are no floats to us, whatever their type is called.
-CallShape shape_of(const Call& call, const PlanStore& plans) {
-  const DType type = call.own ? DType::uint8 : call.type;
-  CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
-  if (call.pairwise) shape.bytes = pairwise_bytes(plans.members().grid.spans_hosts(), plans.limits().rails);
-  return shape;
-}
+constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2,
+                        kRequests = kKeyed - 3;
+// Nothing that was measured of other calls holds for the starts of persistent requests. A bit no front has.
+constexpr std::uint8_t kOfRequest = 64;
 
 Outcome leave(const Route& route) {
   return {route.how == Route::Original::as_called ? What::original : What::original_in_two_steps,
@@ -26,6 +21,17 @@ Outcome leave(const Route& route) {
 }
 
 }  // namespace
+
+SessionCommunicator::SessionCommunicator(SessionCommunicator& parent, CommId id)
+    : SessionCommunicator(parent.session_, id, parent.plans_) {
+  const std::uint64_t number = parent.requests_made_++;
+  slot_ = number % RequestGroup::kMost;
+  if (slot_ == 0) {
+    const CommId group = identity_of(parent.id_, kRequests, number / RequestGroup::kMost);
+    parent.requests_ = std::make_shared<RequestGroup>(session_, plans_, group);
+  }
+  group_ = parent.requests_;
+}
 
 SessionCommunicator::~SessionCommunicator() {
   sparse_.reset();
@@ -45,37 +51,31 @@ void SessionCommunicator::make_usable() {
   };
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
-  make_lazy();
+  lazy_ = lazy_here();
   const SparseSettings& sparse = session_.job_map().gradients.sparse;
   if (sparse.is_on() && plans_->members().grid.spans_hosts()) make_sparse(sparse);
 }
 
-WireRule SessionCommunicator::wire_rule_here() const {
-  const Members& members = plans_->members();
-  return wire_rule(session_.job_map().gradients, members.size(), members.grid.spans_hosts());
+std::shared_ptr<LazyAllReduce> SessionCommunicator::lazy_here() const {
+  if (group_) return {group_, group_->all_reduces()};
+  return make_lazy(session_, plans_, {identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_}, 1);
 }
 
-void SessionCommunicator::make_lazy() {
-  const FusionRule rule =
-      fusion_rule(session_.job_map().gradients.lazy, plans_->members().grid.spans_hosts());
-  const TuneSettings& settings = session_.tuning().settings();
-  if (rule.threshold == 0 || plans_->members().size() == 1 || settings.options.mode == Mode::scatter) return;
-  auto plan_for = [this](Bytes bytes, const WireFormat& wire) -> PreparedPlan& {
-    return selection_->unmeasured(bytes, wire);
-  };
-  const LazyAllReduce::Identities identities{identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_};
-  try {
-    lazy_ = std::make_unique<LazyAllReduce>(session_.engine(), plans_, identities, rule, wire_rule_here(),
-                                            plan_for, session_.fusion_memory());
-  } catch (const Error&) {  // alike on all ranks: there is not even a plan for the agreement
-  }
+// Elements of an operation of the program's own are no floats to us, whatever their type is called.
+CallShape SessionCommunicator::shape_of(const Call& call) const {
+  const DType type = call.own ? DType::uint8 : call.type;
+  CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
+  if (call.pairwise)
+    shape.bytes = pairwise_bytes(plans_->members().grid.spans_hosts(), plans_->limits().rails);
+  if (group_) shape.variant |= kOfRequest;
+  return shape;
 }
 
 void SessionCommunicator::make_sparse(const SparseSettings& settings) {
   const SparseGradients::Identities identities{identity_of(id_, kSparse, 0), identity_of(id_, kSparse, 1),
                                                id_};
-  sparse_ =
-      std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings, wire_rule_here());
+  sparse_ = std::make_unique<SparseGradients>(session_.engine(), plans_, identities, settings,
+                                              wire_rule_of(session_, plans_->members()));
 }
 
 std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Residual residual,
@@ -99,7 +99,7 @@ Outcome SessionCommunicator::run(Call&& call) {
   make_usable();
   if (sparse_ && sparse_->takes(call)) return run_sparse(call);
   call.fingerprint = fingerprint_of(call);
-  const CallShape shape = shape_of(call, *plans_);
+  const CallShape shape = shape_of(call);
   Route route = selection_->blocking(shape);
   if (has_failed()) return {};  // while the ranks met
   if (route.began_anew) call.began = now();
@@ -139,7 +139,7 @@ CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
 // Each call with a key has a communicator of its own, for as long as it takes.
 Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   if (has_failed()) return {};
-  const Route route = route_of(shape_of(asked, *plans_));
+  const Route route = route_of(shape_of(asked));
   if (!route.plan) return leave(route);
   Engine& engine = session_.engine();
   const CommId id = identity_of_key(key);
@@ -155,19 +155,19 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
 }
 
 void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
-  if (!has_failed()) selection_->finished(shape_of(call, *plans_), {}, time, nullptr);
+  if (!has_failed()) selection_->finished(shape_of(call), {}, time, nullptr);
 }
 
 const char* SessionCommunicator::left_to_original(const Call& asked) {
   if (has_failed()) return nullptr;
   make_usable();
-  return selection_->nonblocking(shape_of(asked, *plans_)).original;
+  return selection_->nonblocking(shape_of(asked)).original;
 }
 
 SessionCommunicator::StartRoute SessionCommunicator::route_to_start(const Call& asked) {
   if (sparse_ && sparse_->takes(asked)) return {Way::sparsely, {}};
   if (lazy_ && lazy_->takes(asked)) return {Way::lazily, {}};
-  return {Way::by_plan, selection_->nonblocking(shape_of(asked, *plans_))};
+  return {Way::by_plan, selection_->nonblocking(shape_of(asked))};
 }
 
 Outcome SessionCommunicator::start(const Call& asked, void* owner, SessionCall*& started) {
@@ -234,7 +234,7 @@ Started SessionCommunicator::start(const StartRoute& way, const Call& asked, Ses
   call.asked = asked;
   Call here = asked;
   fetch(here, plans_->members().me, plans_->members().size(), call.staged);
-  if (way.how == Way::lazily) return lazy_->start(here, call), Started::under_way;
+  if (way.how == Way::lazily) return lazy_->start(here, call, slot_), Started::under_way;
   if (way.how == Way::sparsely) {
     way.gradient ? sparse_->start(*way.gradient, here, call) : sparse_->start(here, call);
     return Started::under_way;

@@ -14,6 +14,7 @@
 #include "core/gradient/lazy_all_reduce.hpp"
 #include "core/gradient/sparse_gradients.hpp"
 #include "core/session/key_counts.hpp"
+#include "core/session/request_group.hpp"
 #include "core/session/session.hpp"
 
 namespace ddl {
@@ -37,6 +38,10 @@ class SessionCommunicator {
   /// Nobody else hears of it; its members give the same identity.
   SessionCommunicator(Session& session, CommId id, std::shared_ptr<PlanStore> plans)
       : session_(session), id_(id), plans_(std::move(plans)) {}
+  /// Of the same ranks, for the starts of one persistent request. All make these of `parent` in one order;
+  /// they start their requests in any. Small all-reduces wait for those of other requests of `parent`, if at
+  /// all.
+  SessionCommunicator(SessionCommunicator& parent, CommId id);
   ~SessionCommunicator();
   SessionCommunicator(const SessionCommunicator&) = delete;
   SessionCommunicator& operator=(const SessionCommunicator&) = delete;
@@ -73,8 +78,8 @@ class SessionCommunicator {
 
  private:
   void make_usable();
-  void make_lazy();
-  WireRule wire_rule_here() const;
+  std::shared_ptr<LazyAllReduce> lazy_here() const;
+  CallShape shape_of(const Call& call) const;
   void make_sparse(const SparseSettings& settings);
   enum class Way : std::uint8_t { by_plan, lazily, sparsely };
   struct StartRoute {
@@ -97,7 +102,11 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
-  std::unique_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
+  std::shared_ptr<RequestGroup> group_;     // null: these are no starts of a request
+  std::size_t slot_ = 0;                    // in it
+  std::shared_ptr<RequestGroup> requests_;  // of this communicator; those made last
+  std::uint64_t requests_made_ = 0;
+  std::shared_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
   std::mutex mutex_;                         // of the selection and of what follows, for calls with keys
   KeyCounts made_;

@@ -91,11 +91,10 @@ PreparedPlan& Selection::plan_of_way(const Class& of_class, TaskChoice way, Task
   return plans_.prepare(way, of_class.key.size_class);
 }
 
-PreparedPlan& Selection::unmeasured(Bytes bytes, const WireFormat& wire) const {
-  const Mode mode = settings_.options.mode;
-  if (mode != Mode::ring && mode != Mode::nccl) return plans_.plan_for({}, bytes, wire);
+PreparedPlan& Selection::unmeasured(PlanStore& plans, Mode mode, Bytes bytes, const WireFormat& wire) {
+  if (mode != Mode::ring && mode != Mode::nccl) return plans.plan_for({}, bytes, wire);
   const Bytes most = size_class(bytes);
-  return plans_.prepare(ring_choice(plans_.members().grid, most, plans_.limits(), wire), most);
+  return plans.prepare(ring_choice(plans.members().grid, most, plans.limits(), wire), most);
 }
 
 // Whether calls of that plan tell how fast each rail is.

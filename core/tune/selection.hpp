@@ -72,7 +72,7 @@ class Selection {
   Route nonblocking(const CallShape& call) { return settled(class_of(call), call.task); }
   /// The plan of an all-reduce that nobody measures: the same at any time, on all ranks. By any thread.
   /// Error, alike on all ranks, where there is none.
-  PreparedPlan& unmeasured(Bytes bytes, const WireFormat& wire) const;
+  static PreparedPlan& unmeasured(PlanStore& plans, Mode mode, Bytes bytes, const WireFormat& wire);
   /// After every blocking call that is watched or left to the original; `observed` where it was ours. May
   /// exchange a few numbers with the other ranks.
   void finished(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);
@@ -127,7 +127,7 @@ class Selection {
   TuningCache& memory_;
   TrialBudget& budget_;
   const Agree agree_;
-  PlanLimits limits_;                   // with what was learned of the machine
+  PlanLimits limits_;  // with what was learned of the machine
   const WireRule wire_;
   std::optional<RailWatch> watch_;      // where there are rails to compare
   bool is_look_ = false;                // the call under route belongs to a look of the watch

@@ -218,8 +218,8 @@ MPI_Comm make_comm_of_request(MPI_Comm parent) {
     PMPI_Comm_set_errhandler(created, handler);
     PMPI_Errhandler_free(&handler);
   }
-  attach_duplicate(from, identity_of_next(from), created);
-  state_of(created)->is_of_request = true;
+  const std::uint64_t identity = identity_of_next(from);
+  attach(created, identity, from.size, from.me, state().api->comm_of_request(from.engine, identity));
   return created;
 }
 

@@ -6,7 +6,8 @@
 // the receive. A start is counted as that nonblocking call.
 //
 // Ranks may start their requests in different orders. So each request has a communicator of its own, where
-// its starts are the only calls.
+// its starts are the only calls. The engine knows which of them belong to one of the program's: small
+// all-reduces of these may travel together (DDL_LAZY_BYTES).
 //
 // What the program may free between its calls (types, operations) is held until the request is freed. Thread
 // safety: all functions.

@@ -57,7 +57,7 @@ bool can_be_read(const Side& side);
 
 /// What tells calls apart that are of one kind to the engine, see Call: bits.
 inline constexpr std::uint8_t kBarrier = 1, kOwnReduction = 2, kUnequalBlocks = 4, kGatherV = 8,
-                              kScatterV = 16, kAllToAllW = 32, kPersistent = 64;
+                              kScatterV = 16, kAllToAllW = 32;
 
 /// Of a collective that reduces. `out` counts on the root alone where there is one; `count` is that of a
 /// block. Buffers as the engine wants them, but for what adapt() does.

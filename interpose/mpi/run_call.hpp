@@ -113,7 +113,6 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     return make_done_request(request);
   }
   route.call.name = name_of(collective, Form::nonblocking);
-  if (!route.reason && route.comm->is_of_request) route.call.variant |= kPersistent;
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {

@@ -31,7 +31,6 @@ struct CommState {
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
-  bool is_of_request = false;  // see make_comm_of_request()
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.

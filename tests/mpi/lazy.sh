@@ -1,8 +1,8 @@
 #!/bin/bash
 # What is fused stands in the report; ranks that are given different DDL_LAZY_BYTES are told once, and a bad one is said in a
-# line.   lazy.sh DDLRUN PROGRAM
+# line.   lazy.sh DDLRUN PROGRAM PERSISTENT
 set -u
-ddlrun=$1 program=$2
+ddlrun=$1 program=$2 persistent=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -29,6 +29,18 @@ grep -q '^fused, all ranks .*calls' "$folder/out" || fail "the table says nothin
 "$ddlrun" -np 2 --oversubscribe --report "$folder/report" -m b --ddlarg "-lazy_bytes 1m" "$program" >"$folder/out" 2>&1 || fail "by an option"
 read -r calls batches memory < <(fused)
 ((batches > 0)) || fail "-lazy_bytes of DDL_OPTIONS has no effect"
+
+# 2400 starts on each rank, a few of them by themselves.
+run_persistent() { "$ddlrun" -np 3 --oversubscribe --report "$folder/report" "$@" "$persistent" --alone >"$folder/out" 2>&1; }
+for hosts in 3 2,1; do
+  run_persistent -x DDL_LAZY_BYTES=1m -x DDL_FAKE_HOSTS=$hosts || fail "persistent calls, hosts $hosts"
+  read -r calls batches memory < <(fused)
+  ((calls > 6000 && batches > 0 && calls > 10 * batches)) || fail "hosts $hosts: $calls starts fused into $batches"
+done
+run_persistent || fail "persistent calls, off"
+[ "$(fused)" = "0 0 0" ] || fail "starts are fused though nobody asked for it"
+run_persistent -x DDL_LAZY_BYTES=1m -x DDL_DETERMINISTIC=1 || fail "persistent calls, deterministic"
+[ "$(fused)" = "0 0 0" ] || fail "starts are fused though bits would depend on it"
 
 run || fail "off"
 [ "$(fused)" = "0 0 0" ] || fail "something is fused though nobody asked for it"

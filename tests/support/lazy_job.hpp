@@ -1,7 +1,11 @@
 // A whole job inside the test process whose nonblocking all-reduces are fused.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "core/gradient/lazy_all_reduce.hpp"
@@ -19,7 +23,7 @@ class LazyJob {
     std::vector<Communicator*> plain;
     std::vector<std::unique_ptr<LazyAllReduce>> lazy;
   };
-  Comm create(CommId id, Bytes threshold, WireRule wire = {}) {
+  Comm create(CommId id, Bytes threshold, WireRule wire = {}, std::size_t slots = 1) {
     Comm comm;
     const std::vector<Rank> all = everybody(job.size());
     std::vector<std::shared_ptr<PlanStore>> plans = job.plans_of(all);
@@ -30,7 +34,7 @@ class LazyJob {
         return mine->plan_for({}, bytes, format);
       };
       comm.lazy.push_back(std::make_unique<LazyAllReduce>(
-          job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000, id},
+          job.engine(rank), mine, LazyAllReduce::Identities{id + 1'000'000, id + 2'000'000, id}, slots,
           fusion_rule(threshold, true), wire, plan_for, memory[static_cast<std::size_t>(rank)]));
     }
     return comm;
@@ -38,6 +42,31 @@ class LazyJob {
 
   VirtualJob job;
   std::vector<FusionMemory> memory{static_cast<std::size_t>(job.size())};
+};
+
+/// Ends a job that hangs, as long as this is there.
+class EndsHangingJob {
+ public:
+  explicit EndsHangingJob(VirtualJob& job)
+      : thread_([this, &job] {
+          std::unique_lock lock(mutex_);
+          if (over_.wait_for(lock, std::chrono::seconds(60), [this] { return is_over_; })) return;
+          for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).fail("a rank waits for ever");
+        }) {}
+  ~EndsHangingJob() {
+    {
+      std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    over_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::thread thread_;
 };
 
 inline Call sum_of(const void* in, void* out, Elements count) {

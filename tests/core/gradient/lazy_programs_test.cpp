@@ -7,9 +7,7 @@
 // while others run ahead. Some phases are a blocking call.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <random>
 #include <thread>
 
@@ -20,7 +18,6 @@ namespace {
 
 using test::everybody;
 using test::LazyJob;
-using test::VirtualJob;
 
 struct Planned {
   std::size_t comm = 0;
@@ -196,31 +193,6 @@ class Walker {
   std::vector<std::size_t> outstanding_;  // of them
 };
 
-// Ends the job instead of hanging.
-class Patience {
- public:
-  explicit Patience(VirtualJob& job)
-      : thread_([this, &job] {
-          std::unique_lock lock(mutex_);
-          if (over_.wait_for(lock, std::chrono::seconds(60), [this] { return is_over_; })) return;
-          for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).fail("a rank waits for ever");
-        }) {}
-  ~Patience() {
-    {
-      std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    over_.notify_one();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 void try_programs(const std::vector<HostIndex>& hosts, Bytes threshold, unsigned first, unsigned programs) {
   for (unsigned seed = first; seed < first + programs; ++seed) {
     SCOPED_TRACE(seed);
@@ -232,7 +204,7 @@ void try_programs(const std::vector<HostIndex>& hosts, Bytes threshold, unsigned
     std::mt19937 dice(seed);
     const std::vector<Phase> program = random_program(dice);
     {
-      Patience patience(job.job);
+      test::EndsHangingJob ends(job.job);
       job.job.each([&](Rank rank) {
         SCOPED_TRACE(rank);
         Walker(job, comms, rank, seed * 100 + static_cast<unsigned>(rank)).walk(program);
