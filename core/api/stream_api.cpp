@@ -245,7 +245,7 @@ ddl_stream_result answer(const StreamCommunicator::State& state, ddl_problem* pr
   return DDL_STREAM_INTERNAL;
 }
 
-StreamCall call_of(const ddl_stream_call& c) {
+StreamCall stream_call_of(const ddl_stream_call& c) {
   StreamCall call;
   call.kind = ddl::from_c(c.kind);
   call.in = reinterpret_cast<ddl::cuda::DevicePointer>(c.in);
@@ -263,7 +263,7 @@ StreamCall call_of(const ddl_stream_call& c) {
 
 ddl_stream_result submit(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_problem* problem) {
   return guarded(DDL_STREAM_INTERNAL, problem,
-                 [&] { return answer(comm->communicator->submit(call_of(*call)), problem); });
+                 [&] { return answer(comm->communicator->submit(stream_call_of(*call)), problem); });
 }
 
 int fuses(ddl_stream_comm* comm) { return comm->communicator->fuses(); }
@@ -275,7 +275,7 @@ ddl_stream_result submit_together(ddl_stream_comm* comm, const ddl_stream_call* 
     static thread_local std::vector<StreamCall> ours;
     static thread_local std::vector<StreamCommunicator::Fused> parts;
     ours.clear();
-    std::transform(calls, calls + count, std::back_inserter(ours), call_of);
+    std::transform(calls, calls + count, std::back_inserter(ours), stream_call_of);
     parts.assign(fused ? count : 0, {});
     const ddl_stream_result result =
         answer(comm->communicator->submit_together(ours, fused ? parts.data() : nullptr), problem);
