@@ -42,11 +42,12 @@ int tell_done(const PersistentCall& call) {
   return result == MPI_SUCCESS ? PMPI_Request_free(&sent) : result;
 }
 
-// The nonblocking call of one start.
+// The nonblocking call of one start, which the original library makes.
 class Started : public OriginalWork {
  public:
-  explicit Started(std::shared_ptr<PersistentCall> of) : of_(std::move(of)) {}
-  int start() { return of_->start(&request_); }
+  Started(std::shared_ptr<PersistentCall> of, MPI_Request request) : of_(std::move(of)) {
+    request_ = request;
+  }
   // An error has been reported to the error handler by then.
   int finish() override {
     const int told = tell_done(*of_);
@@ -57,12 +58,20 @@ class Started : public OriginalWork {
   const std::shared_ptr<PersistentCall> of_;
 };
 
+// What the engine does ends without a request of its own: who waits for hundreds of calls would have to ask
+// after each of them, and each answer takes a look at the library's sockets.
 int begin(const std::shared_ptr<PersistentCall>& call) {
-  auto started = std::make_unique<Started>(call);
-  if (int error = started->start()) {
+  EndsWithoutRequest by_engine([call](int error) {
+    if (error != MPI_SUCCESS) PMPI_Comm_call_errhandler(call->held->comm(), error);
+    tell_done(*call);
+  });
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (int error = call->start(&request)) {
     tell_done(*call);  // nobody waits for what has not begun
     return error;
   }
+  if (by_engine.has_taken()) return MPI_SUCCESS;
+  auto started = std::make_unique<Started>(call, request);
   if (started->is_done()) return started->finish();
   watch(std::move(started));
   return MPI_SUCCESS;

@@ -37,6 +37,7 @@ class HeldArguments {
   HeldArguments(const HeldArguments&) = delete;
   HeldArguments& operator=(const HeldArguments&) = delete;
   ~HeldArguments() { free_later(comm_); }
+  MPI_Comm comm() const { return comm_; }
   MPI_Comm hold(MPI_Comm) { return comm_; }
   MPI_Datatype hold(MPI_Datatype type);
   const MPI_Datatype* hold(const MPI_Datatype* types);

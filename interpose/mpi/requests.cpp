@@ -24,6 +24,7 @@ struct Pending {
   CommState* comm = nullptr;               // of an engine's call
   CallBuffers buffers = {};                // likewise
   std::unique_ptr<PendingWork> work = {};  // else: asks for itself, with or without a request
+  std::function<void(int)> end = {};       // of an engine's call without a request
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
   ddl_started* started = nullptr;  // the engine's name for it; null: it asks for itself
@@ -39,6 +40,7 @@ std::vector<Pending*> asked;  // those that ask for themselves
 std::atomic<int> under_way{0}, asked_count{0};
 std::atomic<bool> registered{false};
 thread_local bool inside = false;  // the engine's wait moves Open MPI, which calls us again
+thread_local EndsWithoutRequest* ends_without_request = nullptr;
 
 // The request of the engine's call that this thread has started last. It may be freed by another thread.
 struct Newest {
@@ -100,10 +102,12 @@ int on_cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be canc
 void step(Pending* call) {
   if (call->steps.fetch_add(1, std::memory_order_acq_rel) != 1) return;
   under_way.fetch_sub(1, std::memory_order_relaxed);
-  if (call->request == MPI_REQUEST_NULL)
-    delete call;
-  else
-    PMPI_Grequest_complete(call->request);
+  if (call->request != MPI_REQUEST_NULL) {
+    PMPI_Grequest_complete(call->request);  // on_free() has it from now on
+    return;
+  }
+  if (call->end) call->end(call->error);
+  delete call;
 }
 
 void end_engine_call(Pending* call, bool right) {
@@ -202,7 +206,8 @@ void wait_in_engine(int count, const MPI_Request* requests) {
     return;
   State& s = state();
   try {
-    complete_engine_calls();  // those that the helper has ended: the library's wait would look at sockets first
+    // Those that the helper has ended: the library's wait would look at sockets first.
+    complete_engine_calls();
     for (int i = 0; i < count; ++i) {
       Pending* call = known(requests[i]);
       int right = 0;
@@ -237,7 +242,20 @@ void drop_pending(Pending* call) {
   delete call;
 }
 
+EndsWithoutRequest::EndsWithoutRequest(std::function<void(int)> end) : end_(std::move(end)) {
+  ends_without_request = this;
+}
+
+EndsWithoutRequest::~EndsWithoutRequest() { ends_without_request = nullptr; }
+
 int make_request(Pending* call, ddl_started* started, MPI_Request* request) {
+  if (ends_without_request && !ends_without_request->has_taken()) {
+    be_called();
+    *request = MPI_REQUEST_NULL;
+    call->end = std::exchange(ends_without_request->end_, nullptr);
+    step(call);
+    return MPI_SUCCESS;
+  }
   call->started = started;
   return request_of(call, request);
 }

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "interpose/mpi/call_buffers.hpp"
@@ -43,6 +44,21 @@ int make_request(Pending* call, ddl_started* started, MPI_Request* request);
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
 /// The same without a request.
 void watch(std::unique_ptr<PendingWork> work);
+/// While it lives, the next call of the engine that this thread starts gets no request: that is
+/// MPI_REQUEST_NULL, and `end` is called, by whoever hears of the end of the call, with an MPI error code.
+class EndsWithoutRequest {
+ public:
+  explicit EndsWithoutRequest(std::function<void(int)> end);
+  ~EndsWithoutRequest();
+  EndsWithoutRequest(const EndsWithoutRequest&) = delete;
+  EndsWithoutRequest& operator=(const EndsWithoutRequest&) = delete;
+  /// There was such a call, and `end` is, or was, called.
+  bool has_taken() const { return !end_; }
+
+ private:
+  friend int make_request(Pending* call, ddl_started* started, MPI_Request* request);
+  std::function<void(int)> end_;
+};
 /// A request that is complete already.
 int make_done_request(MPI_Request* request);
 /// Whether this MPI library lets us into its Wait and Test: without, no request of ours is ever done.
