@@ -85,7 +85,8 @@ TEST(PlanStore, OnlyASmallExchangeWithinAHostIsOneShot) {
 TEST(PlanStore, WhatIsNarrowedWithinAHostIsNoOneShotAndNotBrief) {
   PlanStore store(members_on({0, 0}), kLimits);
   for (Algorithm algorithm : {Algorithm::exchange, Algorithm::funnel}) {
-    PlanChoice choice{{algorithm}};
+    PlanChoice choice;
+    choice.algorithm = {algorithm};
     choice.segment = 4096;
     EXPECT_TRUE(store.prepare(choice, 1000).is_brief);
     choice.wire = {DType::float32, WireType::bfloat16, WireWhere::everywhere};
