@@ -148,6 +148,9 @@ std::string told_text(const UseFacts& facts, const json& report, const std::vect
 std::string untold_text(const UseFacts& facts) {
   const std::string end = is_over(facts) ? "" : end_text(facts.end);
   const bool is_near = facts.far_host.empty();
+  if (!facts.device.empty() && (facts.seen.front || !is_near))
+    return fmt::format("not known here, the report went to {}", facts.device) +
+           (end.empty() ? "" : "; " + end);
   if (is_near && facts.seen.other_front)
     return fmt::format("not known, because rank 0 wrote no report before {}",
                        end.empty() ? "the job ended" : end);

@@ -9,6 +9,7 @@
 
 #include "core/trace/report_file.hpp"
 #include "launcher/reachability.hpp"
+#include "launcher/report_check.hpp"
 #include "launcher/supervise.hpp"
 
 namespace ddl {
@@ -70,6 +71,7 @@ WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlac
   look_at_programs(in, facts);
   if (access(in.installation.shim().c_str(), R_OK) != 0) facts.missing_shim = in.installation.shim();
   facts.far_host = host_of_rank_zero_if_far(in);
+  if (is_device(report.file())) facts.device = report.file();
   const FileStamp before = stamp_of(report.file());
   JobWatch watch;
   end.end = supervise(job, sink, [&](pid_t starter) { return watch.look(starter); });

@@ -82,7 +82,7 @@ std::error_code write_file(const std::string& name, const std::string& text) {
 
 FileStamp stamp_of(const std::string& file) {
   struct stat facts {};
-  if (::stat(file.c_str(), &facts) != 0) return {};
+  if (::stat(file.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
   return {facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec, facts.st_size};
 }
 

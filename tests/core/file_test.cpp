@@ -75,6 +75,11 @@ TEST_F(File, APipeIsWrittenToAndStaysOne) {
   EXPECT_TRUE(fs::is_fifo(name));
 }
 
+TEST_F(File, OnlyARegularOneHasAStamp) {
+  EXPECT_EQ(stamp_of("/dev/null"), FileStamp{});
+  EXPECT_EQ(stamp_of(folder_.string()), FileStamp{});
+}
+
 TEST_F(File, IsReadWithinBounds) {
   const std::string name = in_folder("text");
   EXPECT_FALSE(write_file(name, std::string(4096, 'x')));

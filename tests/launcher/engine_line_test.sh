@@ -51,6 +51,10 @@ grep -q '^--- report$' out && grep -q '^2 ranks on 1 host: .* x2; with the engin
   grep -q '^MPI_Allreduce  *the engine  *[0-9]* ' out && grep -q ' original: measured ' out || fail "--report - prints no table"
 [ ! -e ./- ] || fail "--report - makes a file"
 
+# A report that goes to a terminal, which is not read back.
+script -qec "timeout 60 $ddlrun -np 2 --report /dev/tty $bench -m 4" /dev/null </dev/null >out 2>err || fail "a report to a terminal: exit $?"
+grep -q '^ddlrun: engine: not known here, the report went to /dev/tty' out && grep -q '"MPI_Allreduce"' out || fail "a report to a terminal"
+
 # A job that dies, and one that is interrupted, with what it had done until then.
 line 137 '[0-9]* of [0-9]* MPI_Allreduce calls of rank 0, .*; the job died (signal 9), up to 2 s before that' --report dead.json \
   -np 2 sh -c 'n=$RANK; "$@" & sleep 4; [ $n = 1 ] && kill -9 $!; wait $!' sh "$bench" -m 64k:64k -i 1000000

@@ -132,6 +132,14 @@ TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
             std::string::npos);
 }
 
+TEST(EngineLine, AReportThatWentToADeviceIsNotReadBack) {
+  UseFacts terminal = facts();
+  terminal.device = "/dev/tty";
+  EXPECT_NE(engine_line(terminal).find("nothing that prog started used MPI"), std::string::npos);
+  terminal.seen.front = true;
+  EXPECT_EQ(engine_line(terminal), "engine: not known here, the report went to /dev/tty");
+}
+
 TEST(EngineLine, WhatRanOnAnotherHostIsNotGuessed) {
   UseFacts far = facts();
   far.far_host = "h1";
