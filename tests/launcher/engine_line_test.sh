@@ -51,6 +51,13 @@ grep -q '^--- report$' out && grep -q '^2 ranks on 1 host: .* x2; with the engin
   grep -q '^MPI_Allreduce  *the engine  *[0-9]* ' out && grep -q ' original: measured ' out || fail "--report - prints no table"
 [ ! -e ./- ] || fail "--report - makes a file"
 
+# What a rank leaves that is killed while it writes.
+for how in '--report r.json' '-x DDL_REPORT=r.json'; do
+  timeout 60 "$ddlrun" $how -np 1 sh -c 'echo half >"$DDL_REPORT.ddl-$$"; echo more >"$DDL_REPORT.1"; kill -9 $$' >out 2>err </dev/null
+  ls r.json.ddl-* >out 2>/dev/null && fail "an unfinished report is left behind: $how"
+  [ -e r.json.1 ] || fail "a file of the program's is gone: $how"
+done
+
 # A report that goes to a terminal, which is not read back.
 script -qec "timeout 60 $ddlrun -np 2 --report /dev/tty $bench -m 4" /dev/null </dev/null >out 2>err || fail "a report to a terminal: exit $?"
 grep -q '^ddlrun: engine: not known here, the report went to /dev/tty' out && grep -q '"MPI_Allreduce"' out || fail "a report to a terminal"
