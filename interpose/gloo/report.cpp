@@ -25,7 +25,7 @@ struct Report {
   Counters left;  // to gloo
   EngineContexts contexts;
   std::mutex mutex;                        // of what follows
-  std::vector<std::string> parts;          // of contexts that are over
+  json over = json::object();              // the part of contexts that are
   std::shared_ptr<EngineContext> largest;  // of them; stays, for the head of the report
   pid_t owner = getpid();
   std::unique_ptr<ReportKeeper> keeper;  // while a report is wanted and not yet written
@@ -66,7 +66,7 @@ Counted counted_so_far() {
       counted.why_not = reason;
     }
   }
-  counted.parts.insert(counted.parts.end(), r.parts.begin(), r.parts.end());
+  counted.parts.push_back(r.over.dump());
   counted.largest = r.largest;
   return counted;
 }
@@ -120,7 +120,7 @@ void count_ended(const EngineContextList& over) {
   std::lock_guard lock(r.mutex);
   for (const std::shared_ptr<EngineContext>& context : over) {
     if (!context->has_joined()) continue;
-    r.parts.push_back(context->report_part());
+    merge_part(r.over, json::parse(context->report_part()));
     if (is_larger(context, r.largest)) r.largest = context;
   }
 }
