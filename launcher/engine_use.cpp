@@ -108,7 +108,8 @@ std::string why_not_seen(const UseFacts& facts) {
     return fmt::format("{} is setuid or setgid: the dynamic linker then ignores the shim", facts.program);
   if (!seen.mpich.empty())
     return fmt::format(
-        "{} uses MPICH, and this is Open MPI's mpirun: every process is rank 0 of 1; use mpirun.mpich",
+        "{} uses MPICH or one like it (Intel MPI, MVAPICH), and this is Open MPI's mpirun: "
+        "every process is rank 0 of 1; use that library's own mpirun",
         seen.mpich);
   if (!seen.without_shim.empty())
     return fmt::format("LD_PRELOAD was taken away before {} started: its MPI calls are not intercepted",

@@ -27,7 +27,7 @@ MappedLibraries libraries_in(std::string_view maps);
 struct JobSeen {
   bool front = false, other_front = false;
   std::string without_shim;  // a program that uses Open MPI without the shim, "" none
-  std::string mpich;         // a program that uses MPICH
+  std::string mpich;         // a program that uses MPICH or one like it: they have the same libmpi.so.12
   std::string with_mpi;      // a program that uses Open MPI at all
 };
 /// `programs`: name and libraries of each process. Pure.
