@@ -66,6 +66,7 @@ grep -q '^ddlrun: engine: not known here, the report went to /dev/tty' out && gr
 line 137 '[0-9]* of [0-9]* MPI_Allreduce calls of rank 0, .*; the job died (signal 9), up to 2 s before that' --report dead.json \
   -np 2 sh -c 'n=$RANK; "$@" & sleep 4; [ $n = 1 ] && kill -9 $!; wait $!' sh "$bench" -m 64k:64k -i 1000000
 grep -q '"complete": false' dead.json || fail "no partial report"
+: >out # what stands there shows the rank's start below
 timeout 60 "$ddlrun" -v -np 2 "$bench" -m 64k:64k -i 1000000 >out 2>err &
 launcher=$!
 for _ in $(seq 100); do grep -q 'median us' out && break; sleep 0.1; done
