@@ -60,13 +60,16 @@ constexpr const char* kLowercase =
     "one; "
     "comm.Allreduce(array, result) is served";
 
+// "888 MPI_Allreduce calls per rank"; in a report that is not complete rank 0 alone is counted.
+std::string calls_text(const json& report, const Use& use) {
+  return fmt::format("{:.6g} {} calls {}", use.calls, use.name,
+                     report.value("complete", true) ? "per rank" : "of rank 0");
+}
+
 std::string served_text(const json& report, const std::vector<Use>& uses) {
   const Use& first = uses.front();
-  std::string text = fmt::format("{:.6g} of {:.6g} {} calls per rank, {}, {}", first.engine, first.calls,
-                                 first.name, decimal_bytes(first.bytes), duration_text(first.seconds));
-  if (!report.value("complete", true))
-    text = fmt::format("{:.6g} of {:.6g} {} calls of rank 0, {}, {}", first.engine, first.calls, first.name,
-                       decimal_bytes(first.bytes), duration_text(first.seconds));
+  std::string text = fmt::format("{:.6g} of {}, {}, {}", first.engine, calls_text(report, first),
+                                 decimal_bytes(first.bytes), duration_text(first.seconds));
   if (!first.original.empty()) text += "; original: " + first.original;
   constexpr std::size_t kNamed = 3;
   if (report.value("mpi4py", false) && !is_all_reduce(first.name)) text += std::string("; ") + kLowercase;
@@ -80,7 +83,7 @@ std::string served_text(const json& report, const std::vector<Use>& uses) {
   return text;
 }
 
-// Why a program that came to its report was not served.
+// Why a program that has written a report was not served; "" where it may have been since.
 std::string why_not_served(const json& report, const std::vector<Use>& uses) {
   if (!report.value("engine", true)) {
     std::string reason = report.value("reason", "");
@@ -88,8 +91,8 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses) {
     if (!reason.empty() && reason != "left to NCCL") return reason;
   }
   if (!uses.empty())
-    return fmt::format("all {:.6g} {} calls went to the original ({})", uses[0].calls, uses[0].name,
-                       uses[0].original);
+    return fmt::format("all {} went to the original ({})", calls_text(report, uses[0]), uses[0].original);
+  if (!report.value("complete", true)) return {};
   if (report.value("mpi4py", false)) return kLowercase;
   if (report.value("ranks", 2) == 1) return "the job has one rank: there is nothing to reduce";
   return "the program made no collective call";
@@ -105,7 +108,8 @@ std::string why_not_seen(const UseFacts& facts) {
     return fmt::format("{} is setuid or setgid: the dynamic linker then ignores the shim", facts.program);
   if (!seen.mpich.empty())
     return fmt::format(
-        "{} uses MPICH, and this is Open MPI's mpirun: every process is rank 0 of 1; use mpirun.mpich",
+        "{} uses MPICH or one like it (Intel MPI, MVAPICH), and this is Open MPI's mpirun: "
+        "every process is rank 0 of 1; use that library's own mpirun",
         seen.mpich);
   if (!seen.without_shim.empty())
     return fmt::format("LD_PRELOAD was taken away before {} started: its MPI calls are not intercepted",
@@ -116,10 +120,49 @@ std::string why_not_seen(const UseFacts& facts) {
   return fmt::format("nothing that {} started used MPI, NCCL or gloo", facts.program);
 }
 
+bool is_of_mpi(const std::vector<Use>& uses) {
+  return std::any_of(uses.begin(), uses.end(), [](const Use& use) { return use.name.starts_with("MPI"); });
+}
+
 std::string end_text(const JobEnd& end) {
   if (end.interrupted) return fmt::format("the job was interrupted (signal {})", end.interrupted);
   if (end.code > 128 && end.code < 128 + 65) return fmt::format("the job died (signal {})", end.code - 128);
   return fmt::format("the job failed (exit code {})", end.code);
+}
+
+bool is_over(const UseFacts& facts) { return facts.end.code == 0 && !facts.end.interrupted; }
+
+std::string told_text(const UseFacts& facts, const json& report, const std::vector<Use>& uses) {
+  const bool is_partial = !report.value("complete", true);
+  const bool is_served = !uses.empty() && uses.front().engine > 0;
+  std::string end = is_over(facts) ? "" : end_text(facts.end);
+  if (is_partial && end.empty())
+    end = is_of_mpi(uses) ? "the program did not call MPI_Finalize" : "rank 0 ended without its last report";
+  const std::string why = is_served ? "" : why_not_served(report, uses);
+  if (!is_served && why.empty())
+    return fmt::format("not known, rank 0 had counted no call yet up to 2 s before its end; {}", end);
+  std::string text = is_served ? served_text(report, uses) : "not used, because " + why;
+  if (!end.empty()) text += "; " + end;
+  return is_partial ? text + ", up to 2 s before that" : text;
+}
+
+std::string untold_text(const UseFacts& facts) {
+  const std::string end = is_over(facts) ? "" : end_text(facts.end);
+  const bool is_near = facts.far_host.empty();
+  if (!facts.device.empty() && (facts.seen.front || !is_near))
+    return fmt::format("not known here, the report went to {}", facts.device) +
+           (end.empty() ? "" : "; " + end);
+  if (is_near && facts.seen.other_front)
+    return fmt::format("not known, because rank 0 wrote no report before {}",
+                       end.empty() ? "the job ended" : end);
+  if (is_near && facts.seen.front && !end.empty())
+    return fmt::format("not used, because {} before it had done an all-reduce", end);
+  const std::string why = why_not_seen(facts);
+  const std::string text =
+      why.empty() ? fmt::format("not known here, rank 0 ran on {}: name a --report file that both see",
+                                facts.far_host)
+                  : "not used, because " + why;
+  return end.empty() ? text : text + "; " + end;
 }
 
 }  // namespace
@@ -133,24 +176,7 @@ std::string engine_line(const UseFacts& facts) {
   } catch (const json::exception&) {
     return "engine: not known, the report is of another version";
   }
-  const bool is_over = facts.end.code == 0 && !facts.end.interrupted;
-  const bool is_partial = is_told && !report.value("complete", true);
-  std::string end = is_over ? "" : end_text(facts.end);
-  if (!uses.empty() && uses.front().engine > 0) {
-    std::string line = "engine: " + served_text(report, uses);
-    if (is_over && is_partial) end = "the program did not call MPI_Finalize";
-    if (!end.empty()) line += "; " + end;
-    if (is_partial) line += ", up to 2 s before that";
-    return line;
-  }
-  if (!is_over && (is_partial || (facts.seen.front && facts.far_host.empty())))
-    return fmt::format("engine: not used, because {} before it had done an all-reduce", end);
-  const std::string why = is_told ? why_not_served(report, uses) : why_not_seen(facts);
-  std::string line = "engine: not used, because " + why;
-  if (why.empty())
-    line = fmt::format("engine: not known here, rank 0 ran on {}: name a --report file that both see",
-                       facts.far_host);
-  return end.empty() ? line : line + "; " + end;
+  return "engine: " + (is_told ? told_text(facts, report, uses) : untold_text(facts));
 }
 
 std::string decimal_bytes(double bytes) {

@@ -12,6 +12,7 @@ namespace ddl {
 
 struct UseFacts {
   std::string report;  // the text of this job's report, "" where none was written
+  std::string device;  // where it goes instead of to a file
   JobEnd end;
   JobSeen seen;                          // of the processes on this host
   Preloadable reach = Preloadable::yes;  // the program's file

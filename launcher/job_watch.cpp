@@ -32,7 +32,9 @@ MappedLibraries libraries_in(std::string_view maps) {
   auto has = [&](std::string_view name) { return maps.find(name) != std::string_view::npos; };
   MappedLibraries found;
   found.shim = has("/libddl_shim.so");
-  found.front = has("/libddl_mpi.so") || has("/libddl_nccl.so") || has("/libddl_gloo.so");
+  const bool mpi_front = has("/libddl_mpi.so");
+  found.other_front = has("/libddl_nccl.so") || has("/libddl_gloo.so") || (has("/libddl.so") && !mpi_front);
+  found.front = mpi_front || found.other_front;
   found.open_mpi = has("/libmpi.so.40") || has("/libopen-pal.so");
   found.mpich = has("/libmpich.so") || has("/libmpi.so.12") || has("/libmpich.so.12");
   return found;
@@ -43,6 +45,7 @@ JobSeen seen_of(const std::map<pid_t, std::pair<std::string, MappedLibraries>>& 
   for (const auto& [process, program] : programs) {
     const auto& [name, libraries] = program;
     seen.front |= libraries.front;
+    seen.other_front |= libraries.other_front;
     if (libraries.open_mpi) seen.with_mpi = name;
     if (libraries.open_mpi && !libraries.shim) seen.without_shim = name;
     if (libraries.mpich) seen.mpich = name;

@@ -14,7 +14,9 @@ namespace ddl {
 
 /// What a process has mapped.
 struct MappedLibraries {
-  bool shim = false, front = false;      // ours
+  bool shim = false;                     // ours
+  bool front = false;                    // MPI's or another of ours
+  bool other_front = false;              // gloo's, NCCL's, or the engine without a front: a program of ddl.h
   bool open_mpi = false, mpich = false;  // libraries of MPI
   friend bool operator==(const MappedLibraries&, const MappedLibraries&) = default;
 };
@@ -23,9 +25,9 @@ MappedLibraries libraries_in(std::string_view maps);
 
 /// What was seen of all processes together.
 struct JobSeen {
-  bool front = false;
+  bool front = false, other_front = false;
   std::string without_shim;  // a program that uses Open MPI without the shim, "" none
-  std::string mpich;         // a program that uses MPICH
+  std::string mpich;         // a program that uses MPICH or one like it: they have the same libmpi.so.12
   std::string with_mpi;      // a program that uses Open MPI at all
 };
 /// `programs`: name and libraries of each process. Pure.

@@ -102,8 +102,11 @@ int run_and_tell(const JobInputs& in, const JobSpec& job, const ReportPlace& rep
 
 int run_job(const JobInputs& given) {
   const Options& options = given.options;
-  if (!options.verbose && !options.compare && options.report_file.empty())
-    return supervise(engine_job(given)).code;
+  if (!options.verbose && !options.compare && options.report_file.empty()) {
+    const int code = supervise(engine_job(given)).code;
+    remove_unfinished(report_named_by_user(given));
+    return code;
+  }
   ReportPlace report(given);
   Options reporting = options;
   reporting.report_file = report.file();

@@ -202,7 +202,7 @@ class Parser {
     words_.clear();
     at_ = 0;
     for (const std::string& line : split(*text, '\n')) {
-      Strings words = split_shell_words(line.substr(0, line.find('#')));
+      Strings words = split_commented_words(line);
       if (words.empty()) continue;
       if (!words_.empty()) words_.push_back(":");
       words_.insert(words_.end(), words.begin(), words.end());

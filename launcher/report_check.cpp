@@ -24,7 +24,13 @@ void check_report_place(const std::string& file) {
                      "its folder is missing or not yours", "choose another place");
 }
 
+bool is_device(const std::string& file) {
+  struct stat facts {};
+  return stat(file.c_str(), &facts) == 0 && S_ISCHR(facts.st_mode);
+}
+
 void tell_about_report(const std::string& file, const FileStamp& before) {
+  if (is_device(file)) return;  // where it stands, people see it
   FileStamp after = stamp_of(file);
   if (after != FileStamp{} && after != before) {
     FileText read = read_file(file, kMostReportBytes);

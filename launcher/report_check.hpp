@@ -10,6 +10,9 @@ namespace ddl {
 /// Throws UsageError when the file could not be written: no such folder, no permission.
 void check_report_place(const std::string& file);
 
+/// A terminal, for instance: what is written there is not read again.
+bool is_device(const std::string& file);
+
 /// Says where the report is, or that none was written and what that means.
 void tell_about_report(const std::string& file, const FileStamp& before);
 

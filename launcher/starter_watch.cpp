@@ -36,6 +36,8 @@ std::string lock_waited_for(pid_t process) {
 bool StarterWatch::look(pid_t starter) {
   const std::vector<pid_t> children = children_of(starter);
   started_.insert(children.begin(), children.end());
+  const std::vector<pid_t> ours = children_of(::getpid());
+  if (state_of_process(starter) != ProcessState::gone) strays_.insert(ours.begin(), ours.end());
   return is_stuck({!children.empty(), lock_waited_for(starter)}, std::chrono::steady_clock::now());
 }
 
@@ -51,7 +53,9 @@ bool StarterWatch::is_stuck(const StarterSeen& seen, Time when) {
 
 std::vector<pid_t> StarterWatch::left_behind() const {
   std::vector<pid_t> left = children_of(::getpid());
-  std::erase_if(left, [&](pid_t child) { return started_.count(child) == 0; });
+  std::erase_if(left, [&](pid_t child) {
+    return started_.count(child) == 0 && (!is_killed_ || strays_.count(child) > 0);
+  });
   return left;
 }
 

@@ -30,15 +30,20 @@ class StarterWatch {
   bool look(pid_t starter);
   /// The rule of it: it has had children, has none, and has waited for the same lock for five seconds.
   bool is_stuck(const StarterSeen& seen, Time when);
+  /// It has not ended by itself: what has become of its processes it cannot know.
+  void was_killed() { is_killed_ = true; }
   /// Processes that the starter had started, and that have become this one's children: it must be dead, and
-  /// this process a subreaper.
+  /// this process a subreaper. Of one that was killed also those that nobody had seen before, but not what
+  /// had lost its parent earlier: that belongs to nobody by its own will.
   std::vector<pid_t> left_behind() const;
 
  private:
   bool had_children_ = false;
   std::string lock_;
   Time since_{};
+  bool is_killed_ = false;
   std::set<pid_t> started_;
+  std::set<pid_t> strays_;  // that had lost their parents before the starter ended
 };
 
 }  // namespace ddl

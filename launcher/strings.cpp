@@ -31,6 +31,16 @@ std::string read_word(std::string_view text, std::size_t& at) {
   return word;
 }
 
+// Until one begins with `end`, 0: all.
+Strings words_until(char end, std::string_view text) {
+  Strings words;
+  for (std::size_t at = 0;;) {
+    at = text.find_first_not_of(" \t\n", at);
+    if (at == std::string_view::npos || text[at] == end) return words;
+    words.push_back(read_word(text, at));
+  }
+}
+
 }  // namespace
 
 std::string shell_quote(const std::string& word) {
@@ -50,13 +60,7 @@ std::string shell_line(const Strings& words) {
   return join(quoted, " ");
 }
 
-Strings split_shell_words(std::string_view text) {
-  Strings words;
-  for (std::size_t at = 0;;) {
-    at = text.find_first_not_of(" \t\n", at);
-    if (at == std::string_view::npos) return words;
-    words.push_back(read_word(text, at));
-  }
-}
+Strings split_shell_words(std::string_view text) { return words_until(0, text); }
+Strings split_commented_words(std::string_view line) { return words_until('#', line); }
 
 }  // namespace ddl

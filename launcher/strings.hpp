@@ -17,6 +17,8 @@ std::string shell_line(const Strings& words);
 /// The words of `text` with a shell's rules for blanks, quotes and backslashes, but no expansion. Throws
 /// UsageError when a quote is not closed.
 Strings split_shell_words(std::string_view text);
+/// The same of a line of a file, where a word that begins with # begins a comment.
+Strings split_commented_words(std::string_view line);
 std::string join(const Strings& words, std::string_view separator);
 
 }  // namespace ddl

@@ -63,15 +63,18 @@ void forward(pid_t child, const signalfd_siginfo& info) {
   if (signal == SIGTSTP) raise(SIGSTOP);
 }
 
-// Of others, which have lost their parents, nothing is to be known.
-std::optional<int> exit_code_of(pid_t child) {
+// As waitpid() tells it. Of others, which have lost their parents, nothing is to be known.
+std::optional<int> status_of(pid_t child) {
+  constexpr int kLost = 1 << 8;  // as of an exit with 1
   for (int status = 0;;) {
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
-    if (ended < 0) return 1;
-    if (ended == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (ended < 0) return kLost;
+    if (ended == child) return status;
   }
 }
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 // While it lives, processes of mpirun's that it leaves behind become this process's children.
 class Subreaper {
@@ -89,20 +92,31 @@ void end_stuck(pid_t child) {
   kill(child, SIGKILL);
 }
 
-void end_left_behind(const StarterWatch& watch) {
+// What kill() is to be told: a process with its group where it leads one, as Open MPI's ranks do, for what it
+// has started itself.
+pid_t with_group(pid_t process) { return getpgid(process) == process ? -process : process; }
+
+// Takes those out that end within a second.
+void await_end(std::vector<pid_t>& targets) {
   using namespace std::chrono_literals;
-  const auto end = std::chrono::steady_clock::now() + 1s;  // they may be about to end
-  std::vector<pid_t> left;
-  while (left = watch.left_behind(), !left.empty() && std::chrono::steady_clock::now() < end) {
+  const auto end = std::chrono::steady_clock::now() + 1s;
+  const auto is_gone = [](pid_t target) { return kill(target, 0) != 0; };
+  while (std::erase_if(targets, is_gone), !targets.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(10ms);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    std::this_thread::sleep_for(10ms);
   }
-  for (const pid_t process : left) {
-    print_warning(fmt::format("mpirun has ended without its process {}, which is killed", process));
-    kill(process, SIGKILL);
-    waitpid(process, nullptr, 0);
+}
+
+void end_left_behind(const StarterWatch& watch) {
+  std::vector<pid_t> left = watch.left_behind();
+  std::transform(left.begin(), left.end(), left.begin(), with_group);
+  await_end(left);  // they may be about to end
+  for (const pid_t target : left) {
+    print_warning(fmt::format("mpirun has ended without its process {}, which is killed", std::abs(target)));
+    kill(target, SIGKILL);
   }
+  await_end(left);
 }
 
 bool ends_jobs(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
@@ -134,7 +148,10 @@ JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, cons
   bool is_over = false, is_looking = static_cast<bool>(look);
   auto next_look = now();
   while (true) {
-    if (auto code = is_over ? std::nullopt : exit_code_of(child)) end.code = *code, is_over = true;
+    if (auto status = is_over ? std::nullopt : status_of(child)) {
+      if (WIFSIGNALED(*status)) watch.was_killed();
+      end.code = exit_code_of(*status), is_over = true;
+    }
     if (is_over && output < 0) return end;
     if (!is_over && watch.look(child)) end_stuck(child);
     if (!is_over && is_looking && now() >= next_look) {

@@ -9,18 +9,11 @@
 
 #include "core/trace/report_file.hpp"
 #include "launcher/reachability.hpp"
+#include "launcher/report_check.hpp"
 #include "launcher/supervise.hpp"
 
 namespace ddl {
 namespace {
-
-std::string named_by_user(const JobInputs& in) {
-  std::string file = in.world.variable("DDL_REPORT");
-  for (const std::string& entry : in.options.values_of([](std::string_view name) { return name == "x"; }))
-    if (entry.starts_with("DDL_REPORT=")) file = entry.substr(std::string_view("DDL_REPORT=").size());
-  if (!in.options.report_file.empty() && in.options.report_file != "-") file = in.options.report_file;
-  return file.empty() ? file : absolute_path(file, in.world.directory);
-}
 
 // Of the programs' files, where this machine has them.
 void look_at_programs(const JobInputs& in, UseFacts& facts) {
@@ -40,9 +33,17 @@ std::string host_of_rank_zero_if_far(const JobInputs& in) {
 
 }  // namespace
 
+std::string report_named_by_user(const JobInputs& in) {
+  std::string file = in.world.variable("DDL_REPORT");
+  for (const std::string& entry : in.options.values_of([](std::string_view name) { return name == "x"; }))
+    if (entry.starts_with("DDL_REPORT=")) file = entry.substr(std::string_view("DDL_REPORT=").size());
+  if (!in.options.report_file.empty() && in.options.report_file != "-") file = in.options.report_file;
+  return file.empty() ? file : absolute_path(file, in.world.directory);
+}
+
 // A folder of this machine is no place for a rank on another.
 ReportPlace::ReportPlace(const JobInputs& in, Name name)
-    : file_(name == Name::users ? named_by_user(in) : "") {
+    : file_(name == Name::users ? report_named_by_user(in) : "") {
   if (file_.empty()) {
     if (!host_of_rank_zero_if_far(in).empty()) return;
     std::string folder = (std::filesystem::temp_directory_path() / "ddlrun-XXXXXX").string();
@@ -70,9 +71,11 @@ WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlac
   look_at_programs(in, facts);
   if (access(in.installation.shim().c_str(), R_OK) != 0) facts.missing_shim = in.installation.shim();
   facts.far_host = host_of_rank_zero_if_far(in);
+  if (is_device(report.file())) facts.device = report.file();
   const FileStamp before = stamp_of(report.file());
   JobWatch watch;
   end.end = supervise(job, sink, [&](pid_t starter) { return watch.look(starter); });
+  remove_unfinished(report.file());
   facts.seen = watch.seen();
   facts.end = end.end;
   facts.report = report.text(before);

@@ -13,6 +13,9 @@
 
 namespace ddl {
 
+/// Where the user wants the report, "" nowhere.
+std::string report_named_by_user(const JobInputs& in);
+
 /// Where rank 0 writes the report: --report FILE, else DDL_REPORT of the environment or of -x, else (or in
 /// any case, where asked) a file of our own that goes with this object; nowhere where rank 0 could not see
 /// that.

@@ -59,7 +59,7 @@ if [ "$frameworks" ]; then
   [ "${PIPESTATUS[0]}" -eq 0 ] || { result=FAILED; failed=1; }
   note frameworks "$result" "$(grep 'tests passed' "$log" | tail -n 1), $(grep -c '\*\*\*Skipped' "$log") skipped"
 else
-  note '' '' "not run: Horovod, ChainerMN, PyTorch 2.15 (--frameworks)"
+  note '' '' "not run: Horovod with PyTorch and with TensorFlow, PyTorch 2.15 (--frameworks)"
 fi
 
 echo

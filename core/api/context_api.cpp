@@ -80,7 +80,8 @@ int join(ddl_context* context, const void* id, ddl_problem* problem) {
         context->size, context->env.timeout_s);
     context->job = std::make_unique<ddl::StandaloneJob>(
         std::move(context->membership), context->env,
-        ddl::StandaloneOptions{.speaks_for_process = false, .waits_awake = false, .overdue = overdue});
+        ddl::StandaloneOptions{
+            .speaks_for_process = false, .waits_awake = false, .keeps_report = false, .overdue = overdue});
     ddl::Session& session = context->job->session();
     std::vector<ddl::Rank> all(static_cast<std::size_t>(context->size));
     std::iota(all.begin(), all.end(), 0);

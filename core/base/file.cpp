@@ -45,6 +45,15 @@ std::error_code put(const fs::path& name, std::string_view text) {
   return file.close() == 0 ? std::error_code() : last_error();
 }
 
+// What is being written: behind this stands the thread that does it, which the process's others differ from.
+constexpr const char* kBeside = ".ddl-";
+
+fs::path without_links(const std::string& name) {
+  std::error_code error;
+  fs::path target = fs::weakly_canonical(name, error);
+  return error ? fs::path(name) : target;
+}
+
 }  // namespace
 
 FileText read_file(const std::string& name, std::size_t most) {
@@ -65,14 +74,13 @@ FileText read_file(const std::string& name, std::size_t most) {
 
 std::error_code write_file(const std::string& name, const std::string& text) {
   std::error_code error;
-  fs::path target = fs::weakly_canonical(name, error);
-  if (error) target = name;
+  const fs::path target = without_links(name);
   const fs::file_status old = fs::status(name, error);
   const bool is_special =
       fs::exists(old) ? !fs::is_regular_file(old) : fs::is_symlink(fs::symlink_status(name, error));
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (is_special || ::access(folder.c_str(), W_OK) != 0) return put(name, text);
-  const fs::path beside = target.string() + "." + std::to_string(::getpid());
+  const fs::path beside = target.string() + kBeside + std::to_string(::gettid());
   error = put(beside, text);
   if (!error) fs::rename(beside, target, error);
   std::error_code ignored;
@@ -80,9 +88,22 @@ std::error_code write_file(const std::string& name, const std::string& text) {
   return error;
 }
 
+void remove_unfinished(const std::string& name) {
+  const fs::path target = without_links(name);
+  const std::string start = target.filename().string() + kBeside;
+  std::error_code ignored;
+  for (fs::directory_iterator at(target.parent_path(), ignored), end; at != end; at.increment(ignored)) {
+    const std::string found = at->path().filename().string();
+    if (!found.starts_with(start)) continue;
+    const std::string thread = found.substr(start.size());
+    if (thread.empty() || thread.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!fs::exists("/proc/" + thread, ignored)) fs::remove(at->path(), ignored);
+  }
+}
+
 FileStamp stamp_of(const std::string& file) {
   struct stat facts {};
-  if (::stat(file.c_str(), &facts) != 0) return {};
+  if (::stat(file.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
   return {facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec, facts.st_size};
 }
 

@@ -23,7 +23,12 @@ FileText read_file(const std::string& name, std::size_t most);
 /// disk.
 std::error_code write_file(const std::string& name, const std::string& text);
 
-/// Tells one version of a file from the next; all zero when there is none.
+/// Removes what was left beside that file by threads that were killed while they wrote it: `NAME.ddl-THREAD`.
+/// Nobody else writes it now on another machine.
+void remove_unfinished(const std::string& name);
+
+/// Tells one version of a file from the next; all zero when there is none, or it is no regular file: a
+/// terminal changes without being written to, and to read it may take for ever.
 struct FileStamp {
   std::uint64_t inode = 0;
   std::int64_t seconds = 0, nanoseconds = 0, size = 0;

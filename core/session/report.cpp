@@ -1,6 +1,4 @@
 // The part of Session about the report: DDL_REPORT, see docs/report.md.
-#include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -20,15 +18,6 @@ json hosts_of(const JobMap& job_map) {
   for (std::size_t rank = 0; rank < job_map.host_of_rank.size(); ++rank)
     hosts[static_cast<std::size_t>(job_map.host_of_rank[rank])]["ranks"].push_back(rank);
   return hosts;
-}
-
-void merge(json& report, const json& part) {
-  report["staging_bytes"] =
-      std::max(report["staging_bytes"].get<Bytes>(), part.value("staging_bytes", Bytes{0}));
-  report["fusion_bytes"] =
-      std::max(report["fusion_bytes"].get<Bytes>(), part.value("fusion_bytes", Bytes{0}));
-  merge_counts(report, part);
-  merge_plans(report, part);
 }
 
 // Its lowercase calls make no all-reduce of MPI's: the launcher then says so.
@@ -70,7 +59,7 @@ std::string Session::counted_so_far() {
 json Session::report_of(const std::vector<std::string>& parts) const {
   json report = empty_report(size(), engine_ != nullptr, job_map().trouble);
   for (const std::string& text : parts)
-    if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge(report, part);
+    if (json part = json::parse(text, nullptr, false); !part.is_discarded()) merge_part(report, part);
   count_ranks(report);
   json dims = json::array();
   if (!job_map().host_of_rank.empty()) {
@@ -89,14 +78,9 @@ void Session::write_report(const std::vector<std::string>& parts) const {
 
 // What a job that dies has counted on rank 0 alone: the others cannot be asked while it runs.
 void Session::keep_report() {
-  std::error_code ignored;
-  const auto place = std::filesystem::status(env().report, ignored);
-  if (std::filesystem::exists(place) && !std::filesystem::is_regular_file(place))
-    return;  // a pipe is no file
+  if (!may_be_kept(env().report)) return;
   keeper_ = std::make_unique<ReportKeeper>([this] {
-    json report = report_of({counted_so_far()});
-    report["complete"] = false;
-    (void)write_file(env().report, report.dump(2) + "\n");
+    (void)write_file(env().report, report_of({counted_so_far(), kUnfinishedPart}).dump(2) + "\n");
   });
 }
 

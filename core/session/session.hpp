@@ -26,11 +26,11 @@
 #include "core/session/handshake.hpp"
 #include "core/session/join_watch.hpp"
 #include "core/session/outstanding.hpp"
-#include "core/session/report_keeper.hpp"
 #include "core/session/session_endpoint.hpp"
 #include "core/session/stall_watch.hpp"
 #include "core/session/tuning.hpp"
 #include "core/trace/counters.hpp"
+#include "core/trace/report_keeper.hpp"
 
 namespace ddl {
 

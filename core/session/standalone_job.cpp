@@ -88,6 +88,7 @@ SessionOptions StandaloneJob::session_options(Env env) {
   options.has_original = false;
   options.speaks_for_process = options_.speaks_for_process;
   options.waits_awake = options_.waits_awake;
+  options.keeps_report = options_.keeps_report;
   options.progress = [this] {
     std::string why = watch_.overdue();
     if (why.empty()) why = options_.overdue();

@@ -27,7 +27,7 @@ struct Membership {
 RendezvousId id_from(std::span<const std::byte> bytes);
 
 struct StandaloneOptions {
-  bool speaks_for_process = true, waits_awake = true;  // see SessionOptions
+  bool speaks_for_process = true, waits_awake = true, keeps_report = true;  // see SessionOptions
   /// Asked again and again while a call waits: why there is no sense in it, "" as long as there is.
   std::function<std::string()> overdue = [] { return std::string(); };
 };

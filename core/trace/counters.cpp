@@ -190,4 +190,12 @@ void merge_plans(json& into, const json& from) {
   }
 }
 
+void merge_part(json& into, const json& part) {
+  for (const char* most : {"staging_bytes", "fusion_bytes"})
+    into[most] = std::max(into.value(most, Bytes{0}), part.value(most, Bytes{0}));
+  merge_counts(into, part);
+  merge_plans(into, part);
+  if (!part.value("complete", true)) into["complete"] = false;
+}
+
 }  // namespace ddl

@@ -76,5 +76,9 @@ void merge_counts(nlohmann::json& into, const nlohmann::json& from);
 void count_ranks(nlohmann::json& report);
 /// Adds the calls of another rank per plan ("algorithms").
 void merge_plans(nlohmann::json& into, const nlohmann::json& from);
+/// Adds all that another part of a report tells.
+void merge_part(nlohmann::json& into, const nlohmann::json& part);
+/// The part that says that the job has not come to its end.
+inline constexpr const char* kUnfinishedPart = R"({"complete": false})";
 
 }  // namespace ddl

@@ -19,7 +19,6 @@ struct Table {
   std::atomic<bool> special{false};  // a record was ever more than a rank and a size
   std::mutex mutex;                  // of what follows; held for a look alone
   std::unordered_map<ncclComm_t, CommPtr> comms;
-  std::uint64_t remembered = 0;
   CommFacts facts;
 };
 
@@ -89,7 +88,7 @@ void remember(ncclComm_t comm, int rank, int size) {
   std::lock_guard lock(t.mutex);
   Comm& record = *record_of(t, comm);
   if (!std::exchange(record.remembered, true)) {
-    ++t.remembered;
+    ++t.facts.alive;
     ++t.facts.created;
   }
   record.rank = rank;
@@ -109,7 +108,7 @@ CommPtr forget(ncclComm_t comm) {
     if (found == t.comms.end()) return nullptr;
     record = found->second;
     if (record->owner == Comm::Owner::original) t.comms.erase(found);
-    if (std::exchange(record->remembered, false)) was_last = --t.remembered == 0;
+    if (std::exchange(record->remembered, false)) was_last = --t.facts.alive == 0;
   }
   if (was_last) write_report();
   return record;

@@ -82,6 +82,7 @@ int size_of(ncclComm_t comm);
 
 struct CommFacts {
   std::uint64_t created = 0;  // so far
+  std::uint64_t alive = 0;    // of them
   int largest = 0;            // ranks
   int lowest = -1;            // of this process's ranks in communicators of that size
 };

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,7 @@
 #include "core/base/log.hpp"
 #include "core/trace/counters.hpp"
 #include "core/trace/report_file.hpp"
+#include "core/trace/report_keeper.hpp"
 #include "interpose/nccl/comms.hpp"
 #include "interpose/nccl/hierarchies.hpp"
 #include "interpose/nccl/stream_comms.hpp"
@@ -35,6 +37,7 @@ struct Report {
   pid_t owner = getpid();
   std::atomic<bool> served{false};  // something went to the engine
   std::mutex writing;
+  std::unique_ptr<ReportKeeper> keeper;  // while a report is wanted
 };
 
 Report& report() {
@@ -42,10 +45,12 @@ Report& report() {
   return *the_report;
 }
 
-bool is_writer() {
-  std::string rank = launcher_rank();
-  return rank.empty() ? comm_facts().lowest == 0 : rank == "0";
+bool may_be_writer() {
+  const std::string rank = launcher_rank();
+  return rank.empty() || rank == "0";
 }
+
+bool is_writer() { return launcher_rank().empty() ? comm_facts().lowest == 0 : may_be_writer(); }
 
 std::string version() {
   int code = 0;
@@ -61,8 +66,8 @@ std::string path_of_original() {
 }
 
 // What this job's MPI front wrote, else the beginnings of a report of our own.
-json started_report(const Report& r) {
-  json found = r.file.written();
+json started_report(Report& r) {
+  json found = r.file.settled();
   return found.is_null() ? empty_report(comm_facts().largest, r.served, r.served ? "" : kLeft) : found;
 }
 
@@ -83,8 +88,20 @@ json with_counts(json text, const Report& r) {
   return text;
 }
 
+// Between communicators the one that was written when the last of them ended stands. Where another front
+// writes one, it keeps its own until the end.
+void keep_report() {
+  Report& r = report();
+  std::lock_guard lock(r.writing);
+  if (comm_facts().alive == 0 || !is_writer() || !r.file.written().is_null()) return;
+  json text = with_counts(started_report(r), r);
+  merge_part(text, json::parse(kUnfinishedPart));
+  r.file.write(text);
+}
+
 void at_exit() {
   if (report().owner != getpid()) return;
+  report().keeper.reset();
   write_report();
   abandon_ours();
   abandon_hierarchies();
@@ -97,15 +114,15 @@ void start_report() {
   try {
     r.env = load_env();
   } catch (const UsageError& error) {
-    std::string rank = launcher_rank();
-    if (rank.empty() || rank == "0") log_warning(error.what());
+    if (may_be_writer()) log_warning(error.what());
   }
-  if (r.env.verbose > 0 && (launcher_rank().empty() || launcher_rank() == "0"))
+  if (r.env.verbose > 0 && may_be_writer())
     log_info(next().ncclCommInitRank
                  ? fmt::format("NCCL {} of {}: its calls are left to it where it can serve them", version(),
                                path_of_original())
                  : "no NCCL library in this process");
   r.file = ReportFile(r.env.report);
+  if (may_be_kept(r.env.report) && may_be_writer()) r.keeper = std::make_unique<ReportKeeper>(keep_report);
   std::atexit(at_exit);
 }
 

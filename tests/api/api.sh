@@ -112,6 +112,12 @@ assert report["ranks"] == 2, report
 assert "all-reduce" in json.dumps(report["collectives"]), report
 P
     ;;
+  killed)
+    ddlrun --report "$work/report.json" -np 2 "$client" killed >"$work/log" 2>&1
+    [ $? -eq 137 ] || fail "it was not killed"
+    grep -q 'engine: [1-9][0-9]* of [1-9][0-9]* all-reduce calls of rank 0, .*; the job died (signal 9)' "$work/log" || fail "no line"
+    grep -q '"complete": false' "$work/report.json" || fail "no partial report"
+    ;;
   example_c)
     cmake -S "$source/examples/03_ddl_in_c" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
       cmake --build "$work/build" >>"$work/log" 2>&1 || fail "find_package"

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   if (!strcmp(name, "dead_peer")) return dead_peer();
   if (!strcmp(name, "lost_request")) return lost_request();
   if (!strcmp(name, "no_memory")) return no_memory();
+  if (!strcmp(name, "killed")) return killed();
   if (!strcmp(name, "init")) return only_init();
   return 99;
 }

@@ -38,6 +38,7 @@ int mismatch(void);         /* failures.c */
 int dead_peer(void);
 int lost_request(void);
 int no_memory(void);
+int killed(void);
 int only_init(void);
 
 #endif

@@ -1,5 +1,8 @@
 /* Jobs that fail, or do not come about. */
+#define _DEFAULT_SOURCE
+#include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -41,6 +44,20 @@ int lost_request(void) {
   REFUSED(ddl_wait(&request), DDL_ERROR_STATE, "finalized");
   EXPECT(!request);
   return wrong;
+}
+
+/* The ranks die as soon as the report that is kept meanwhile shows a call; or never comes to show one. */
+int killed(void) {
+  ddl_group* world;
+  if (ddl_init(NULL, &world) != DDL_SUCCESS) return 2;
+  for (int i = 0; i < 1000; ++i) {
+    float told =
+        ddl_rank(world) == 0 && system("grep -q '\"calls\": [1-9]' \"$DDL_REPORT\" 2>/dev/null") == 0;
+    EXPECT(ddl_all_reduce(&told, &told, 1, DDL_FLOAT32, DDL_SUM, world) == DDL_SUCCESS);
+    if (told > 0) raise(SIGKILL);
+    usleep(10000);
+  }
+  return 3;
 }
 
 /* A rank has no memory left for a call that the others make: the job fails on all of them. */

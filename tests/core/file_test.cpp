@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -53,6 +54,24 @@ TEST_F(File, WhatCannotHoldTheTextIsTold) {
   EXPECT_EQ(write_file("/dev/full", "one"), std::errc::no_space_on_device);
 }
 
+TEST_F(File, WhatAKilledWriterHasLeftBesideItIsRemoved) {
+  const std::string name = in_folder("report"), dead = name + ".ddl-4194305";  // no kernel gives that number
+  const std::string others[] = {name,
+                                name + ".1",
+                                name + ".ddl-",
+                                name + ".ddl-4194305x",
+                                in_folder("other.ddl-4194305"),
+                                name + ".ddl-" + std::to_string(::getpid())};
+  std::ofstream{dead} << "half";
+  for (const std::string& other : others) std::ofstream{other} << "whole";
+  fs::create_symlink("report", in_folder("link"));
+  remove_unfinished(in_folder("link"));
+  EXPECT_FALSE(fs::exists(dead));
+  for (const std::string& other : others) EXPECT_TRUE(fs::exists(other)) << other;
+  remove_unfinished(in_folder("no/such"));
+  remove_unfinished("");
+}
+
 TEST_F(File, OnAFullDiskTheOldOneStays) {
   const std::string name = in_folder("report");
   EXPECT_FALSE(write_file(name, "an old one"));
@@ -73,6 +92,11 @@ TEST_F(File, APipeIsWrittenToAndStaysOne) {
   reader.join();
   EXPECT_EQ(heard, "one");
   EXPECT_TRUE(fs::is_fifo(name));
+}
+
+TEST_F(File, OnlyARegularOneHasAStamp) {
+  EXPECT_EQ(stamp_of("/dev/null"), FileStamp{});
+  EXPECT_EQ(stamp_of(folder_.string()), FileStamp{});
 }
 
 TEST_F(File, IsReadWithinBounds) {

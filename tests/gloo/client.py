@@ -1,6 +1,7 @@
 """A PyTorch program over gloo, which knows nothing of the engine: checks what it gets. One case per name on the command
 line; who it is comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
 import datetime
+import json
 import os
 import signal
 import subprocess
@@ -116,6 +117,33 @@ def many_calls():
         for work in [dist.all_reduce(part, async_op=True, group=groups[j % 2]) for j, part in enumerate(parts)]:
             work.wait()
         assert all(part.item() == size * (100 * i + j) for j, part in enumerate(parts)), i
+
+
+def until_told():
+    """Calls until the report that is kept meanwhile shows some on the engine, or never comes to show them."""
+    def is_told():
+        try:
+            with open(os.environ["DDL_REPORT"], encoding="utf-8") as file:
+                return any(one["engine"]["calls"] > 0 for one in json.load(file)["collectives"])
+        except OSError:
+            return False
+
+    for _ in range(1000):
+        told = torch.tensor([float(dist.get_rank() == 0 and is_told())])
+        dist.all_reduce(told)
+        if told.item() > 0:
+            return
+        time.sleep(0.01)
+
+
+def leaves_at_once():
+    until_told()
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def killed():
+    until_told()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sparse():

@@ -183,6 +183,18 @@ class GlooTest(unittest.TestCase):
             self.assertGreater(counts["engine"]["bytes"], 0)
             self.assertEqual(self.but_measured(counts), [])
 
+    def test_ends_before_its_last_report(self):
+        for case, code, end in (("leaves_at_once", 0, "rank 0 ended without its last report"),
+                                ("killed", 137, r"the job died \(signal 9\)")):
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([f"{BUILD}/bin/ddlrun", "--report", f"{folder}/report", "-np", "2", PYTHON, f"{HERE}/client.py",
+                                       case], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS)
+                self.assertEqual(done.returncode, code, done.stdout)
+                self.assertRegex(done.stdout, "ddlrun: engine: [1-9][0-9]* of [1-9][0-9]* gloo::allreduce calls of rank 0, "
+                                              f".*; {end}, up to 2 s before that")
+                with open(f"{folder}/report", encoding="utf-8") as file:
+                    self.assertFalse(json.load(file)["complete"])
+
     def test_beside_mpi(self):
         """One report of both, and one line."""
         output, report = self.by_ddlrun("beside_mpi")

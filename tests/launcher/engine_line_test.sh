@@ -51,10 +51,22 @@ grep -q '^--- report$' out && grep -q '^2 ranks on 1 host: .* x2; with the engin
   grep -q '^MPI_Allreduce  *the engine  *[0-9]* ' out && grep -q ' original: measured ' out || fail "--report - prints no table"
 [ ! -e ./- ] || fail "--report - makes a file"
 
+# What a rank leaves that is killed while it writes.
+for how in '--report r.json' '-x DDL_REPORT=r.json'; do
+  timeout 60 "$ddlrun" $how -np 1 sh -c 'echo half >"$DDL_REPORT.ddl-$$"; echo more >"$DDL_REPORT.1"; kill -9 $$' >out 2>err </dev/null
+  ls r.json.ddl-* >out 2>/dev/null && fail "an unfinished report is left behind: $how"
+  [ -e r.json.1 ] || fail "a file of the program's is gone: $how"
+done
+
+# A report that goes to a terminal, which is not read back.
+script -qec "timeout 60 $ddlrun -np 2 --report /dev/tty $bench -m 4" /dev/null </dev/null >out 2>err || fail "a report to a terminal: exit $?"
+grep -q '^ddlrun: engine: not known here, the report went to /dev/tty' out && grep -q '"MPI_Allreduce"' out || fail "a report to a terminal"
+
 # A job that dies, and one that is interrupted, with what it had done until then.
 line 137 '[0-9]* of [0-9]* MPI_Allreduce calls of rank 0, .*; the job died (signal 9), up to 2 s before that' --report dead.json \
   -np 2 sh -c 'n=$RANK; "$@" & sleep 4; [ $n = 1 ] && kill -9 $!; wait $!' sh "$bench" -m 64k:64k -i 1000000
 grep -q '"complete": false' dead.json || fail "no partial report"
+: >out # what stands there shows the rank's start below
 timeout 60 "$ddlrun" -v -np 2 "$bench" -m 64k:64k -i 1000000 >out 2>err &
 launcher=$!
 for _ in $(seq 100); do grep -q 'median us' out && break; sleep 0.1; done

@@ -65,8 +65,33 @@ TEST(EngineLine, AJobThatDiedOrWasInterruptedIsToldAsThat) {
   early.seen.front = true;
   EXPECT_EQ(engine_line(early),
             "engine: not used, because the job died (signal 9) before it had done an all-reduce");
+  early.seen.other_front = true;
+  EXPECT_EQ(engine_line(early),
+            "engine: not known, because rank 0 wrote no report before the job died (signal 9)");
+  early.end.code = 0;
+  EXPECT_EQ(engine_line(early), "engine: not known, because rank 0 wrote no report before the job ended");
   UseFacts open = facts(with(kServed, "\"complete\": true", "\"complete\": false"));
   EXPECT_NE(engine_line(open).find("the program did not call MPI_Finalize"), std::string::npos);
+}
+
+TEST(EngineLine, WhatWasCountedUntilThenIsNoReasonForWhatCameAfter) {
+  const std::string kept = with(left(""), "\"complete\": true", "\"complete\": false");
+  UseFacts at_once = facts(with(kept, "\"engine\": false", "\"engine\": true"));
+  EXPECT_EQ(
+      engine_line(at_once),
+      "engine: not known, rank 0 had counted no call yet up to 2 s before its end; rank 0 ended without "
+      "its last report");
+  at_once.report = kept;
+  at_once.end.code = 137;
+  EXPECT_NE(engine_line(at_once).find("not known, rank 0 had counted no call"), std::string::npos);
+  EXPECT_NE(engine_line(at_once).find("; the job died (signal 9)"), std::string::npos);
+  at_once.report = with(kept, "\"reason\": \"\"", "\"reason\": \"DDL_ENABLE=0\"");
+  EXPECT_EQ(engine_line(at_once),
+            "engine: not used, because DDL_ENABLE=0; the job died (signal 9), up to 2 s before that");
+  at_once.report =
+      with(with(kServed, "\"complete\": true", "\"complete\": false"), "\"calls\": 888", "\"calls\": 0");
+  EXPECT_NE(engine_line(at_once).find(" MPI_Allreduce calls of rank 0 went to the original ("),
+            std::string::npos);
 }
 
 TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
@@ -79,7 +104,7 @@ TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
             std::string::npos);
   EXPECT_NE(why(with(on, "\"ranks\": 2", "\"ranks\": 1")).find("one rank"), std::string::npos);
   EXPECT_NE(why(with(with(kServed, "888", "0"), "measured against the engine", "datatype"))
-                .find("all 28 MPI_Allreduce calls went to the original (28 datatype)"),
+                .find("all 28 MPI_Allreduce calls per rank went to the original (28 datatype)"),
             std::string::npos);
   EXPECT_EQ(why("{\"collectives\": [1]}"), "engine: not known, the report is of another version");
 }
@@ -94,17 +119,24 @@ TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
   EXPECT_EQ(why([](UseFacts& f) { f.missing_shim = "/l/libddl_shim.so"; }), "/l/libddl_shim.so is missing");
   EXPECT_NE(why([](UseFacts& f) { f.reach = Preloadable::statically; }).find("statically linked"),
             std::string::npos);
-  EXPECT_NE(
-      why([](UseFacts& f) {
-        f.seen.mpich = "m";
-      }).find("m uses MPICH, and this is Open MPI's mpirun: every process is rank 0 of 1; use mpirun.mpich"),
-      std::string::npos);
+  EXPECT_NE(why([](UseFacts& f) { f.seen.mpich = "m"; })
+                .find("m uses MPICH or one like it (Intel MPI, MVAPICH), and this is Open MPI's mpirun: "
+                      "every process is rank 0 of 1; use that library's own mpirun"),
+            std::string::npos);
   EXPECT_NE(why([](UseFacts& f) {
               f.seen.without_shim = "python3";
             }).find("LD_PRELOAD was taken away before python3"),
             std::string::npos);
   EXPECT_NE(why([](UseFacts& f) { f.seen.with_mpi = "p"; }).find("p did not come to MPI_Init"),
             std::string::npos);
+}
+
+TEST(EngineLine, AReportThatWentToADeviceIsNotReadBack) {
+  UseFacts terminal = facts();
+  terminal.device = "/dev/tty";
+  EXPECT_NE(engine_line(terminal).find("nothing that prog started used MPI"), std::string::npos);
+  terminal.seen.front = true;
+  EXPECT_EQ(engine_line(terminal), "engine: not known here, the report went to /dev/tty");
 }
 
 TEST(EngineLine, WhatRanOnAnotherHostIsNotGuessed) {
@@ -120,6 +152,11 @@ TEST(JobSeen, LibrariesAreKnownByTheirFiles) {
   MappedLibraries found = libraries_in("a /opt/ddl/lib/libddl_shim.so\nb /usr/lib/libmpi.so.40.30.4\n");
   EXPECT_TRUE(found.shim && found.open_mpi && !found.front && !found.mpich);
   EXPECT_TRUE(libraries_in("a /usr/lib/libmpich.so.12.2.2").mpich);
+  MappedLibraries mpi = libraries_in("a /l/libddl_shim.so\nb /l/libddl_mpi.so\nc /l/libddl.so\n");
+  EXPECT_TRUE(mpi.front && !mpi.other_front);
+  for (const char* other : {"a /l/libddl_gloo.so\n", "a /l/libddl_nccl.so\n", "a /l/libddl.so\n"})
+    EXPECT_TRUE(libraries_in(other).front && libraries_in(other).other_front) << other;
+  EXPECT_TRUE(seen_of({{1, {"python3", libraries_in("a /l/libddl_gloo.so")}}, {2, {"p", mpi}}}).other_front);
   MappedLibraries bare = libraries_in("a /usr/lib/libmpi.so.40");
   EXPECT_EQ(seen_of({{1, {"sh", {}}}, {2, {"python3", bare}}}).without_shim, "python3");
   EXPECT_EQ(seen_of({{1, {"prog", found}}}).without_shim, "");

@@ -144,16 +144,17 @@ TEST(Options, AnAppFileNamesThePrograms) {
   auto read = [](const std::string& file) -> std::optional<std::string> {
     if (file == "nested") return "--app F\n";
     if (file != "F") return std::nullopt;
-    return "# two programs\n-np 2 a 'b c'\n\n  -np 1 -x D=1 e\n";
+    return "# two programs\n-np 2 a 'b # c'\n\n  -np 1 -x D=1 e#f # it's the second\n";
   };
   auto given = [&](const std::string& line) { return parse_options(split_shell_words(line), read); };
   Options options = given("-v --bind-to none --app F");
   EXPECT_TRUE(options.verbose);
   ASSERT_EQ(options.apps.size(), 2u);
   EXPECT_EQ(options.apps[0].program, "a");
-  EXPECT_EQ(options.apps[0].args, (Strings{"b c"}));
+  EXPECT_EQ(options.apps[0].args, (Strings{"b # c"}));
   EXPECT_EQ(options.apps[0].options[0].name, "bind-to");
-  EXPECT_EQ(options.apps[1].program, "e");
+  EXPECT_EQ(options.apps[1].program, "e#f");
+  EXPECT_TRUE(options.apps[1].args.empty());
   for (const char* line : {"--app G", "--app F prog", "--app=nested", "-np 1 a : --app"})
     EXPECT_THROW(given(line), UsageError) << line;
 }

@@ -16,6 +16,12 @@ TEST(ReportCheck, AMissingFolderIsFoundBeforeTheJobRuns) {
   EXPECT_NO_THROW(check_report_place("/tmp/ddl-no-such-report.json"));
 }
 
+TEST(ReportCheck, OfADeviceNothingIsSaid) {
+  testing::internal::CaptureStderr();
+  tell_about_report("/dev/null", {});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(ReportCheck, WhatIsNotWholeIsAnError) {
   const std::string file = testing::TempDir() + "ddl-report-" + std::to_string(getpid());
   auto said_after = [&](const std::string& text) {

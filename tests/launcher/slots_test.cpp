@@ -34,11 +34,32 @@ TEST(Slots, TooManyRanksAreSaidOfTheUsersProgram) {
   EXPECT_EQ(said("-np 2 p"), "");
 }
 
+TEST(Slots, TooManyRanksOnAHostAreSaidToo) {
+  for (const char* option : {"-N", "-npernode", "-ppn", "--ntasks-per-node", "--nproc_per_node"})
+    EXPECT_NE(
+        said(std::string(option) + " 3 p").find("3 ranks of p are more than the 2 slots of this machine"),
+        std::string::npos)
+        << option;
+  EXPECT_NE(said("-N 3 -H h1:3,h2:2 p").find("3 ranks of p on a host are more than the 2 slots of h2"),
+            std::string::npos);
+  EXPECT_NE(said("-N 5 -np 4 -H h1:3,h2:5 p").find("4 ranks of p on a host are more than the 3 slots of h1"),
+            std::string::npos);
+  EXPECT_NE(said("-N 2 -H h1 p").find("2 ranks of p on a host are more than the 1 slots of h1"),
+            std::string::npos);
+  FakeWorld unknown;
+  unknown.files["/work dir/F"] = "h1\n";
+  EXPECT_EQ(said("-N 3 -hostfile F p", unknown), "") << "as many slots as h1 has cores";
+  EXPECT_NE(said("-N 1 -np 2 p").find("2 ranks of p are more than 1 on each of 1 host ("), std::string::npos);
+  EXPECT_NE(said("-N 2 -np 5 -H h1:9,h2:9 p").find("more than 2 on each of 2 hosts"), std::string::npos);
+  for (const char* line : {"-N 2 p", "-N 3 -H h1:3,h2:3 p", "-N 3 -np 3 -H h1:3,h2:1 p", "-N 3 -H h1:auto p",
+                           "-N 3 --oversubscribe p", "-N 3 --map-by core p", "-N 3 a : -N 3 b"})
+    EXPECT_EQ(said(line), "") << line;
+}
+
 TEST(Slots, WhatOnlyMpirunKnowsIsLeftToIt) {
-  for (const char* line :
-       {"p", "-np 3 --oversubscribe p", "-np 3 --map-by :OVERSUBSCRIBE p", "-N 3 p", "-np 3 -s p",
-        "-np 3 --mca rmaps_base_oversubscribe 1 p", "-np 3 --use-hwthread-cpus p", "-np 9 -H h1:auto p",
-        "-np 3 -mpiarg --oversubscribe p", "-np 3 a : b"})
+  for (const char* line : {"p", "-np 3 --oversubscribe p", "-np 3 --map-by :OVERSUBSCRIBE p", "-np 3 -s p",
+                           "-np 3 --mca rmaps_base_oversubscribe 1 p", "-np 3 --use-hwthread-cpus p",
+                           "-np 9 -H h1:auto p", "-np 3 -mpiarg --oversubscribe p", "-np 3 a : b"})
     EXPECT_EQ(said(line), "") << line;
   EXPECT_EQ(said("-np 3 p", {}, 0), "") << "sysfs does not tell";
   FakeWorld variable, file, comment, slurm, hostfile;

@@ -24,6 +24,12 @@ TEST(Strings, BlanksBetweenWordsDoNotMatter) {
   EXPECT_TRUE(split_shell_words("   ").empty());
 }
 
+TEST(Strings, ACommentBeginsWhereAWordDoes) {
+  EXPECT_EQ(split_commented_words("a#b \"c # d\" '#' \\#e # don't"), (Strings{"a#b", "c # d", "#", "#e"}));
+  EXPECT_TRUE(split_commented_words(" # \"").empty());
+  EXPECT_EQ(split_shell_words("a #b"), (Strings{"a", "#b"}));
+}
+
 TEST(Strings, AnOpenQuoteIsAnError) { EXPECT_THROW(split_shell_words("--mca 'a b"), UsageError); }
 
 }  // namespace ddl

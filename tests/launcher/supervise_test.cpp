@@ -2,11 +2,31 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/process.hpp"
 
 namespace ddl {
 namespace {
 
 JobSpec shell(const std::string& script) { return {{"sh", "-c", script}, {{"DDL_TEST_WORD", "here"}}}; }
+
+// Their numbers are in a file: what the sink reads would let supervise() look sooner.
+void expect_all_ended(const std::string& starter) {
+  const std::string name = testing::TempDir() + "ddl-left-" + std::to_string(getpid());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(supervise({{"bash", "-c", starter, "bash", name}, {}}).code, 128 + SIGKILL);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("which is killed"), std::string::npos);
+  std::ifstream file(name);
+  int processes = 0;
+  for (pid_t process = 0; file >> process; ++processes)
+    EXPECT_EQ(state_of_process(process), ProcessState::gone) << process;
+  EXPECT_GT(processes, 0);
+  std::filesystem::remove(name);
+}
 
 }  // namespace
 
@@ -53,6 +73,24 @@ TEST(Supervise, WhatAProgramOfTheStartersLeavesBehindIsLeftAlone) {
                       [&](std::string_view piece) { process += piece; })
                 .code,
             0);
+  EXPECT_EQ(kill(std::stoi(process), SIGKILL), 0);
+}
+
+TEST(Supervise, WhatAKilledStarterLeavesBehindIsEndedHoweverShortItWasThere) {
+  expect_all_ended("sleep 1000 & echo $! >$1; kill -9 $$");
+}
+
+TEST(Supervise, WhatARankHasStartedEndsWithIt) {
+  // With set -m a process in the background leads a group of its own, as Open MPI's ranks do.
+  expect_all_ended("set -m; sh -c 'sleep 1000 & echo $! >$0; wait' $1 & sleep 1; kill -9 $$");
+}
+
+TEST(Supervise, WhatHadLostItsParentBeforeTheStarterWasKilledIsLeftAlone) {
+  std::string process;
+  EXPECT_EQ(supervise(shell("sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!' | cat; sleep 1; kill -9 $$"),
+                      [&](std::string_view piece) { process += piece; })
+                .code,
+            128 + SIGKILL);
   EXPECT_EQ(kill(std::stoi(process), SIGKILL), 0);
 }
 

@@ -1,9 +1,10 @@
-/* client RANKS processes|threads|all|duplicate|late|version: runs every case, prints a line per rank and what
- * rank 0's process called; exits with 0 when all is right. */
+/* client RANKS processes|threads|all|duplicate|late|killed|version: runs every case, prints a line per rank
+ * and what rank 0's process called; exits with 0 when all is right. */
 #define _GNU_SOURCE
 #include "tests/nccl/client.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,22 @@ static void late(void) {
   print_tally();
 }
 
+/* Dies with a communicator, as soon as the report that is kept meanwhile shows a call; or never comes to show
+ * one. */
+static void killed(void) {
+  ncclComm_t comm = NULL;
+  ncclUniqueId id;
+  double in[3] = {1, 2, 3};
+  expect("ncclGetUniqueId", ncclGetUniqueId(&id), ncclSuccess);
+  expect("ncclCommInitRank", ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  for (int i = 0; i < 1000; ++i) {
+    CALL(ncclAllReduce, 24, in, in, 3, ncclFloat64, ncclSum, comm, NULL);
+    if (system("grep -q '\"calls\": [1-9]' \"$DDL_REPORT\" 2>/dev/null") == 0) raise(SIGKILL);
+    usleep(10000);
+  }
+  wrong = 1;
+}
+
 static void version(void) {
   int code = 0;
   ncclUniqueId id;
@@ -117,6 +134,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[2], "all") == 0) all();
   if (strcmp(argv[2], "duplicate") == 0) duplicate();
   if (strcmp(argv[2], "late") == 0) late();
+  if (strcmp(argv[2], "killed") == 0) killed();
   if (strcmp(argv[2], "version") == 0) version();
   return wrong ? 1 : 0;
 }

@@ -133,6 +133,15 @@ P
     for run in 1 2; do preloaded "$programs/nccl_client" 2 processes || fail "run $run: exit $?"; done
     counted
     ;;
+  killed)
+    preloaded "$programs/nccl_client" 1 killed
+    [ $? -eq 137 ] || fail "it was not killed"
+    python3 - "$report" <<'P' || fail "wrong counts"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert not report["complete"] and report["collectives"][0]["original"][0]["calls"] > 0, report
+P
+    ;;
   garbage_variable)
     DDL_STAGING_BYTES=lots preloaded "$programs/nccl_client" 2 threads || fail "exit $?"
     [ "$(grep -c '^ddl: warning' "$work/ours.err")" = 1 ] && grep -q 'DDL_STAGING_BYTES=lots' "$work/ours.err" ||

@@ -133,4 +133,22 @@ TEST(Counters, PlansAreCountedPerSizeClass) {
   EXPECT_EQ(report["algorithms"][0]["plan"], "2 local exchange");
 }
 
+TEST(Counters, PartsOfGroupsThatEndMakeOneThatDoesNotGrow) {
+  Counters counters;
+  counters.collect("gloo::allreduce", 128, "plan", {1, 100, 0});
+  json part = counters.to_json();
+  part["staging_bytes"] = 7;
+  json over = json::object();
+  merge_part(over, part);
+  const std::size_t one = over.dump().size();
+  for (int more = 1; more < 9; ++more) merge_part(over, part);
+  EXPECT_EQ(over["collectives"][0]["engine"]["calls"], 9);
+  EXPECT_EQ(over["algorithms"][0]["calls"], 9);
+  EXPECT_EQ(over["staging_bytes"], 7);
+  EXPECT_LE(over.dump().size(), one + 2) << "900 bytes";
+  EXPECT_FALSE(over.contains("complete"));
+  merge_part(over, json::parse(kUnfinishedPart));
+  EXPECT_EQ(over["complete"], false);
+}
+
 }  // namespace ddl

@@ -5,30 +5,23 @@
 // Thread safety: the constructor and the destructor belong to one thread; `write` is called by another.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <thread>
+
+#include "core/base/watch_thread.hpp"
 
 namespace ddl {
 
 class ReportKeeper {
  public:
-  /// Calls `write` at once and then every two seconds. Without a thread to be had it does nothing.
+  /// Calls `write` at once, then ever more rarely, and from the third second on every two seconds. Without a
+  /// thread to be had it does nothing.
   explicit ReportKeeper(std::function<void()> write);
-  /// Waits for a call of `write` under way.
-  ~ReportKeeper();
-  ReportKeeper(const ReportKeeper&) = delete;
-  ReportKeeper& operator=(const ReportKeeper&) = delete;
 
  private:
   void keep();
 
   const std::function<void()> write_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ends_ = false;
-  std::thread thread_;
+  WatchThread thread_;  // last: it ends first, after a call of `write` under way
 };
 
 }  // namespace ddl
