@@ -19,8 +19,8 @@ using test::hosts_of;
 using test::plans_of;
 using test::round_robin;
 
-constexpr Algorithm kAll[] = {Algorithm::direct,   Algorithm::ring,    Algorithm::exchange,
-                              Algorithm::doubling, Algorithm::halving, Algorithm::funnel};
+constexpr Algorithm kAllAlgorithms[] = {Algorithm::direct,   Algorithm::ring,    Algorithm::exchange,
+                                        Algorithm::doubling, Algorithm::halving, Algorithm::funnel};
 constexpr Elements kLines = 97;  // the symbols are of whole cache lines, where slices begin and end
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -145,8 +145,8 @@ int most_roundings(const std::vector<HostIndex>& hosts, WireWhere where) {
 }
 
 void check_all(const Grid& grid, const std::vector<HostIndex>& hosts, WireWhere where) {
-  for (Algorithm first : kAll)
-    for (Algorithm rest : kAll) {
+  for (Algorithm first : kAllAlgorithms)
+    for (Algorithm rest : kAllAlgorithms) {
       const PlanChoice choice = narrow_choice(grid, first, rest, where);
       if (!suits(grid, choice)) continue;
       int roundings = 0;
@@ -183,8 +183,8 @@ TEST(Rounding, GroupsOfSomeWhoShareAHostAgreeToo) {
     for (const auto& [hosts, dims] : std::vector<std::pair<std::vector<HostIndex>, std::vector<Rank>>>{
              {{0, 0, 0, 1}, {4}}, {{0, 0, 0, 1, 1, 1}, {2, 3}}, {{0, 0, 0, 1, 1}, {5}}}) {
       Grid grid = Grid::from_dims(hosts, dims);
-      for (Algorithm first : kAll)
-        for (Algorithm rest : kAll) {
+      for (Algorithm first : kAllAlgorithms)
+        for (Algorithm rest : kAllAlgorithms) {
           const PlanChoice choice = narrow_choice(grid, first, rest, where);
           int roundings = 0;
           if (!suits(grid, choice)) continue;
@@ -207,7 +207,7 @@ TEST(Rounding, WithinAHostDirectlyItIsTwice) {
 
 TEST(Rounding, AStepThatDoesNotRoundIsSeen) {
   Grid grid = Grid::from_hosts(hosts_of({3}));
-  for (Algorithm algorithm : kAll)
+  for (Algorithm algorithm : kAllAlgorithms)
     for (Verb verb : {Verb::copy, Verb::reduce}) {  // the own share, or the result
       const PlanChoice choice = narrow_choice(grid, algorithm, algorithm, WireWhere::everywhere);
       std::vector<Plan> plans = plans_of(grid, choice);
