@@ -228,7 +228,7 @@ class Engine : private MessageHandler {
   std::atomic<Nanoseconds> last_start_{0};  // 0: looked at since
   bool helper_is_called_ = false;
   std::uint32_t seen_rounds_ = 0;
-  bool helper_ends_ = false;
+  std::atomic<bool> helper_ends_ = false;  // set under helper_mutex_; the helper looks without it, too
 };
 
 template <class IsMine>

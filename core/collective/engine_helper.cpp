@@ -120,11 +120,13 @@ void Engine::help() {
   }
 }
 
-// Moves the calls under way until there are none or the program does it again.
+// Moves the calls under way until there are none, the program does it again, or the engine ends with some
+// that others have not come to.
 void Engine::stand_in() {
   int idle = 0;
   YieldsAwhile yields(fabrics_.wire ? kYields : 0);
-  while (shared_.going_on.load(std::memory_order_relaxed) > 0 && !failed() && !program_has_moved()) {
+  while (shared_.going_on.load(std::memory_order_relaxed) > 0 && !failed() && !helper_ends_ &&
+         !program_has_moved()) {
     if (progress_or_fail()) {
       idle = 0;
       yields.restart();

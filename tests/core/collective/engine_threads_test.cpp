@@ -56,6 +56,16 @@ TEST(Engine, WhoYieldsIsNotWokenForALateRank) {
   EXPECT_EQ(sleeps_for_a_late_rank(1'000'000'000), 0);
 }
 
+// A call that the others have not come to is no reason to wait for them at the end.
+TEST(Engine, EndsWhileItsHelperStandsIn) {
+  float value = 1;
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  auto left = test::start(job.engine(0), *world[0], {&value, &value, 1, DType::float32, Op::sum});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(left->done());
+}
+
 TEST(Engine, TheHelperThreadAdvancesWhatTheProgramDoesNot) {
   VirtualJob job({0, 0, 1});
   auto world = job.create(1, everybody(3));

@@ -50,11 +50,17 @@ struct RecordedEvent {
   Capture::Ends ends;
 };
 
-// One lock and one bell for everything: this is about order, not speed. Never taken down, because threads of
-// streams that still wait outlive main.
+// A thread that waits, on its own stack.
+struct Waiter {
+  std::function<bool()> ready;
+  std::condition_variable wakes = {};
+};
+
+// One lock for everything: this is about order, not speed. But nobody wakes in vain: many ranks of many streams
+// share few cores. Never taken down, because threads of streams that still wait outlive main.
 struct World {
   std::mutex mutex;
-  std::condition_variable changed;
+  std::set<Waiter*> waiters;
   std::map<Stream, std::shared_ptr<Queue>> queues;
   std::set<std::shared_ptr<Capture>> captures;  // under way
   std::set<Event> events;
@@ -64,6 +70,19 @@ struct World {
 World& world() {
   static World* the_one = new World;
   return *the_one;
+}
+
+// These two expect the lock to be held.
+void wait_until(std::unique_lock<std::mutex>& lock, std::function<bool()> ready) {
+  if (ready()) return;
+  Waiter self{std::move(ready)};
+  world().waiters.insert(&self);
+  self.wakes.wait(lock, self.ready);
+  world().waiters.erase(&self);
+}
+void tell_waiters() {
+  for (Waiter* waiter : world().waiters)
+    if (waiter->ready()) waiter->wakes.notify_one();
 }
 
 void work_off(const std::shared_ptr<Queue>& queue) {
@@ -76,17 +95,17 @@ void work_off(const std::shared_ptr<Queue>& queue) {
     return true;
   };
   for (;;) {
-    all.changed.wait(lock, ready);
+    wait_until(lock, ready);
     if (queue->waiting.empty()) return;  // closing
     Operation operation = std::move(queue->waiting.front());
     queue->waiting.pop_front();
-    all.changed.notify_all();  // there is room
+    tell_waiters();  // there is room
     lock.unlock();
     operation.run();
     operation = {};
     lock.lock();
     ++queue->done;
-    all.changed.notify_all();
+    tell_waiters();
   }
 }
 
@@ -127,7 +146,7 @@ Result put(Stream stream, std::vector<Point> after, std::function<void()> run) {
   for (Point& point : implied(queue)) after.push_back(std::move(point));
   queue->waiting.push_back({std::move(after), std::move(run)});
   ++queue->submitted;
-  world().changed.notify_all();
+  tell_waiters();
   return kSuccess;
 }
 
@@ -137,7 +156,7 @@ void await_room(std::unique_lock<std::mutex>& lock, Stream stream) {
   if (!limit) return;
   const std::size_t most = std::strtoul(limit, nullptr, 10);
   std::shared_ptr<Queue> queue = find(stream);
-  world().changed.wait(lock, [&] { return !queue || queue->capture || queue->waiting.size() < most; });
+  wait_until(lock, [&] { return !queue || queue->capture || queue->waiting.size() < most; });
 }
 
 bool reached(const std::vector<Point>& points) {
@@ -147,7 +166,7 @@ bool reached(const std::vector<Point>& points) {
 }
 
 void wait_until_reached(std::unique_lock<std::mutex>& lock, const std::vector<Point>& points) {
-  world().changed.wait(lock, [&] { return reached(points); });
+  wait_until(lock, [&] { return reached(points); });
 }
 
 // What a call about a stream has to wait for: its own work, and what it is ordered behind.
@@ -190,7 +209,7 @@ Result destroy_stream(Stream stream) {
   if (!queue || queue->legacy) return kInvalidHandle;
   queue->closing = true;
   world().queues.erase(stream);
-  world().changed.notify_all();
+  tell_waiters();
   return kSuccess;
 }
 
