@@ -69,6 +69,7 @@ Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans) {
   auto [place, is_new] =
       communicators_.try_emplace(id, std::make_unique<Communicator>(id, std::move(plans), shared_));
   if (!is_new) throw Error(fmt::format("two communicators have the identity {:x}", id));
+  forget_early_senders(id, place->second->members().ranks);
   if (!early_.empty()) {
     std::vector<Early> early;
     early.swap(early_);
@@ -318,13 +319,26 @@ std::byte* Engine::place_for(const Header& header) {
   return found == communicators_.end() ? nullptr : found->second->place_for(header);
 }
 
-bool Engine::may_come_from(Rank sender, const Header& header) const {
+bool Engine::may_come_from(Rank sender, const Header& header) {
   if (header.comm == kStatus) return header.from == sender;
+  if (header.from < 0) return true;  // that is found out later
   auto found = communicators_.find(header.comm);
-  if (found == communicators_.end() || header.from < 0) return true;  // that is found out later
+  if (found == communicators_.end())
+    return header.tag == Credit::kAnswer ||  // is dropped, see deliver()
+           early_senders_.try_emplace({header.comm, header.from}, sender).first->second == sender;
   const std::vector<Rank>& ranks = found->second->members().ranks;
   const auto from = static_cast<std::size_t>(header.from);
   return from >= ranks.size() || ranks[from] == sender;
+}
+
+// The communicator has been made: those whose messages waited for it are its members.
+void Engine::forget_early_senders(CommId id, const std::vector<Rank>& ranks) {
+  auto it = early_senders_.lower_bound({id, 0});
+  for (; it != early_senders_.end() && it->first.first == id; it = early_senders_.erase(it)) {
+    const auto from = static_cast<std::size_t>(it->first.second);
+    if (from < ranks.size() && ranks[from] != it->second)
+      fail_locked(fmt::format("rank {} of the job has sent what is of rank {}", it->second, ranks[from]));
+  }
 }
 
 void Engine::leave_place(const Header& header) {

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -141,9 +142,10 @@ class Engine : private MessageHandler {
  private:
   void deliver(const Header& header, const View& view) override;
   std::byte* place_for(const Header& header) override;
-  bool may_come_from(Rank sender, const Header& header) const override;
+  bool may_come_from(Rank sender, const Header& header) override;
   void leave_place(const Header& header) override;
   void peer_failed(Rank peer, const std::string& why) override;
+  void forget_early_senders(CommId id, const std::vector<Rank>& ranks);
   bool progress_locked();
   bool advance_active();
   /// After a failure: nobody touches the buffers of calls any more.
@@ -207,6 +209,7 @@ class Engine : private MessageHandler {
   Counters counted_;                                // by the plans of stores that are gone
   std::vector<Early> early_;                        // for communicators that this rank has not created yet
   Bytes early_bytes_ = 0;                           // of these
+  std::map<std::pair<CommId, Rank>, Rank> early_senders_;  // of these, and the rank of the job of each
   std::string failure_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint32_t> calls_{0};  // blocking ones

@@ -119,8 +119,8 @@ class MessageHandler {
     (void)header;
     return nullptr;
   }
-  /// Whether that rank of the job sends such messages, as far as is known.
-  virtual bool may_come_from(Rank sender, const Header& header) const {
+  /// Whether that rank of the job sends such messages, as far as is known; asked of each that comes.
+  virtual bool may_come_from(Rank sender, const Header& header) {
     (void)sender, (void)header;
     return true;
   }

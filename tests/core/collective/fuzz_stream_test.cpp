@@ -199,6 +199,26 @@ TEST(Fuzz, AHelloThatIsWrongIsAStrangersAndHarmsNobody) {
   });
 }
 
+// Before the communicator is made nobody knows who its ranks are: the lie is found out then.
+TEST(Fuzz, WhoSpokeForAnotherToACommunicatorThatWasNotMadeYetIsNamed) {
+  const Scenario& scenario = kScenarios[3];
+  for (bool lies : {false, true}) {
+    test::TcpLiar liar(2);
+    HostileJob job(scenario.hosts, &liar.honest());
+    Calls calls(scenario, job, 0);  // of the communicator that there is
+    Story story = {honest_story(scenario)[0]};
+    story[0].header.comm += 1;
+    if (lies) story[0].header.from = 0;
+    Socket socket = liar.connect();
+    liar.write(socket, script_of(liar.hello(1), story).bytes);
+    for (int i = 0; i < 100; ++i, ::usleep(200)) calls.engine.progress();
+    EXPECT_FALSE(calls.engine.failed()) << calls.engine.failure();
+    Members members{{0, 1}, 0, scenario.hosts, Grid::from_hosts(scenario.hosts)};
+    calls.engine.create(story[0].header.comm, std::make_shared<PlanStore>(members, scenario.limits()));
+    EXPECT_EQ(calls.engine.failure(), lies ? "rank 1 of the job has sent what is of rank 0" : "");
+  }
+}
+
 // Nobody says so who is still needed; the program waits on, and is told so by Engine's warning.
 TEST(Fuzz, AFarewellInTheMiddleIsNoResult) {
   const Scenario& scenario = kScenarios[4];
