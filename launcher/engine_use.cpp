@@ -98,7 +98,9 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses) {
   return "the program made no collective call";
 }
 
-// Why there is no report; "" where this host cannot know.
+bool is_over(const UseFacts& facts) { return facts.end.code == 0 && !facts.end.interrupted; }
+
+// Why there is no report; "" where this host cannot know. What dies at once may not have been seen.
 std::string why_not_seen(const UseFacts& facts) {
   const JobSeen& seen = facts.seen;
   if (!facts.missing_shim.empty()) return facts.missing_shim + " is missing";
@@ -117,7 +119,8 @@ std::string why_not_seen(const UseFacts& facts) {
   if (!facts.far_host.empty()) return {};
   if (seen.front) return "rank 0 did not come to the end of its MPI_Init";
   if (!seen.with_mpi.empty()) return fmt::format("{} did not come to MPI_Init", seen.with_mpi);
-  return fmt::format("nothing that {} started used MPI, NCCL or gloo", facts.program);
+  return fmt::format("nothing that {} started {} MPI, NCCL or gloo", facts.program,
+                     is_over(facts) ? "used" : "was seen to use");
 }
 
 bool is_of_mpi(const std::vector<Use>& uses) {
@@ -129,8 +132,6 @@ std::string end_text(const JobEnd& end) {
   if (end.code > 128 && end.code < 128 + 65) return fmt::format("the job died (signal {})", end.code - 128);
   return fmt::format("the job failed (exit code {})", end.code);
 }
-
-bool is_over(const UseFacts& facts) { return facts.end.code == 0 && !facts.end.interrupted; }
 
 std::string told_text(const UseFacts& facts, const json& report, const std::vector<Use>& uses) {
   const bool is_partial = !report.value("complete", true);

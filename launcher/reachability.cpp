@@ -19,7 +19,7 @@ namespace ddl {
 namespace {
 
 constexpr std::chrono::seconds kLimit{12};
-constexpr std::size_t kAtOnce = 16;
+constexpr std::size_t kProbesAtOnce = 16;
 
 bool is_agent_parameter(const std::string& name) {
   return name == "plm_rsh_agent" || name == "plm_ssh_agent" || name == "orte_rsh_agent" ||
@@ -90,7 +90,7 @@ std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts) {
     for (std::size_t i; (i = next++) < hosts.size();) reasons[i] = try_host(agent, hosts[i]);
   };
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < std::min(kAtOnce, hosts.size()); ++i) threads.emplace_back(work);
+  for (std::size_t i = 0; i < std::min(kProbesAtOnce, hosts.size()); ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   return reasons;
 }

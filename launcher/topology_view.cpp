@@ -19,7 +19,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::size_t kAtOnce = 8;
+constexpr std::size_t kHostsAtOnce = 8;
 
 void require_probe(const Installation& installation) {
   if (access(installation.ddl_probe().c_str(), X_OK) != 0)
@@ -83,7 +83,7 @@ Topology probe_hosts(const JobInputs& in) {
       }
   };
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < std::min(kAtOnce, hosts.size()); ++i) threads.emplace_back(work);
+  for (std::size_t i = 0; i < std::min(kHostsAtOnce, hosts.size()); ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& error : errors)
     if (!error.empty()) throw LaunchError(error);

@@ -472,7 +472,26 @@ def join(port=None):
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
 
 
+def fork_ranks(folder):
+    """This process becomes each of the ranks, which write to a file of their own there; PyTorch is loaded once."""
+    ranks = []
+    for rank in range(int(os.environ["WORLD_SIZE"])):
+        ranks.append(os.fork())
+        if ranks[-1] == 0:
+            os.environ["RANK"] = str(rank)
+            said = os.open(f"{folder}/{rank}", os.O_WRONLY | os.O_CREAT, 0o600)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            return
+    codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+    with open(f"{folder}/codes", "w", encoding="utf-8") as file:
+        json.dump(codes, file)
+    sys.exit()
+
+
 if __name__ == "__main__":
+    if "TEST_FORKS_IN" in os.environ:
+        fork_ranks(os.environ["TEST_FORKS_IN"])
     join()
     for name in sys.argv[1:]:
         globals()[name]()

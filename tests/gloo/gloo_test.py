@@ -42,6 +42,21 @@ def run(ranks, cases, shim=True, folder=None, of_rank=None, program=None, **vari
     return [job.returncode for job in jobs], said
 
 
+def run_forked(ranks, cases, **variables):
+    """The same, of the ranks that one process forks: loading PyTorch takes it a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1",
+               "LD_PRELOAD": f"{BUILD}/lib/libddl_shim.so", "TEST_FORKS_IN": folder, **variables}
+        subprocess.run([PYTHON, f"{HERE}/client.py", *cases.split()], check=True, env=env, timeout=HANGS)
+        with open(f"{folder}/codes", encoding="utf-8") as file:
+            codes = json.load(file)
+        said = []
+        for rank in range(ranks):
+            with open(f"{folder}/{rank}", encoding="utf-8") as file:
+                said.append(file.read())
+    return codes, said
+
+
 def in_cpp(test):
     """Where gloo's headers are."""
     return lambda self: test(self) if os.path.exists(f"{BUILD}/tests/bin/gloo_program") else print("no headers of gloo here")
@@ -49,7 +64,8 @@ def in_cpp(test):
 
 class GlooTest(unittest.TestCase):
     def right(self, ranks, cases, **how):
-        codes, said = run(ranks, cases, **how)
+        needs_own = {"shim", "folder", "of_rank", "program"} & set(how)
+        codes, said = (run if needs_own or ranks == 1 else run_forked)(ranks, cases, **how)
         self.assertEqual(codes, [0] * ranks, "\n".join(said))
         for rank, text in enumerate(said):
             self.assertIn(f": rank {rank} is right", text)
@@ -159,12 +175,11 @@ class GlooTest(unittest.TestCase):
         return shares[0]
 
     def test_wire_types(self):
-        for network in ("mlp", "convolutional"):
-            exact, bfloat16, int8 = self.compared(network, 20, "bfloat16", "int8")
-            # What sets up and compares the models stays exact.
-            self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4)
-        _, sparse = self.compared("mlp", 160, "a tenth")
-        self.assertLess(sparse, 0.8)  # 32 calls until the pattern is known, 50 whole, 50 with ever less
+        # What sets up and compares the models stays exact. Sparse: 32 calls until the pattern is known, 50 whole, 50 with ever less.
+        exact, bfloat16, int8, sparse = self.compared("mlp", 160, "bfloat16", "int8", "a tenth")
+        self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4 and sparse < 0.8)
+        _, int8 = self.compared("convolutional", 20, "int8")
+        self.assertTrue(0.26 < int8 < 0.4)
 
     def by_ddlrun(self, case):
         """The output and the report of two ranks."""

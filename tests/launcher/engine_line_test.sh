@@ -74,7 +74,7 @@ kill -INT "$(ps -o pid= --ppid $launcher)"
 wait $launcher
 grep -q '^ddlrun: engine: .*the job was interrupted (signal 2)' err || fail "an interrupted job is not told as that"
 mkdir tmp
-TMPDIR=$work/tmp line 5 'not used, because nothing that sh started used MPI, NCCL or gloo; the job failed (exit code 5)' -v -np 1 sh -c 'exit 5'
+TMPDIR=$work/tmp line 5 'not used, because nothing that sh started was seen to use MPI, NCCL or gloo; the job failed (exit code 5)' -v -np 1 sh -c 'exit 5'
 ls -d tmp/ddlrun-* >out 2>/dev/null && fail "a report of our own is left behind"
 
 # Both ways, side by side.

@@ -116,6 +116,8 @@ TEST(EngineLine, WithoutAReportWhatWasSeenTellsWhy) {
     return engine_line(all).substr(std::string("engine: not used, because ").size());
   };
   EXPECT_EQ(why([](UseFacts&) {}), "nothing that prog started used MPI, NCCL or gloo");
+  EXPECT_EQ(why([](UseFacts& f) { f.end.code = 137; }),
+            "nothing that prog started was seen to use MPI, NCCL or gloo; the job died (signal 9)");
   EXPECT_EQ(why([](UseFacts& f) { f.missing_shim = "/l/libddl_shim.so"; }), "/l/libddl_shim.so is missing");
   EXPECT_NE(why([](UseFacts& f) { f.reach = Preloadable::statically; }).find("statically linked"),
             std::string::npos);
