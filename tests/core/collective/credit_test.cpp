@@ -236,8 +236,8 @@ TEST(Credit, AnAllReduceIsDoneAtOnceWhileOthersAreBehind) {
   Caller root(job, world, 0), leaf(job, world, 1);
   for (int i = 0; i < 3 * kWithin; ++i) root.start(Kind::broadcast, 0, 5), leaf.start(Kind::broadcast, 0, 5);
   test::until([&] { return leaf.so_many_done() == 3 * kWithin; }, [&] { progress(job, 1); });
-  std::int32_t one = 1, sum = 0;  // started by the leaf, whose answers lie before it in the root's mailbox
-  auto late = test::start(leaf.engine, leaf.communicator, {&one, &one, 1, DType::int32, Op::sum});
+  std::int32_t one = 1, in_place = 1, sum = 0;  // started by the leaf, whose answers lie before it in the mailbox
+  auto late = test::start(leaf.engine, leaf.communicator, {&in_place, &in_place, 1, DType::int32, Op::sum});
   root.engine.run(root.communicator, {&one, &sum, 1, DType::int32, Op::sum});
   EXPECT_EQ(sum, 2);
   leaf.engine.wait(leaf.communicator, *late);
