@@ -23,12 +23,17 @@ def free_port():
     return subprocess.run(f"{HERE}/../support/free_port", check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def environment(ranks, shim_folder, variables):
+    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1",
+           **variables}
+    if shim_folder:
+        env["LD_PRELOAD"] = f"{shim_folder}/libddl_shim.so"
+    return env
+
+
 def run(ranks, cases, shim=True, folder=None, of_rank=None, program=None, **variables):
     """Exit codes and output of that many processes, as torchrun would start them; or of a C++ program."""
-    env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
-           "OMP_NUM_THREADS": "1", **variables}
-    if shim:
-        env["LD_PRELOAD"] = f"{folder or BUILD + '/lib'}/libddl_shim.so"
+    env = environment(ranks, shim and (folder or f"{BUILD}/lib"), variables)
     with tempfile.TemporaryDirectory() as meeting:
         def command(rank):
             if program:
@@ -45,8 +50,7 @@ def run(ranks, cases, shim=True, folder=None, of_rank=None, program=None, **vari
 def run_forked(ranks, cases, **variables):
     """The same, of the ranks that one process forks: loading PyTorch takes it a second."""
     with tempfile.TemporaryDirectory() as folder:
-        env = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1",
-               "LD_PRELOAD": f"{BUILD}/lib/libddl_shim.so", "TEST_FORKS_IN": folder, **variables}
+        env = {**environment(ranks, f"{BUILD}/lib", variables), "TEST_FORKS_IN": folder}
         subprocess.run([PYTHON, f"{HERE}/client.py", *cases.split()], check=True, env=env, timeout=HANGS)
         with open(f"{folder}/codes", encoding="utf-8") as file:
             codes = json.load(file)
@@ -175,11 +179,12 @@ class GlooTest(unittest.TestCase):
         return shares[0]
 
     def test_wire_types(self):
-        # What sets up and compares the models stays exact. Sparse: 32 calls until the pattern is known, 50 whole, 50 with ever less.
-        exact, bfloat16, int8, sparse = self.compared("mlp", 160, "bfloat16", "int8", "a tenth")
-        self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4 and sparse < 0.8)
-        _, int8 = self.compared("convolutional", 20, "int8")
-        self.assertTrue(0.26 < int8 < 0.4)
+        for network, steps, more in (("mlp", 160, ["a tenth"]), ("convolutional", 20, [])):
+            exact, bfloat16, int8, *sparse = self.compared(network, steps, "bfloat16", "int8", *more)
+            # What sets up and compares the models stays exact.
+            self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4)
+            for share in sparse:
+                self.assertLess(share, 0.8)  # 32 calls until the pattern is known, 50 whole, 50 with ever less
 
     def by_ddlrun(self, case):
         """The output and the report of two ranks."""
