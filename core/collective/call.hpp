@@ -63,7 +63,7 @@ struct Call {
   std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
   bool pairwise = false;
 
-  Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0}; }
+  Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0, has_layout()}; }
   /// Of one block.
   Bytes bytes() const { return count * size_of(type); }
   bool has_layout() const { return in_blocks.counts || out_blocks.counts; }

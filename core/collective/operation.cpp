@@ -13,7 +13,7 @@ namespace {
 // Whether what a step makes is what the next one sends.
 bool goes_on(const Step& landed, const Step& next) {
   return next.verb == Verb::send && next.slice == landed.slice && next.own == landed.into &&
-         next.own_block == landed.into_block;
+         next.own_block == landed.into_block && next.blocks == landed.blocks;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ void Operation::open(bool streams, bool without_tokens) {
   dimension_times_.clear();
   std::size_t at_once = std::min<std::size_t>(static_cast<std::size_t>(plan.window), segments_);
   if (runs_.size() < at_once) runs_.resize(at_once);
-  if (Bytes bytes = at_once * plan.scratch * segment_elements_ * element_; bytes > scratch_bytes_) {
+  if (Bytes bytes = at_once * plan.scratch * scratch_elements_ * element_; bytes > scratch_bytes_) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     scratch_bytes_ = bytes;
   }
@@ -344,16 +344,17 @@ Sending Operation::sending_of(const Run& run, const Step& step) const {
 std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Elements first) const {
   if (source == Source::scratch) {
     Elements slot = place_of(run) * Elements{prepared_->plan.scratch} + block;
-    return scratch_.get() + (slot * segment_elements_ + first - run.segment * segment_elements_) * element_;
+    return scratch_.get() + (slot * scratch_elements_ + first - run.segment * segment_elements_) * element_;
   }
   return block_at(call_, source, block) + first * element_;
 }
 
-// Relative to the block; what a short block has of it.
+// Relative to the block; what a short block has of it, or what all of several blocks have.
 Range Operation::range_of(const Run& run, const Step& step) const {
   Range range = table(run)[step.slice];
   range.first += run.segment * segment_elements_;
   if (call_.has_layout()) range.count = within(range, count_of(call_, step));
+  range.count *= step.blocks;
   return range;
 }
 

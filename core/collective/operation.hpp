@@ -234,7 +234,7 @@ class Operation {
   Rank me_ = 0;
   Fingerprint fingerprint_ = 0;
   Bytes element_ = 1;
-  Elements segment_elements_ = 0;
+  Elements segment_elements_ = 0, scratch_elements_ = 0;  // the latter: of a block of scratch
   std::uint32_t segments_ = 0, segments_opened_ = 0, segments_finished_ = 0, unfinished_ = 0;
   bool sent_on_wire_ = false;  // since the last flush
   std::vector<Nanoseconds> rail_times_, dimension_times_;

@@ -29,6 +29,7 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   wire_ = prepared.choice.wire;
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
   segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
+  scratch_elements_ = std::min(segment_elements_, call.count);
   if (plan.flows.empty()) segments_ = 0;  // alone
   const Cuts cuts = wire_.has_scales() ? Cuts::at_lines : Cuts::at_lines_where_enough;
   if (segments_ > 1) full_.compute(plan, segment_elements_, element_, cuts);
@@ -55,8 +56,9 @@ void Operation::count_sent() {
 
 // That many elements so many times.
 void Operation::count_sent(const Step& step, Elements elements, Elements times) {
-  const WireBytes more{bytes_on(step.fabric, elements) * times * step.peers,
-                       elements * element_ * times * step.peers};
+  times *= step.peers;
+  elements *= step.blocks;
+  const WireBytes more{bytes_on(step.fabric, elements) * times, elements * element_ * times};
   auto add_to = [&](WireBytes& all) { all.sent += more.sent, all.in_memory += more.in_memory; };
   if (step.fabric == Fabric::wire) add_to(wire_bytes_[step.rail]);
   if (narrows(wire_, step.fabric)) add_to(narrowed_sent_);

@@ -7,6 +7,7 @@
 // A value of three numbers; thread safe.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/base/types.hpp"
@@ -35,6 +36,13 @@ class HostTree {
         found.push_back(host_of(static_cast<int>(child)));
     return found;
   }
+  /// Hosts are numbered from the root's on.
+  int number_of(int host) const { return (host - root_ + hosts_) % hosts_; }
+  /// How many hosts, from this one's number on, are below it, itself among them.
+  int subtree(int host) const {
+    const int v = number_of(host);
+    return v == 0 ? hosts_ : std::min(step_of(v), hosts_ - v);
+  }
   /// Until the last host has heard.
   int rounds() const {
     int n = 0;
@@ -43,7 +51,6 @@ class HostTree {
   }
 
  private:
-  int number_of(int host) const { return (host - root_ + hosts_) % hosts_; }
   int host_of(int number) const { return (number + root_) % hosts_; }
   // The power of k that the lowest digit of v that is not 0 stands for.
   int step_of(int v) const {

@@ -45,6 +45,7 @@ constexpr bool has_root(Kind kind) {
 struct Task {
   Kind kind = Kind::all_reduce;
   Rank root = 0;
+  bool unequal = false;  // blocks may differ in length
   friend bool operator==(const Task&, const Task&) = default;
 };
 

@@ -16,10 +16,10 @@
 // A token is a message without payload that says that its sender has opened the segment. Where a rank could
 // otherwise finish without having heard from those it sends to, they send it one, see operation.hpp.
 //
-// Between hosts, or everywhere, an element may travel as a narrower type, while every reduction is done at full
-// width. Each send there then rounds (narrows() says which do), so what several ranks are to have alike is
-// rounded before the first of them uses it: the result of a slice by whoever completes it (he keeps what he
-// sends on), and where everybody sends its share to everybody, the own share. Steps of which this is asked
+// Between hosts, or everywhere, an element may travel as a narrower type, while every reduction is done at
+// full width. Each send there then rounds (narrows() says which do), so what several ranks are to have alike
+// is rounded before the first of them uses it: the result of a slice by whoever completes it (he keeps what
+// he sends on), and where everybody sends its share to everybody, the own share. Steps of which this is asked
 // round; a value that has been rounded travels unchanged.
 //
 // Sources: BlueConnect (Cho et al., MLSys 2019) for the decomposition, Patarasuk & Yuan 2009 for the ring.
@@ -71,6 +71,9 @@ struct Step {
   bool is_token;     // its slice is empty, and yet there is a message
   bool rounds;       // reduce, copy without a peer: to what travels
   std::uint32_t own_block, into_block;  // of own and into
+  // Of that many blocks, one after the other from there on. More than one: the slice is all of the segment,
+  // and the segment all of a block.
+  std::uint32_t blocks;
   std::uint32_t rank;  // whose block it is part of: where blocks differ in length, that counts
 };
 

@@ -69,6 +69,7 @@ void PlanBuilder::copy(const Piece& piece, Purpose purpose, Rank from, Place int
   Step& step = add(Verb::copy, Source::output, Fabric::local, piece, purpose, {&from, 1});
   step.into = into.source;
   step.into_block = into.block;
+  step.blocks = into.blocks;
 }
 
 void PlanBuilder::keep(const Piece& piece, Place own, Place into) {
@@ -88,6 +89,14 @@ Source PlanBuilder::round(const Piece& piece, Source own) {
   }
   last->rounds = true;
   return Source::output;
+}
+
+void PlanBuilder::take_turns(std::span<const std::size_t> ends) {
+  std::vector<Flow> all;
+  for (std::size_t turn = 0; all.size() < plan_.flows.size(); ++turn)
+    for (std::size_t lane = 0, first = 0; lane < ends.size(); first = ends[lane++])
+      if (first + turn < ends[lane]) all.push_back(plan_.flows[first + turn]);
+  plan_.flows = std::move(all);
 }
 
 Plan PlanBuilder::take() {
@@ -123,6 +132,7 @@ Step& PlanBuilder::add(Verb verb, Place own, Fabric fabric, const Piece& piece, 
   step.verb = verb;
   step.own = own.source;
   step.own_block = own.block;
+  step.blocks = own.blocks;
   step.into = Source::output;
   step.fabric = fabric;
   step.dimension = static_cast<std::uint8_t>(dimension);

@@ -28,11 +28,12 @@ struct Purpose {
   Rank round = 0;
 };
 
-/// Where a slice is: in which block of what.
+/// Where a slice is: in which block of what, or in how many from that one on (see Step::blocks).
 struct Place {
-  Place(Source in, Rank number = 0) : source(in), block(static_cast<std::uint32_t>(number)) {}
+  Place(Source in, Rank number = 0, Rank how_many = 1)
+      : source(in), block(static_cast<std::uint32_t>(number)), blocks(static_cast<std::uint32_t>(how_many)) {}
   Source source;
-  std::uint32_t block;
+  std::uint32_t block, blocks;
 };
 
 /// What a lane works on: parts [first, last) of `parts` of the segment, over `rail`.
@@ -67,7 +68,7 @@ class PlanBuilder {
   void reduce_over_sent(Source own, const Piece& piece, Purpose purpose, std::span<const Rank> from,
                         std::size_t own_rank);
   void copy(const Piece& piece, Purpose purpose, Rank from, Place into = Source::output);
-  /// What this rank has itself; nothing happens where both are one place.
+  /// What this rank has itself, as many blocks as `own` has; nothing happens where both are one place.
   void keep(const Piece& piece, Place own, Place into = Source::output);
   /// What this rank has of the piece, rounded to what travels, and where that is.
   Source round(const Piece& piece, Source own);
@@ -75,6 +76,10 @@ class PlanBuilder {
   void send_token(std::span<const Rank> to, Rank round = 0);
   /// Waits for the tokens of these ranks, or not at all.
   void await_tokens(std::span<const Rank> from, Rank round = 0);
+
+  /// Puts the flows of the lanes, each of which ends before that one, in an order of turns: so no rail waits
+  /// until all is handed to another.
+  void take_turns(std::span<const std::size_t> ends);
 
   Plan take();
   Plan& plan() { return plan_; }

@@ -30,7 +30,7 @@ bool is_brief(const Plan& plan) {
     const Slice& slice = plan.slices[step.slice];
     return slice.parent == kWholeSegment && slice.last - slice.first == slice.parts &&
            step.fabric == Fabric::local && step.own != Source::scratch && step.into == Source::output &&
-           !step.rounds;
+           step.blocks == 1 && !step.rounds;
   };
   for (std::size_t f = 0; f < plan.flows.size(); ++f) {
     auto steps = std::span(plan.steps).subspan(plan.flows[f].first, plan.flows[f].count);
@@ -88,7 +88,7 @@ PreparedPlan& PlanStore::shifted(PreparedPlan& plan, std::size_t by) {
 PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {
   std::lock_guard lock(mutex_);
   bytes = size_class(bytes);
-  PreparedPlan*& plan = plan_of_[{task.kind, task.root, bytes, {wire.of, wire.as, wire.where}}];
+  PreparedPlan*& plan = plan_of_[{task.kind, task.root, task.unequal, bytes, {wire.of, wire.as, wire.where}}];
   if (plan) return *plan;
   if (task.kind == Kind::all_reduce)
     return *(plan = &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes));

@@ -119,8 +119,8 @@ class PlanStore {
   std::mutex mutex_;
   std::vector<std::unique_ptr<PreparedPlan>> plans_;
   using Wire = std::tuple<DType, WireType, WireWhere>;
-  std::map<std::tuple<Kind, Rank, Bytes, Wire>, PreparedPlan*> plan_of_;  // by kind, root, size class, wire
-  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;   // by size class and wire
+  std::map<std::tuple<Kind, Rank, bool, Bytes, Wire>, PreparedPlan*> plan_of_;  // by task, size class, wire
+  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;         // by size class and wire
 };
 
 }  // namespace ddl

@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
 #include "core/plan/host_tree.hpp"
+#include "core/plan/packed_planner.hpp"
 
 namespace ddl {
 namespace {
@@ -29,6 +30,10 @@ struct Staged {
 
 Staged staged_by(const HostMap& map, const TaskChoice& choice) {
   if (map.smallest_shared() == 0) return {};
+  if (choice.division == Division::packed) {
+    const PackedStaging packed = packed_staging(map, choice.task.kind);
+    return {static_cast<Bytes>(packed.blocks * packed.messages), static_cast<Bytes>(packed.messages)};
+  }
   auto ranks = static_cast<Bytes>(map.ranks()), hosts = static_cast<Bytes>(map.hosts());
   auto mates = static_cast<Bytes>(map.largest()) - 1;
   bool agents = map.hosts() > 1 && choice.crossing == Crossing::by_agents;
@@ -95,6 +100,7 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
     if (slot <= heads) continue;
     Bytes segment = (slot - heads) / staged.segments / kCacheLine * kCacheLine;
     Bytes least = choice.window > 1 ? std::min(choice.segment, kLeast) : kCacheLine;
+    if (choice.division == Division::packed) least = choice.segment;
     if (segment < least) continue;
     choice.segment = std::min(choice.segment, segment);
     return true;
@@ -103,16 +109,22 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
 }
 
 // What the last host of a tree waits. A host hands over to its children one after the other, and then all of
-// these messages share its rails.
+// these messages share its rails. Packed ones have the blocks of a subtree.
 double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, const FabricCost& wire) {
   const HostTree tree(map.hosts(), 0, choice.radix);
+  const double ranks = static_cast<double>(map.ranks()) / map.hosts();
+  auto carried_to = [&](int child) {
+    const double blocks = choice.division == Division::packed ? ranks * tree.subtree(child) : 1;
+    return blocks * static_cast<double>(bytes) * wire.beta;
+  };
   std::vector<double> reached(static_cast<std::size_t>(map.hosts()), 0);
   double last = 0;
   for (int host = 0; host < map.hosts(); ++host) {  // a parent has a smaller number
     double at = reached[static_cast<std::size_t>(host)];
     last = std::max(last, at);
     const std::vector<int> children = tree.children(host);
-    const double carried = static_cast<double>(bytes * children.size()) * wire.beta;
+    double carried = 0;
+    for (int child : children) carried += carried_to(child);
     for (int child : children) {
       at += wire.overhead;
       reached[static_cast<std::size_t>(child)] = at + wire.alpha + carried;
@@ -143,6 +155,33 @@ double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes,
          segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
 }
 
+// Kinds with many blocks. Where hosts share processors, these have all messages to do.
+double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  const FabricCost& wire = machine.wire;
+  const double hosts = map.hosts(), ranks = map.ranks(), mates = ranks / hosts, away = ranks - mates;
+  const double carried = static_cast<double>(bytes) * wire.beta / static_cast<double>(choice.share.size());
+  const double steps = HostTree(map.hosts(), 0, 2).rounds();
+  const bool is_packed = choice.division == Division::packed,
+             exchanges = choice.task.kind == Kind::all_to_all;
+  double seconds = 0, messages = 0;  // the latter: between hosts, of all ranks
+  if (has_root(choice.task.kind)) {
+    messages = is_packed ? hosts - 1 : away;
+    seconds = is_packed ? along_tree(map, choice, bytes, wire)
+                        : wire.alpha + away * (wire.overhead + machine.incast * carried);
+  } else if (is_packed) {
+    messages = hosts * steps;
+    seconds = steps * (wire.alpha + wire.overhead) +
+              (exchanges ? steps * hosts / 2 * mates * mates : away) * carried;
+  } else {
+    const double each = exchanges ? away : hosts - 1;
+    messages = ranks * each;
+    seconds = wire.alpha + each * wire.overhead + (exchanges ? mates : 1) * away * carried;
+  }
+  if (is_packed && mates > 1) seconds += 2 * machine.local.alpha;
+  if (machine.shared_cores > 0) seconds = std::max(seconds, messages * machine.turn / machine.shared_cores);
+  return seconds;
+}
+
 bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
 
 TaskChoice chain_of(const HostMap& map, TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
@@ -163,11 +202,35 @@ bool is_same_tree(int hosts, int k, int other) {
   return true;
 }
 
+// All of a message in one segment.
+std::vector<TaskChoice> one_by_one_or_packed(const HostMap& map, const TaskChoice& choice, Bytes bytes,
+                                             const PlanLimits& limits) {
+  std::vector<TaskChoice> all{choice};
+  const auto ranks = static_cast<Bytes>(map.ranks());
+  const Bytes longest =
+      choice.task.kind == Kind::all_to_all ? ranks * static_cast<Bytes>(map.largest()) : ranks;
+  if (choice.task.unequal || !can_be_packed(map, choice.task) || bytes > kSegmentOfAll / longest) return all;
+  TaskChoice packed = choice;
+  packed.division = Division::packed;
+  packed.share = {1};
+  packed.rail = {fastest_rail(limits)};
+  packed.segment = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
+  packed.window = 1;
+  for (int radix : {2, 4, 8}) {
+    if (radix > 2 && (!has_root(choice.task.kind) || is_same_tree(map.hosts(), radix, packed.radix))) break;
+    packed.radix = radix;
+    all.push_back(packed);
+  }
+  return all;
+}
+
 std::vector<TaskCandidate> by_prediction(const HostMap& map, const std::vector<TaskChoice>& all, Bytes bytes,
                                          const Machine& machine) {
   std::vector<TaskCandidate> found;
-  for (const TaskChoice& choice : all)
-    found.push_back({choice, all.size() > 1 ? predict_rooted(map, choice, bytes, machine) : 0});
+  for (const TaskChoice& choice : all) {
+    const auto predict = has_tree(choice.task) ? predict_rooted : predict_blocks;
+    found.push_back({choice, all.size() > 1 ? predict(map, choice, bytes, machine) : 0});
+  }
   std::stable_sort(found.begin(), found.end(),
                    [](const TaskCandidate& a, const TaskCandidate& b) { return a.seconds < b.seconds; });
   return found;
@@ -191,7 +254,8 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   choice.task = task;
   if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
   choice.segment = free_segment(map, task, bytes, limits);
-  if (!has_tree(task)) return {{choice}};
+  if (!has_tree(task))
+    return by_prediction(map, one_by_one_or_packed(map, choice, bytes, limits), bytes, limits.machine);
   std::vector<TaskChoice> all;
   if (bytes >= kLeastDivided) {
     all.push_back(chain_of(map, choice, bytes, limits));
@@ -235,7 +299,7 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
 }
 
 const char* division_name(Division division) {
-  constexpr const char* names[] = {"whole", "pieces", "chain"};
+  constexpr const char* names[] = {"whole", "pieces", "chain", "packed"};
   return names[static_cast<int>(division)];
 }
 
@@ -276,10 +340,11 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   Kind kind = choice.task.kind;
   std::string text{name_of(kind)};
   bool divided = kind == Kind::broadcast || kind == Kind::reduce;
-  const bool is_whole = choice.division == Division::whole;
+  const bool is_whole = choice.division == Division::whole, is_packed = choice.division == Division::packed;
   if (divided && !is_whole) text += choice.division == Division::chain ? " in a chain" : " in pieces";
   text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
-  if (divided && is_whole && map.hosts() > 2)
+  if (is_packed) text += ", packed";
+  if (((divided && is_whole) || (is_packed && has_root(kind))) && map.hosts() > 2)
     text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";

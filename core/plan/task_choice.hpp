@@ -1,5 +1,5 @@
 // TaskChoice: everything that the plan of a collective other than all-reduce depends on besides the machine
-// and the rank. A cost model ranks the ways of a broadcast and of a reduce; one rule chooses for the others.
+// and the rank. A cost model ranks the ways where there are several.
 //
 // Pure, and the same on all ranks.
 #pragma once
@@ -19,11 +19,12 @@ enum class Crossing : std::uint8_t {
   directly,   // to and from each of them; takes less staging
 };
 
-/// How a broadcast or a reduce treats a slice.
+/// How a slice is treated.
 enum class Division : std::uint8_t {
-  whole,   // few messages: over a tree of hosts
+  whole,   // broadcast, reduce: few messages, over a tree of hosts; other kinds: each block by itself
   pieces,  // broadcast: a piece per host, which passes it on to the others; reduce: as in a chain
   chain,   // from host to host, a piece by each of their ranks; like pieces, a link carries no byte twice
+  packed,  // of the kinds with many blocks: many of them in one message, see packed_planner.hpp
 };
 
 /// How what is only moved passes from one rank to another of its host.
@@ -65,7 +66,7 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
 /// One plan serves all all-to-alls of which only pairs of ranks know the lengths: that of blocks so long.
 Bytes pairwise_bytes(bool spans_hosts, RailId rails);
 
-inline constexpr int kDivisions = 3;
+inline constexpr int kDivisions = 4;
 const char* division_name(Division division);
 
 /// The choice in words: "broadcast in pieces over 4 hosts, 2 lanes".

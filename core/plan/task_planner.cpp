@@ -1,11 +1,12 @@
 #include "core/plan/task_planner.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/partition.hpp"
 #include "core/plan/host_tree.hpp"
+#include "core/plan/packed_planner.hpp"
 #include "core/plan/plan_builder.hpp"
+#include "core/plan/token_partners.hpp"
 
 namespace ddl {
 namespace {
@@ -24,11 +25,14 @@ class TaskPlanner {
         build_(grid, me) {}
 
   Plan plan() {
+    std::vector<std::size_t> ends;
     for (const LaneCut& cut : cut_lanes(choice_.share, choice_.rail)) {
       lane_ = static_cast<Rank>(cut.lane);
       plan_lane(build_.begin_lane(cut));
+      ends.push_back(build_.plan().flows.size());
     }
-    exchange_tokens();
+    build_.take_turns(ends);
+    if (has_root(choice_.task.kind) && !all_hear_from_all()) heard_.exchange_tokens(build_);
     build_.plan().scratch = scratch_;
     return build_.take();
   }
@@ -318,11 +322,11 @@ class TaskPlanner {
 
   void send(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& to) {
     build_.send(own, piece, purpose, to);
-    receivers_.insert(to.begin(), to.end());
+    heard_.sends_to(to);
   }
   void copy(const Piece& piece, Purpose purpose, Rank from, Place into) {
     build_.copy(piece, purpose, from, into);
-    senders_.insert(from);
+    heard_.hears_from({&from, 1});
   }
   // In the order given, this rank at the place that its number, or that of its host, has among them.
   void fold(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& from, Place into) {
@@ -332,19 +336,11 @@ class TaskPlanner {
     };
     build_.reduce(own, piece, purpose, from,
                   static_cast<std::size_t>(std::count_if(from.begin(), from.end(), before)), into);
-    senders_.insert(from.begin(), from.end());
+    heard_.hears_from(from);
   }
   Place scratch(Rank number) {
     scratch_ = std::max(scratch_, static_cast<std::uint32_t>(number) + 1);
     return {Source::scratch, number};
-  }
-
-  // Where not everybody depends on everybody anyway, see operation.hpp.
-  void exchange_tokens() {
-    if (!has_root(choice_.task.kind) || all_hear_from_all()) return;
-    build_.begin_flow();
-    build_.send_token(std::vector<Rank>(senders_.begin(), senders_.end()));
-    build_.await_tokens(std::vector<Rank>(receivers_.begin(), receivers_.end()));
   }
 
   // In a reduce by pieces on one host everybody owns one, which all others send to, and the root has a result
@@ -390,13 +386,14 @@ class TaskPlanner {
   HostTree tree_;
   PlanBuilder build_;
   std::uint32_t scratch_ = 0;
-  std::set<Rank> senders_, receivers_;
+  TokenPartners heard_;
 };
 
 }  // namespace
 
 Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice& choice) {
-  Plan plan = TaskPlanner(grid, map, rank, choice).plan();
+  const bool is_packed = choice.division == Division::packed;
+  Plan plan = is_packed ? packed_plan(grid, map, rank, choice) : TaskPlanner(grid, map, rank, choice).plan();
   plan.name = describe(map, choice);
   plan.segment = choice.segment;
   plan.window = choice.window;

@@ -11,9 +11,11 @@
 //   reduce-scatter  every block is folded on each host by an agent and sent to its owner
 //   gather, scatter, all-to-all, send   straight from one to the other
 //
+// Small blocks may be packed instead (packed_planner.hpp).
+//
 // Folds go in the order of ranks and hosts: the same bits from run to run.
 //
-// Left out: trees for gather and scatter, rings and doubling for the others.
+// Left out: rings and doubling for all-gather and reduce-scatter.
 #pragma once
 
 #include "core/plan/grid.hpp"

@@ -49,7 +49,7 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 
 Selection::Class& Selection::class_of(const CallShape& call) {
   const WireFormat wire = wire_.format_of(call.task.kind, call.type, call.bytes);
-  Key key{call.task.kind, call.variant, size_class(call.bytes), wire};
+  Key key{call.task.kind, call.variant, call.task.unequal, size_class(call.bytes), wire};
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });
@@ -87,7 +87,7 @@ PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
 }
 
 PreparedPlan& Selection::plan_of_way(const Class& of_class, TaskChoice way, Task task) {
-  way.task.root = task.root;
+  way.task = task;
   return plans_.prepare(way, of_class.key.size_class);
 }
 

@@ -82,6 +82,7 @@ class Selection {
   struct Key {
     Kind kind = Kind::all_reduce;
     std::uint8_t variant = 0;
+    bool unequal = false;
     Bytes size_class = 0;
     WireFormat wire = {};
     friend bool operator==(const Key&, const Key&) = default;

@@ -97,7 +97,7 @@ void Selection::prepare_task(Class& of_class) {
   if (settings_.options.mode != Mode::pick || settings_.deterministic || plans_.members().size() == 1) return;
   std::vector<TaskCandidate> found;
   try {
-    found = plans_.candidates_for(Task{of_class.key.kind}, bytes);
+    found = plans_.candidates_for(Task{of_class.key.kind, 0, of_class.key.unequal}, bytes);
   } catch (const Error&) {  // settled() says so
     return;
   }
@@ -157,6 +157,7 @@ std::string Selection::name_of_plans(const Key& key) const {
   if (!key.wire.is_exact()) name += fmt::format(", {} as {}", name_of(key.wire.of), name_of(key.wire.as));
   if (key.wire.where == WireWhere::everywhere) name += " everywhere";
   if (key.kind != Kind::all_reduce) name += fmt::format(", {}", name_of(key.kind));
+  if (key.unequal) name += ", unequal";
   if (key.variant != 0) name += fmt::format(", variant {}", key.variant);
   return name;
 }

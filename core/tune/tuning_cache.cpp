@@ -25,6 +25,7 @@ void put(json& out, const TaskChoice& choice) {
   out["segment"] = choice.segment;
   out["window"] = choice.window;
   if (choice.handover == Handover::single_copy) out["single_copy"] = true;
+  if (choice.task.unequal) out["unequal"] = true;
 }
 
 json to_json(const TuningEntry& entry) {
@@ -70,6 +71,7 @@ TaskChoice task_from(const json& in) {
   in.at("segment").get_to(choice.segment);
   in.at("window").get_to(choice.window);
   if (in.value("single_copy", false)) choice.handover = Handover::single_copy;
+  choice.task.unequal = in.value("unequal", false);
   return choice;
 }
 

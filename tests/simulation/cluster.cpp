@@ -69,7 +69,12 @@ Cluster with_gpus(Cluster cluster, Rank gpus) {
 
 double bandwidth_limit(const Cluster& cluster, Bytes bytes, Kind kind) {
   auto share = [&](Rank parts) {
-    double of_all = kind == Kind::all_reduce ? 2.0 * (parts - 1) / parts : parts > 1 ? 1 : 0;
+    const double each = static_cast<double>(cluster.ranks()) / parts;  // ranks of such a part
+    double of_all = parts > 1 ? 1 : 0;
+    if (kind == Kind::all_reduce) of_all = 2.0 * (parts - 1) / parts;
+    if (kind == Kind::gather || kind == Kind::scatter || kind == Kind::all_gather)
+      of_all = each * (parts - 1);
+    if (kind == Kind::all_to_all) of_all = each * each * (parts - 1);
     return of_all * static_cast<double>(bytes);
   };
   // A GPU of a paired host sends over its pair link and over the one to the bridge, rails included.

@@ -1,4 +1,4 @@
-// ddl-simulate: all-reduce, broadcast and reduce on clusters nobody has at hand, in virtual time: our plans,
+// ddl-simulate: collectives on clusters nobody has at hand, in virtual time: our plans,
 // the peers' algorithms and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See
 // --help.
 #include <fmt/format.h>
@@ -181,17 +181,19 @@ void add_step_options(CLI::App& app, StepOptions& step) {
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{
-      "ddl-simulate prints what an all-reduce, broadcast or reduce takes on modelled clusters: ours, the "
+      "ddl-simulate prints what a collective takes on modelled clusters: ours, the "
       "peers', the limit."};
   app.add_option("--cluster", options.clusters, "hosts x GPUs: 64x4, 48x4, 64x8 or 8x8")
       ->capture_default_str();
   app.add_option("--size", options.sizes, "bytes; 64k, 1m are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  const std::map<std::string, Kind> kinds{
-      {"all-reduce", Kind::all_reduce}, {"broadcast", Kind::broadcast}, {"reduce", Kind::reduce}};
+  const std::map<std::string, Kind> kinds{{"all-reduce", Kind::all_reduce}, {"broadcast", Kind::broadcast},
+                                          {"reduce", Kind::reduce},         {"all-gather", Kind::all_gather},
+                                          {"gather", Kind::gather},         {"scatter", Kind::scatter},
+                                          {"all-to-all", Kind::all_to_all}};
   app.add_option("--kind", options.kind,
-                 "all-reduce, broadcast or reduce; without --candidates, --lanes, --papers")
+                 "which collective; a size is that of a block. Without --candidates, --lanes, --papers")
       ->transform(CLI::CheckedTransformer(kinds));
   app.add_option("--staging", options.staging, "staging memory per rank, as DDL_STAGING_BYTES")
       ->transform(CLI::AsSizeValue(false))

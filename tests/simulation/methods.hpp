@@ -41,7 +41,7 @@ Prediction our_prediction(const Cluster& cluster, const PlanChoice& choice, Byte
 /// The plans of all ranks for a choice.
 std::vector<Plan> our_plans(const Cluster& cluster, const PlanChoice& choice);
 
-/// What the engine takes for a broadcast or a reduce of rank 0, and its plans.
+/// What the engine takes for another kind, from or to rank 0, and its plans.
 TaskChoice our_task_choice(const Cluster& cluster, Kind kind, Bytes bytes, Bytes staging);
 std::vector<Plan> our_plans(const Cluster& cluster, const TaskChoice& choice);
 

@@ -16,11 +16,10 @@ namespace simgrid::smpi::colls {
 void set_allreduce(const std::string& name);
 void set_bcast(const std::string& name);
 void set_reduce(const std::string& name);
-#else
-[[noreturn]] void cannot_select() { throw ddl::Error("this SimGrid does not let a program select its MPI"); }
-void set_allreduce(const std::string&) { cannot_select(); }
-void set_bcast(const std::string&) { cannot_select(); }
-void set_reduce(const std::string&) { cannot_select(); }
+void set_allgather(const std::string& name);
+void set_gather(const std::string& name);
+void set_scatter(const std::string& name);
+void set_alltoall(const std::string& name);
 #endif
 }  // namespace simgrid::smpi::colls
 
@@ -79,34 +78,81 @@ void* reserve(Bytes bytes) {
   return at;
 }
 
-void select(Kind kind, const std::string& selector) {
+void select([[maybe_unused]] Kind kind, [[maybe_unused]] const std::string& selector) {
+#if DDL_SMPI_SELECTS
   namespace colls = simgrid::smpi::colls;
-  if (kind == Kind::broadcast) return colls::set_bcast(selector);
-  kind == Kind::reduce ? colls::set_reduce(selector) : colls::set_allreduce(selector);
+  switch (kind) {
+    case Kind::all_reduce:
+      return colls::set_allreduce(selector);
+    case Kind::broadcast:
+      return colls::set_bcast(selector);
+    case Kind::reduce:
+      return colls::set_reduce(selector);
+    case Kind::all_gather:
+      return colls::set_allgather(selector);
+    case Kind::gather:
+      return colls::set_gather(selector);
+    case Kind::scatter:
+      return colls::set_scatter(selector);
+    case Kind::all_to_all:
+      return colls::set_alltoall(selector);
+    default:
+      throw Error(fmt::format("no {} of the peers is simulated", name_of(kind)));
+  }
+#else
+  throw Error("this SimGrid does not let a program select its MPI");
+#endif
 }
 
 void call(Kind kind, void* in, void* out, Bytes bytes) {
   const int count = static_cast<int>(bytes / 4);
-  if (kind == Kind::broadcast)
-    MPI_Bcast(out, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
-  else if (kind == Kind::reduce)
-    MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
-  else
-    MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  const MPI_Datatype type = MPI_FLOAT;
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  switch (kind) {
+    case Kind::broadcast:
+      MPI_Bcast(out, count, type, 0, comm);
+      break;
+    case Kind::reduce:
+      MPI_Reduce(in, out, count, type, MPI_SUM, 0, comm);
+      break;
+    case Kind::all_gather:
+      MPI_Allgather(in, count, type, out, count, type, comm);
+      break;
+    case Kind::gather:
+      MPI_Gather(in, count, type, out, count, type, 0, comm);
+      break;
+    case Kind::scatter:
+      MPI_Scatter(in, count, type, out, count, type, 0, comm);
+      break;
+    case Kind::all_to_all:
+      MPI_Alltoall(in, count, type, out, count, type, comm);
+      break;
+    default:
+      MPI_Allreduce(in, out, count, type, MPI_SUM, comm);
+  }
 }
+
+// Both peers gather more than that around a ring, which is not the one above.
+constexpr Bytes kLeastRing = 50'000;
 
 }  // namespace
 
 double simulate_mpi(const Cluster& cluster, Kind kind, Bytes bytes, const std::string& selector) {
   std::unique_ptr<s4u::Engine> engine = make_engine();
+  const auto ranks = static_cast<Bytes>(cluster.ranks());
+  if (kind == Kind::all_gather && bytes * ranks >= kLeastRing)
+    throw Error("the peers' all-gathers of long blocks are not simulated");
   SMPI_init();
   select(kind, selector);
   s4u::Engine::set_config("smpi/simulate-computation:no");
-  s4u::Engine::set_config(fmt::format("smpi/os:0:{}:0", cluster.message_cost));
+  for (const char* start : {"os", "ois"})  // what MPI_Send and MPI_Isend take
+    s4u::Engine::set_config(fmt::format("smpi/{}:0:{}:0", start, cluster.message_cost));
   std::vector<s4u::Host*> hosts = make_hosts(cluster);
   constexpr const char* kJob = "job";
   SMPI_app_instance_register(kJob, nullptr, cluster.ranks());
-  void *in = reserve(bytes), *out = reserve(bytes);
+  const Bytes room =
+      bytes * (kind == Kind::all_reduce || kind == Kind::broadcast || kind == Kind::reduce ? 1 : ranks);
+  void *in = reserve(room), *out = reserve(room);
   double start = 0, end = 0;
   s4u::BarrierPtr together = s4u::Barrier::create(static_cast<unsigned>(cluster.ranks()));
   for (Rank rank = 0; rank < cluster.ranks(); ++rank) {

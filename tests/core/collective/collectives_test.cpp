@@ -1,6 +1,8 @@
 // All collectives but all-reduce, ranks as threads: whole numbers, so that everything is exact.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "core/base/error.hpp"
 #include "core/collective/engine.hpp"
 #include "tests/support/call_buffers.hpp"
@@ -73,6 +75,33 @@ TEST(Collectives, WhatIsReadWhereItIsComesOutRight) {
             }
           }
     });
+    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+// Packed ones among them; the wire reads as late as it may.
+TEST(Collectives, EveryWayOfSmallBlocksBetweenHostsComesOutRight) {
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{
+           {0, 1}, {0, 0, 1, 1, 2}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1, 2, 1}, {0, 1, 2, 3, 4, 4}}) {
+    VirtualJob job(machine);
+    job.make_wire_read_late();
+    auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
+    std::atomic<int> packed{0};
+    job.each([&](Rank me) {
+      Communicator& mine = *world[static_cast<std::size_t>(me)];
+      for (Kind kind : kAllKinds)
+        for (Elements count : {0, 1, 7, 1000})
+          for (Rank root = 0; root < (has_root(kind) ? job.size() : 1); ++root)
+            for (const TaskCandidate& way : mine.plans().candidates_for({kind, root}, count * sizeof(int))) {
+              packed += way.choice.division == Division::packed;
+              Buffers buffers(kind, root, me, job.size(), count, root % 2 ? Where::in_place : Where::apart);
+              PreparedPlan& plan = mine.plans().prepare(way.choice, buffers.call.bytes());
+              auto operation = test::start(job.engine(me), mine, buffers.call, &plan);
+              job.engine(me).wait(mine, *operation);
+              buffers.expect_right(me, job.size());
+            }
+    });
+    EXPECT_GT(packed, 0);
     for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
   }
 }

@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/plan/check.hpp"
 #include "core/plan/host_tree.hpp"
+#include "core/plan/packed_planner.hpp"
 #include "tests/core/plan/plans.hpp"
 #include "tests/support/thinned.hpp"
 
@@ -34,9 +35,10 @@ std::vector<Plan> plans_of(const std::vector<HostIndex>& machine, const TaskChoi
 
 // Every choice that there is for a task.
 template <class Body>
-void each_choice(Task task, const Body& body) {
+void each_choice(const std::vector<HostIndex>& machine, Task task, const Body& body) {
   for (Crossing crossing : {Crossing::by_agents, Crossing::directly})
-    for (Division division : {Division::whole, Division::pieces, Division::chain})
+    for (Division division : {Division::whole, Division::pieces, Division::chain, Division::packed}) {
+      if (division == Division::packed && !can_be_packed(HostMap(machine), task)) continue;
       for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}, {0, 1, 3}}) {
         TaskChoice choice;
         choice.radix = 1 + static_cast<int>(share.size());
@@ -47,6 +49,7 @@ void each_choice(Task task, const Body& body) {
         choice.segment = 4096;
         body(choice);
       }
+    }
 }
 
 template <class Body>
@@ -71,7 +74,7 @@ std::string problem_of(const std::vector<Plan>& plans, Task task) {
 TEST(TaskPlanner, EveryTaskIsCompleteOnEveryMachineFromEveryRoot) {
   for (const auto& machine : kMachines)
     each_task(static_cast<Rank>(machine.size()), [&](Task task) {
-      each_choice(task, [&](const TaskChoice& choice) {
+      each_choice(machine, task, [&](const TaskChoice& choice) {
         EXPECT_EQ(problem_of(plans_of(machine, choice), task), "");
       });
     });
@@ -80,7 +83,7 @@ TEST(TaskPlanner, EveryTaskIsCompleteOnEveryMachineFromEveryRoot) {
 TEST(TaskPlanner, WhoeverSendsARankSomethingHearsFromItBeforeTheEnd) {
   for (const auto& machine : kMachines)
     each_task(static_cast<Rank>(machine.size()), [&](Task task) {
-      each_choice(task, [&](const TaskChoice& choice) {
+      each_choice(machine, task, [&](const TaskChoice& choice) {
         std::vector<Plan> plans = plans_of(machine, choice);
         for (Rank absent = 0; absent < static_cast<Rank>(machine.size()); ++absent)
           EXPECT_EQ(check_waits_for(plans, absent, 7, task), "") << plans[0].name;
@@ -139,7 +142,7 @@ TEST(TaskPlanner, WhatIsFoldedAsideAndSentOnAtOnceIsReadByNoOtherStep) {
   };
   for (const auto& machine : kMachines)
     each_task(static_cast<Rank>(machine.size()), [&](Task task) {
-      each_choice(task, [&](const TaskChoice& choice) {
+      each_choice(machine, task, [&](const TaskChoice& choice) {
         for (const Plan& plan : plans_of(machine, choice)) check(plan);
       });
     });
@@ -242,7 +245,9 @@ TEST(TaskChoice, CandidatesAreDistinctWaysThatFitTheStagingBestFirst) {
       PlanLimits limits{1, Bytes{1} << 20, 0, {}};
       std::vector<TaskCandidate> all = task_candidates(map, {kind, 1}, bytes, limits);
       EXPECT_EQ(all[0].choice, choose_task(map, {kind, 1}, bytes, limits));
-      EXPECT_EQ(all.size() > 1, kind == Kind::broadcast || kind == Kind::reduce);
+      const bool is_small = bytes <= 4096;
+      EXPECT_EQ(all.size() > 1, kind == Kind::broadcast || kind == Kind::reduce ||
+                                    (is_small && kind != Kind::reduce_scatter));
       for (std::size_t i = 0; i < all.size(); ++i) {
         EXPECT_LE(staging_need(map, all[i].choice), limits.staging);
         for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i].choice == all[j].choice);
