@@ -6,7 +6,7 @@
 #   scripts/bench.sh --build DIR          with what is built in DIR
 #   scripts/bench.sh ... --predictions    instead: what the cost model predicts beside what is measured
 #   scripts/bench.sh ... --calls          instead: what surrounds the blocking all-reduce; see bench_calls.sh
-#   scripts/bench.sh ... --collectives    instead: all other collectives against Open MPI; --ops bcast,reduce only these
+#   scripts/bench.sh ... --collectives    instead: all other collectives; --ops bcast,reduce only these, --details each size
 #   scripts/bench.sh ... --only TEXT      only the rows whose title contains TEXT; --reps N runs of each (3)
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -98,24 +98,25 @@ def openmpi():
     return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 
 
+def mpich(files):
+    """The words that start ddl-bench under MPICH, built there into that folder; None where MPICH is not installed."""
+    start = shutil.which("mpirun.mpich")
+    if not start or not shutil.which("mpicxx.mpich"):
+        return None
+    folder = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/examples/ddl_bench"
+    sources = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".cpp")]
+    subprocess.run(["mpicxx.mpich", "-std=c++20", "-O2", "-DFMT_HEADER_ONLY", *sources, "-o", f"{files}/ddl-bench-mpich"],
+                   check=True)
+    return [start, f"{files}/ddl-bench-mpich"]
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
         self.bin = os.path.abspath(f"{options.build}/bin")
         self.openmpi = openmpi()
-        self.mpich = shutil.which("mpirun.mpich")
         self.files = tempfile.mkdtemp(prefix="ddl-bench-")
-        if self.mpich and shutil.which("mpicxx.mpich"):
-            self.build_for_mpich()
-        else:
-            self.mpich = None
-
-    def build_for_mpich(self):
-        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        folder = f"{here}/examples/ddl_bench"
-        sources = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".cpp")]
-        subprocess.run(["mpicxx.mpich", "-std=c++20", "-O2", "-DFMT_HEADER_ONLY", *sources, "-o",
-                        f"{self.files}/ddl-bench-mpich"], check=True)
+        self.mpich = mpich(self.files)
 
     def command(self, who, work):
         ranks = placement(work)
@@ -125,7 +126,7 @@ class Bench:
                 "Open MPI": plain + bench,
                 "Open MPI, HAN": [self.openmpi, "--mca", "coll_han_priority", "100", *ranks, *bench],
                 "Open MPI, yielding": [self.openmpi, "--mca", "mpi_yield_when_idle", "1", *work.ours, *ranks, *bench],
-                "MPICH": [self.mpich or "", "-np", str(work.ranks), f"{self.files}/ddl-bench-mpich"],
+                "MPICH": [self.mpich[0], "-np", str(work.ranks), *self.mpich[1:]] if self.mpich else [],
                 "copy": plain + bench + ["--op", "copy"]}[who]
 
     def contestants(self, work):
