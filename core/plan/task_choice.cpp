@@ -176,6 +176,10 @@ double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes,
     const double each = exchanges ? away : hosts - 1;
     messages = ranks * each;
     seconds = wire.alpha + each * wire.overhead + (exchanges ? mates : 1) * away * carried;
+    // What an agent passes on, and its mates take.
+    if (!exchanges && mates > 1)
+      seconds +=
+          machine.local.overhead * (machine.inside == Inside::links ? away / mates * (mates - 1) : away);
   }
   if (is_packed && mates > 1) seconds += 2 * machine.local.alpha;
   if (machine.shared_cores > 0) seconds = std::max(seconds, messages * machine.turn / machine.shared_cores);
