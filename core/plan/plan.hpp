@@ -73,7 +73,7 @@ struct Step {
   std::uint32_t own_block, into_block;  // of own and into
   // Of that many blocks, one after the other from there on. More than one: the slice is all of the segment,
   // and the segment all of a block.
-  std::uint32_t blocks;
+  std::uint32_t blocks = 1;
   std::uint32_t rank;  // whose block it is part of: where blocks differ in length, that counts
 };
 
