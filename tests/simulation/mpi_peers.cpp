@@ -145,8 +145,7 @@ double simulate_mpi(const Cluster& cluster, Kind kind, Bytes bytes, const std::s
   SMPI_init();
   select(kind, selector);
   s4u::Engine::set_config("smpi/simulate-computation:no");
-  for (const char* start : {"os", "ois"})  // what MPI_Send and MPI_Isend take
-    s4u::Engine::set_config(fmt::format("smpi/{}:0:{}:0", start, cluster.message_cost));
+  s4u::Engine::set_config(fmt::format("smpi/os:0:{}:0", cluster.message_cost));
   std::vector<s4u::Host*> hosts = make_hosts(cluster);
   constexpr const char* kJob = "job";
   SMPI_app_instance_register(kJob, nullptr, cluster.ranks());
