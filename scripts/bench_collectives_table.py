@@ -6,7 +6,6 @@ time is the median of the runs' medians.
 """
 import os
 import shlex
-import shutil
 import statistics
 import sys
 import tempfile
@@ -86,25 +85,21 @@ def main():
     parser.add_argument("--ops", type=lambda text: text.split(","), default=[*WHOLE, *BLOCKS, "barrier"])
     parser.add_argument("--details", action="store_true")
     options = parser.parse_args()
-    programs = tempfile.mkdtemp(prefix="ddl-bench-")
-    options.mpich = mpich(programs)
-    for work in WORKS:
-        if options.only not in work.title:
-            continue
-        print(f"\n{work.title}: the better peer / ours, geometric mean (least)\n\n| |{'|'.join(f' {name} ' for name, *_ in GROUPS)}|")
-        print(f"|---|{'---:|' * len(GROUPS)}", flush=True)
-        files = tempfile.mkdtemp(prefix="ddl-bench-")
-        try:
-            for op in options.ops:
-                times = measure(work, op, options, files)
-                print(row(op, times), flush=True)
-                if options.details:
-                    details(times)
-        except RuntimeError as error:
-            print(f"| not measured: {error} |", flush=True)
-        finally:
-            shutil.rmtree(files)
-    shutil.rmtree(programs)
+    with tempfile.TemporaryDirectory(prefix="ddl-bench-") as files:
+        options.mpich = mpich(files)
+        for work in WORKS:
+            if options.only not in work.title:
+                continue
+            print(f"\n{work.title}: the better peer / ours, geometric mean (least)\n\n| |{'|'.join(f' {name} ' for name, *_ in GROUPS)}|")
+            print(f"|---|{'---:|' * len(GROUPS)}", flush=True)
+            try:
+                for op in options.ops:
+                    times = measure(work, op, options, files)
+                    print(row(op, times), flush=True)
+                    if options.details:
+                        details(times)
+            except RuntimeError as error:
+                print(f"| not measured: {error} |", flush=True)
     return 0
 
 

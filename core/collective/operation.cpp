@@ -351,10 +351,9 @@ std::byte* Operation::at(const Run& run, Source source, std::uint32_t block, Ele
 
 // Relative to the block; what a short block has of it, or what all of several blocks have.
 Range Operation::range_of(const Run& run, const Step& step) const {
-  Range range = table(run)[step.slice];
+  Range range = table(run).of(step);
   range.first += run.segment * segment_elements_;
   if (call_.has_layout()) range.count = within(range, count_of(call_, step));
-  range.count *= step.blocks;
   return range;
 }
 

@@ -160,8 +160,7 @@ class Simulation {
 
   bool run_step(std::size_t me, const Step& step) {
     std::span<const Rank> peers(plans_[me].peers.data() + step.peer, step.peers);
-    Range range = tables_[me][step.slice];
-    range.count *= step.blocks;
+    Range range = tables_[me].of(step);
     if (step.verb == Verb::send) {
       const Cell* own = cells(me, step.own, step.own_block, step);
       for (Rank peer : peers) send({step.tag, static_cast<Rank>(me), peer}, step, own, range.count);

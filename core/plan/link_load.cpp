@@ -111,7 +111,7 @@ std::vector<Bytes> link_load(const Network& network, const RankPlaces& places, c
     table.compute(plan, count, element_size);
     for (const Step& step : plan.steps) {
       if (step.verb != Verb::send) continue;
-      Bytes bytes = table[step.slice].count * step.blocks * element_size;
+      Bytes bytes = table.of(step).count * element_size;
       for (std::uint32_t i = 0; i < step.peers; ++i) {
         Rank peer = plan.peers[step.peer + i];
         VertexId from = places.vertex[r], to = places.vertex[static_cast<std::size_t>(peer)];

@@ -77,11 +77,7 @@ class PackedPlanner {
     } else {
       if (blocks == 1) return send(Source::input, {kBetween, 0, me_}, {agent(parent())});
       reserve(blocks);
-      for (Rank i = 0; i < members(here_); ++i) {
-        const Rank member = order_[first + i];
-        member == me_ ? keep(Source::input, {Source::scratch, i})
-                      : copy({kUp, 0, member}, member, {Source::scratch, i});
-      }
+      take_in_members(first);
     }
     for (int child : tree_.children(here_)) {
       if (me_ == root_) build_.begin_flow();
@@ -136,9 +132,7 @@ class PackedPlanner {
       copy({kDown, 0}, agent(here_), {Source::scratch, 0, all});
       return unpack(0, 0, all);
     }
-    for (Rank i = 0; i < members(here_); ++i)
-      order_[i] == me_ ? keep(Source::input, {Source::scratch, i})
-                       : copy({kUp, 0, order_[i]}, order_[i], {Source::scratch, i});
+    take_in_members(0);
     for (int far = 1; far < map_.hosts(); far *= 2) {
       const int hosts = std::min(far, map_.hosts() - far);
       const Rank at = order_.start(far);
@@ -222,6 +216,15 @@ class PackedPlanner {
     return static_cast<Rank>(std::lower_bound(members.begin(), members.end(), rank) - members.begin());
   }
   int farther(int hosts) const { return ((here_ + hosts) % map_.hosts() + map_.hosts()) % map_.hosts(); }
+
+  // The blocks of this host's ranks, the first of which has that position, to the beginning of scratch.
+  void take_in_members(Rank first) {
+    for (Rank i = 0; i < members(here_); ++i) {
+      const Rank member = order_[first + i];
+      member == me_ ? keep(Source::input, {Source::scratch, i})
+                    : copy({kUp, 0, member}, member, {Source::scratch, i});
+    }
+  }
 
   // ---- packing ----
 

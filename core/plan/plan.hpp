@@ -126,6 +126,12 @@ class SliceTable {
  public:
   void compute(const Plan& plan, Elements count, Bytes element_size, Cuts cuts = Cuts::at_lines_where_enough);
   Range operator[](SliceId id) const { return ranges_[id]; }
+  /// What a step is about, all its blocks together.
+  Range of(const Step& step) const {
+    Range range = ranges_[step.slice];
+    range.count *= step.blocks;
+    return range;
+  }
 
  private:
   std::vector<Range> ranges_;

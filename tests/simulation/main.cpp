@@ -1,6 +1,5 @@
-// ddl-simulate: collectives on clusters nobody has at hand, in virtual time: our plans,
-// the peers' algorithms and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See
-// --help.
+// ddl-simulate: collectives on clusters nobody has at hand, in virtual time: our plans, the peers' algorithms
+// and the bandwidth limit side by side. docs/reproduction.md says what is assumed. See --help.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -96,8 +96,7 @@ void Replay::close(Rank rank, Run& run) {
 
 bool Replay::run_step(Rank rank, Run& run, const Step& step) {
   const RankState& me = state(rank);
-  Range range = (run.segment + 1 == segments_ ? me.tail : me.full)[step.slice];
-  range.count *= step.blocks;
+  Range range = (run.segment + 1 == segments_ ? me.tail : me.full).of(step);
   if (range.count == 0) return true;
   if (step.verb == Verb::send) {
     const bool is_narrow = narrows(wire_, step.fabric);

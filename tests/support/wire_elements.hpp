@@ -10,7 +10,7 @@ inline Elements wire_elements(const Plan& plan, const SliceTable& table, RailId 
   Elements elements = 0;
   for (const Step& step : plan.steps)
     if (step.verb == Verb::send && step.fabric == Fabric::wire && step.rail == rail)
-      elements += table[step.slice].count * step.blocks * step.peers;
+      elements += table.of(step).count * step.peers;
   return elements;
 }
 

@@ -62,7 +62,7 @@ inline Bytes blocks_of(const Plan& plan) {
   Bytes bytes = 0;
   for (const Step& step : plan.steps)
     if (step.verb == Verb::send && step.fabric == Fabric::local)
-      bytes += 64 + round_up(table[step.slice].count * step.blocks + kSlack, 64);
+      bytes += 64 + round_up(table.of(step).count + kSlack, 64);
   return bytes * static_cast<Bytes>(plan.window);
 }
 
