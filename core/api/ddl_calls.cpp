@@ -46,7 +46,7 @@ ddl::Call checked(const ddl_call& call, const ddl_group& group) {
   ddl::Call made{call.in,    call.out, call.count, type, ddl::from_c(call.op), ddl::name_of(kind).data(),
                  ddl::now(), kind,     root};
   if (!ddl::computes(kind)) made.op = ddl::Op::sum;
-  if (kind != Kind::all_reduce && is_needed && ddl::is_device_memory(call.in, call.out, made.began))
+  if (kind != Kind::all_reduce && is_needed && ddl::is_device_memory(call.in, call.out))
     throw BadArgument(fmt::format("the {} has a buffer in device memory", ddl::name_of(kind)),
                       "only those of an all-reduce may be", "copy it to the host");
   return made;

@@ -120,13 +120,28 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
   return DDL_FAILED;
 }
 
-ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured) {
+ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
+                ddl_kept_call** kept) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
     const ddl::Outcome outcome = communicator.run(call_of(*call));
     *is_measured = outcome.is_measured;
+    if (kept && outcome.plan)
+      *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(call_of(*call), *outcome.plan));
     return told(outcome, why);
   });
+}
+
+ddl_outcome run_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number) {
+  ddl::SessionCommunicator& communicator = comm->communicator;
+  return guarded(&communicator.session(), DDL_FAILED, [&] {
+    const char* why = nullptr;
+    return told(communicator.run(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number), &why);
+  });
+}
+
+void forget_kept(ddl_comm* comm) {
+  guarded(&comm->communicator.session(), [&] { comm->communicator.forget_kept(); });
 }
 
 void original_done(ddl_comm* comm, const ddl_collective_call* call, int64_t ns) {
@@ -187,7 +202,7 @@ void count_empty(ddl_job* job, const char* collective, uint64_t calls) {
 }
 
 int is_device(const void* one, const void* other) {
-  return guarded(nullptr, 0, [&]() -> int { return ddl::is_device_memory(one, other, ddl::now()); });
+  return guarded(nullptr, 0, [&]() -> int { return ddl::is_device_memory(one, other); });
 }
 
 int copy_device(void* to, const void* from, uint64_t bytes) {
@@ -230,6 +245,8 @@ const ddl_engine_api kApi = {
     .comm_warm_up = comm_warm_up,
     .comm_free = comm_free,
     .run = run,
+    .run_kept = run_kept,
+    .forget_kept = forget_kept,
     .original_done = original_done,
     .left_to_original = left_to_original,
     .start = start,

@@ -20,11 +20,12 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 16 };
+enum { DDL_ENGINE_VERSION = 17 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
 typedef struct ddl_started ddl_started;
+typedef struct ddl_kept_call ddl_kept_call;
 
 /* What the MPI library lends the engine. */
 typedef struct ddl_host_library {
@@ -69,8 +70,14 @@ typedef struct ddl_engine_api {
   void (*comm_warm_up)(ddl_comm* comm);
   void (*comm_free)(ddl_comm* comm);
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
-   * *why; and where *is_measured, the caller says how long it took with original_done(). */
-  ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured);
+   * *why; and where *is_measured, the caller says how long it took with original_done(). Where it was done in
+   * a way that such calls keep, and `kept` is not NULL, *kept is that call, to be made again by run_kept():
+   * valid until forget_kept() or comm_free(). */
+  ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
+                     ddl_kept_call** kept);
+  /* The same call with other buffers, at the cost of its messages. */
+  ddl_outcome (*run_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number);
+  void (*forget_kept)(ddl_comm* comm);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
   /* Why calls like that are left to the original library, as long as nothing else is found out; NULL: they
    * are not. */

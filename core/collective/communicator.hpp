@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/base/biased_mutex.hpp"
+#include "core/collective/brief_call.hpp"
 #include "core/collective/credit.hpp"
 #include "core/collective/operation.hpp"
 #include "core/plan/plan_store.hpp"
@@ -78,6 +79,8 @@ class Communicator : public Sender {
   /// (2 ranks, 4 bytes, median of eight alternating runs: 0.48 us, by an operation 0.79 to 1.09, Open MPI
   /// 0.57 to 0.61.)
   void run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
+  /// The same of one that is ready to be made again.
+  void run(BriefCall& brief, Completion& completion, int pauses);
   bool advance();
   bool idle() const { return queue_.empty() && pairs_.empty(); }
   /// Whether another rank has begun a call that is not made here yet; only of one that is idle.
@@ -133,22 +136,22 @@ class Communicator : public Sender {
     for (std::size_t i = 0; i < pairs_.size(); ++i) body(*pairs_[i]);
   }
 
-  bool can_run_at_once(const Call& call, const PreparedPlan& prepared) const;
-  Header header_of(const Call& call, const PreparedPlan& prepared, const Step& step) const;
-  void run_one_shot(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
-  void run_brief(const Call& call, PreparedPlan& plan, Completion& completion, int pauses);
-  bool run_brief_step(const Call& call, const PreparedPlan& plan, const Step& step, int& pauses);
-  void end_at_once(const Call& call, PreparedPlan& plan);
-  enum class Heard : std::uint8_t { not_all, all, all_alone };  // alone: see kSenderWasAlone
-  Heard reduce_arrived(const Call& call, const PreparedPlan& prepared, const Step& step, int& pauses);
+  // A brief call that may be done from begin to end.
+  struct Attempt {
+    BriefCall& brief;
+    int pauses;                   // that are left
+    bool heard_all_alone = true;  // see kSenderWasAlone
+  };
+  bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
+  bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
+  bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
   bool has_credit(const PreparedPlan& prepared);
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
-  PreparedPlan::Use& use_of(const Call& call, PreparedPlan& prepared);
   void count(const Operation& operation);
-  void count_brief(const Call& call, PreparedPlan& prepared);
+  static void count_brief(const Call& call, Tally& tally);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   bool is_pressing(const Sending& sending) const;
   template <class Try>
@@ -179,6 +182,7 @@ class Communicator : public Sender {
   const CommId id_;
   const std::shared_ptr<PlanStore> plans_;
   Shared& shared_;
+  BriefCall passing_;             // of a call that is made now and not kept
   std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;        // so many of them are open
   std::size_t open_count_ = 0;    // of which so many are under way,

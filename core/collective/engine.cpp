@@ -145,18 +145,40 @@ void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* pla
   if (!completion.done()) wait(communicator, completion);
 }
 
-// The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
-void Engine::start_waiting(Communicator& communicator, const Call& call, Completion& completion,
-                           PreparedPlan* plan) {
-  // Who never waits must move the original library too: what the program sent with it may depend on that.
-  // Threads that count at once count one call less, which nobody minds.
+void Engine::run(Communicator& communicator, BriefCall& call) {
+  Completion completion;
+  move_host_now_and_then();
+  {
+    std::lock_guard lock(mutex_);
+    if (active_.empty()) {
+      communicator.run(call, completion, pauses_at_once());
+    } else {
+      call.start_time();
+      communicator.start(call.call(), call.plan(), completion);
+    }
+    if (!completion.done()) take_up(communicator, 0);
+  }
+  if (!completion.done()) wait(communicator, completion);
+}
+
+// Who never waits must move the original library too: what the program sent with it may depend on that.
+// Threads that count at once count one call less, which nobody minds.
+void Engine::move_host_now_and_then() {
   const std::uint32_t calls = calls_.load(std::memory_order_relaxed);
   calls_.store(calls + 1, std::memory_order_relaxed);
   if (calls % kHostProgressEvery == 0) waiting_.host_progress();
+}
+
+// The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
+int Engine::pauses_at_once() const { return std::min(waiting_.spins, kPausesAtOnce); }
+
+void Engine::start_waiting(Communicator& communicator, const Call& call, Completion& completion,
+                           PreparedPlan* plan) {
+  move_host_now_and_then();
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   std::lock_guard lock(mutex_);
   if (active_.empty() && !is_between_two(call.kind))
-    communicator.run(call, *plan, completion, std::min(waiting_.spins, kPausesAtOnce));
+    communicator.run(call, *plan, completion, pauses_at_once());
   else
     communicator.start(call, *plan, completion);
   if (!completion.done()) take_up(communicator, 0);

@@ -32,8 +32,8 @@ struct Waiting {
   int spins = 2000;  // pauses on a communicator of one host; 0 where ranks outnumber cores
   // There, after the pauses, so long: who sleeps leaves 10 to 50 us after the last rank has come (2 ranks, a
   // barrier, the other 50 us to 3 ms late; Open MPI, which never sleeps, 0.3 to 3 us). Not where nobody
-  // would wait awake without us, and not once a yield has shown that somebody else wants the core. Where ranks
-  // outnumber cores it is less.
+  // would wait awake without us, and not once a yield has shown that somebody else wants the core. Where
+  // ranks outnumber cores it is less.
   Nanoseconds yields_for = 0;
   // On a communicator that spans hosts, for calls of up to 1 MiB: they bridge the gaps between small messages
   // (4 hosts x 2, up to 16 KiB: a hundred are 7 to 10 % slower). Sleeping at once instead takes half the
@@ -90,6 +90,8 @@ class Engine : private MessageHandler {
   /// A blocking call from beginning to end.
   void run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr,
            Observed* observed = nullptr);
+  /// The same of one that is ready to be made again, and has been told of its buffers.
+  void run(Communicator& communicator, BriefCall& call);
   /// Advances everything once; true when the call is done, or the engine has failed.
   bool test(const Completion& completion);
   /// Waits until it is done, or the engine has failed.
@@ -152,6 +154,8 @@ class Engine : private MessageHandler {
   bool is_over() const { return shared_.working.load(std::memory_order_acquire) == 0; }
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
+  void move_host_now_and_then();
+  int pauses_at_once() const;
   void take_up(Communicator& communicator, Bytes push_at_least);
   void begin_time(const Call& call, Completion& completion);
   bool look(const Completion& completion, bool& moved);

@@ -90,12 +90,17 @@ class Sender {
 /// Whether this thread is one of the engine's and not the program's; set where such a thread begins.
 bool& is_engine_thread();
 
-/// Where a block of the buffers of a call begins.
+/// Where a block of a buffer of a call begins, in bytes from the beginning of the buffer.
+inline std::ptrdiff_t offset_of(const Call& call, Source source, std::uint32_t block) {
+  const BlockLayout& layout = source == Source::input ? call.in_blocks : call.out_blocks;
+  if (!layout.offsets) return static_cast<std::ptrdiff_t>(block * call.bytes());
+  return layout.offsets[block] * static_cast<std::ptrdiff_t>(size_of(call.type));
+}
+
+/// The same in memory.
 inline std::byte* block_at(const Call& call, Source source, std::uint32_t block) {
   auto* first = static_cast<std::byte*>(source == Source::input ? const_cast<void*>(call.in) : call.out);
-  const BlockLayout& layout = source == Source::input ? call.in_blocks : call.out_blocks;
-  if (!layout.offsets) return first + block * call.bytes();
-  return first + layout.offsets[block] * static_cast<std::int64_t>(size_of(call.type));
+  return first + offset_of(call, source, block);
 }
 
 /// Elements of the block that a step of its plan is about.

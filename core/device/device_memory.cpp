@@ -10,15 +10,16 @@
 namespace ddl {
 namespace {
 
-// A program may load CUDA at any time, so "not there" is asked again: but not within ten microseconds, in
+// A program may load CUDA at any time, so "not there" is asked again: but not within a few microseconds, in
 // which nothing can be loaded, and only when another object has been loaded since, which dl_iterate_phdr
 // counts.
-constexpr Nanoseconds kAskAgain = 10'000;
+constexpr std::uint64_t kAskAgain = 10'000;  // ticks
 
-const cuda::Driver* driver(Nanoseconds when) {
+const cuda::Driver* driver() {
   static std::atomic<const cuda::Driver*> found{nullptr};
   if (const cuda::Driver* known = found.load(std::memory_order_acquire)) return known;
-  static std::atomic<Nanoseconds> asked{-kAskAgain};
+  static std::atomic<std::uint64_t> asked{quick_ticks() - kAskAgain};
+  const std::uint64_t when = quick_ticks();
   if (when - asked.load(std::memory_order_acquire) < kAskAgain) return nullptr;
   static std::atomic<unsigned long long> objects_seen{0};
   unsigned long long loaded = 0;
@@ -59,13 +60,13 @@ cuda::Context context_of(const cuda::Driver& driver, const void* pointer) {
 
 }  // namespace
 
-bool is_device_memory(const void* one, const void* other, Nanoseconds when) {
-  const cuda::Driver* found = driver(when);
+bool is_device_memory(const void* one, const void* other) {
+  const cuda::Driver* found = driver();
   return found && (is_device_memory(*found, one) || is_device_memory(*found, other));
 }
 
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {
-  const cuda::Driver& known = *driver(now());
+  const cuda::Driver& known = *driver();
   auto copy = [&] {
     return known.copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) ==
            cuda::kSuccess;

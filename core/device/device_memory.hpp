@@ -7,9 +7,8 @@
 
 namespace ddl {
 
-/// Whether one of two pointers is memory that the host cannot read. `when`: now(), which the caller knows
-/// anyway.
-bool is_device_memory(const void* one, const void* other, Nanoseconds when);
+/// Whether one of two pointers is memory that the host cannot read.
+bool is_device_memory(const void* one, const void* other);
 
 /// Copies between device and host, either way, and waits for it; false when the driver reports an error.
 bool copy_device_memory(void* to, const void* from, Bytes bytes);

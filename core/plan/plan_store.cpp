@@ -46,6 +46,12 @@ std::string_view bytes_of(std::span<const HostIndex> hosts) {
 
 }  // namespace
 
+PreparedPlan::Use& PreparedPlan::use_of(const char* collective) {
+  auto use =
+      std::find_if(uses.begin(), uses.end(), [&](const Use& one) { return one.collective == collective; });
+  return use == uses.end() ? uses.emplace_back(Use{collective}) : *use;
+}
+
 // The same dimensions may be laid differently over the hosts.
 PlanStore::PlanStore(Members members, const PlanLimits& limits)
     : members_(std::move(members)), limits_(limits) {

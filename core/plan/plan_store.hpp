@@ -62,6 +62,8 @@ struct PreparedPlan {
     Narrowed narrowed = {};  // where elements travel narrower
   };
   std::vector<Use> uses;  // by collective
+  /// Of that collective, a literal; "": of one of our own, which nobody wants to count.
+  Use& use_of(const char* collective);
 };
 
 /// What an operation tells about itself when it is done.

@@ -16,7 +16,7 @@ void copy_device(void* to, const void* from, Bytes bytes) {
 
 void fetch(Call& call, Rank me, Rank ranks, Staged& staged) {
   staged.memory.clear();
-  if (!is_device_memory(call.in, call.out, call.began)) return;
+  if (!is_device_memory(call.in, call.out)) return;
   const auto* in = static_cast<const std::byte*>(call.in);
   auto* out = static_cast<std::byte*>(call.out);
   const Bytes in_bytes = static_cast<Bytes>(blocks_in(call.task(), me, ranks)) * call.bytes();

@@ -2,6 +2,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/device/device_memory.hpp"
 #include "core/session/identity.hpp"
 
 namespace ddl {
@@ -115,6 +116,30 @@ Outcome SessionCommunicator::run(Call&& call) {
     bring_back(call, staged);
   }
   if (route.is_watched) selection_->finished(shape, route, now() - call.began, &observed);
+  if (has_failed()) return {};
+  return {What::done, "", false, route.is_watched ? nullptr : route.plan};
+}
+
+// Within a host a plan that is not watched stays the one of such calls; between hosts rails are measured, and
+// it may become another one.
+BriefCall* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
+  const Members& members = plans_->members();
+  const bool is_plain = !members.grid.spans_hosts() && !asked.has_layout() && plan.shifted.empty();
+  if (!is_plain || !BriefCall::is_possible(asked, plan, members.size())) return nullptr;
+  Call call = asked;
+  call.fingerprint = fingerprint_of(call);
+  kept_.push_back(std::make_unique<BriefCall>(call, plan, id_, members.me));
+  return kept_.back().get();
+}
+
+Outcome SessionCommunicator::run(BriefCall& call, const void* in, void* out, std::uint64_t number) {
+  if (has_failed()) return {};
+  call.use(in, out, number);
+  if (is_device_memory(in, out)) {
+    call.start_time();
+    return run(call.call());
+  }
+  session_.engine().run(*communicator_, call);
   return {has_failed() ? What::failed : What::done};
 }
 

@@ -31,6 +31,8 @@ struct Outcome {
   What what = What::failed;
   const char* why = "";      // where it is left to the original
   bool is_measured = false;  // then original_done() wants to hear how long that took
+  PreparedPlan* plan =
+      nullptr;  // of a blocking call that was done: that it takes each time; null: not yet known
 };
 
 class SessionCommunicator {
@@ -54,6 +56,12 @@ class SessionCommunicator {
   /// A blocking call, from beginning to end. Error when a device copy fails.
   Outcome run(Call&& call);
   Outcome run(const Call& call) { return run(Call(call)); }
+  /// Keeps a blocking call that was done by that plan, as long as this lives, for run() to make it again with
+  /// other buffers at the cost of its messages; null: that would change nothing.
+  BriefCall* keep(const Call& call, PreparedPlan& plan);
+  Outcome run(BriefCall& call, const void* in, void* out, std::uint64_t number);
+  /// Those that were kept are gone.
+  void forget_kept() { kept_.clear(); }
   /// A gradient for calls that name it. All members make the same ones with the same settings, in the same
   /// order among their other calls. On one host all of it travels.
   std::shared_ptr<SparseGradient> make_gradient(Residual residual, SparseSettings settings);
@@ -108,7 +116,8 @@ class SessionCommunicator {
   std::uint64_t requests_made_ = 0;
   std::shared_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
-  std::mutex mutex_;                         // of the selection and of what follows, for calls with keys
+  std::vector<std::unique_ptr<BriefCall>> kept_;
+  std::mutex mutex_;  // of the selection and of what follows, for calls with keys
   KeyCounts made_;
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 // In Descriptor::block, whose low bits are free: nobody counts its readers; it is the receiver's own.
 // Or the payload is not there but where its sender has it.
-constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4;
+// Or it may be written again as soon as the entry has been taken.
+constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4, kUntilTaken = 8;
 
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
@@ -74,6 +75,37 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
   return true;
 }
 
+bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
+  const Bytes bytes = message.payload.size();
+  AtOnce& turn = at_once_[next_at_once_ % kAtOnce];
+  const bool fits = bytes > View::kInline && bytes <= kMostAtOnce && !message.block;
+  if (!fits || !std::all_of(turn.entries.begin(), turn.entries.end(),
+                            [this](const auto& entry) { return has_been_taken(*entry.first, entry.second); }))
+    return send(message);
+  if (!turn.block) turn.block = pool_.take(kMostAtOnce, 1, Need::can_wait);  // it stays ours
+  if (!turn.block) return send(message);
+  if (!has_room(message.to)) return false;
+  Outgoing staged = message;
+  staged.block = turn.block;
+  staged.reuse = Reuse::when_taken;
+  std::memcpy(payload_of(turn.block), message.payload.data(), bytes);
+  turn.entries.clear();
+  for (Rank to : message.to) {
+    turn.entries.emplace_back(&peer_of(to), peer_of(to).put);
+    put(peer_of(to), staged);
+  }
+  ++next_at_once_;
+  return true;
+}
+
+// The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date.
+bool SharedMemoryTransport::has_been_taken(Peer& peer, std::uint32_t entry) {
+  auto has = [&] { return static_cast<std::int32_t>(peer.gone - entry) > 0; };
+  if (has()) return true;
+  peer.gone = peer.to->taken.load(std::memory_order_acquire);
+  return has();
+}
+
 bool SharedMemoryTransport::send_single_copy(const Outgoing& message) {
   Outgoing named = message;
   if (!has_room(message.to) || !single_copies_.add(named)) return false;
@@ -123,7 +155,7 @@ void SharedMemoryTransport::put_all(const Outgoing& message) {
   for (Rank to : message.to) put(peer_of(to), message);
 }
 
-// The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date.
+// See has_been_taken().
 bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
   return std::all_of(to.begin(), to.end(), [&](Rank rank) {
     Peer& peer = peer_of(rank);
@@ -144,7 +176,9 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
     } else if (message.reuse == Reuse::by_receiver)
       entry.block = peer.region->offset_of(message.block) | kReturned;
     else
-      entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted : 0);
+      entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted
+                                                     : message.reuse == Reuse::when_taken ? kUntilTaken
+                                                                                          : 0);
   } else if (!message.payload.empty()) {
     std::memcpy(entry.payload, message.payload.data(), message.payload.size());
   }
@@ -185,6 +219,8 @@ SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
   if (!entry) return {};
   if (entry->header.bytes <= View::kInline) return {&entry->header, entry->payload};
   if (entry->block & (kReturned | kElsewhere) || !names_a_block(peer, entry->header, entry->block)) return {};
+  if (entry->block & kUntilTaken)
+    return {&entry->header, payload_of(peer.region->at(entry->block & ~kUntilTaken))};
   Bytes block = entry->block & ~kUncounted;
   return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
 }
@@ -210,7 +246,7 @@ void SharedMemoryTransport::drop_first(Peer& peer) {
 // one of ours that has no other reader any more.
 bool SharedMemoryTransport::names_a_block(const Peer& peer, const Header& header, Bytes block) const {
   const Region& region = block & kReturned ? own_ : *peer.region;
-  Bytes offset = block & ~(kReturned | kUncounted | kElsewhere);
+  Bytes offset = block & ~(kReturned | kUncounted | kElsewhere | kUntilTaken);
   const Bytes bytes = block & kElsewhere ? 0 : header.bytes;
   bool fits = offset % alignof(BlockHead) == 0 && offset >= staging_begin_ && offset < region.bytes() &&
               sizeof(BlockHead) + bytes <= region.bytes() - offset;
@@ -227,6 +263,11 @@ View SharedMemoryTransport::view_of(Peer& peer, const Header& header, const Desc
   if (entry.block & kElsewhere)
     return View::elsewhere(entry.address, header.bytes, count_out, &peer,
                            peer.region->at(entry.block & ~kElsewhere));
+  if (entry.block & kUntilTaken) {
+    auto* copy = new std::byte[header.bytes];
+    std::memcpy(copy, payload_of(peer.region->at(entry.block & ~kUntilTaken)), header.bytes);
+    return View(copy, header.bytes, free_copy, &peer, copy);
+  }
   std::byte* block = peer.region->at(entry.block & ~kUncounted);
   auto give_back = entry.block & kUncounted ? nullptr : release;
   return View(block + sizeof(BlockHead), header.bytes, give_back, &peer, block);
@@ -247,6 +288,8 @@ void SharedMemoryTransport::release(void* peer, void* block) {
   auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
   if (readers.fetch_sub(1, std::memory_order_acq_rel) == 1) ring(*static_cast<Peer*>(peer)->region);
 }
+
+void SharedMemoryTransport::free_copy(void* /*peer*/, void* copy) { delete[] static_cast<std::byte*>(copy); }
 
 // Of a block that its owner counts as a reader of, too: it looks when the others are through.
 void SharedMemoryTransport::count_out(void* peer, void* block) {

@@ -6,7 +6,9 @@
 // copies straight from the block. A payload may also be left where it is, for its receivers to read there.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/base/partition.hpp"
@@ -37,6 +39,10 @@ class SharedMemoryTransport : public Transport {
   Activity& activity() { return own_.head().activity; }
   const Activity* activity_of(Rank rank) const;
   bool send(const Outgoing& message) override;
+  /// send() to receivers that will look for it with first_from(): of a payload of up to kMostAtOnce bytes
+  /// nobody counts the readers, where they keep up.
+  bool send_at_once(const Outgoing& message);
+  static constexpr Bytes kMostAtOnce = 16 << 10;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
   /// block. Only for payloads of more than View::kInline bytes; others may send in between.
@@ -102,6 +108,8 @@ class SharedMemoryTransport : public Transport {
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
   static void count_out(void* peer, void* block);
+  static void free_copy(void* peer, void* copy);
+  bool has_been_taken(Peer& peer, std::uint32_t entry);
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
@@ -121,6 +129,14 @@ class SharedMemoryTransport : public Transport {
   Bytes staging_begin_;  // in every region of this host
   StagingPool pool_;
   SingleCopySends single_copies_{pool_};
+  // Blocks of send_at_once(), which take turns, and the entries that name each.
+  struct AtOnce {
+    std::byte* block = nullptr;
+    std::vector<std::pair<Peer*, std::uint32_t>> entries = {};
+  };
+  static constexpr std::size_t kAtOnce = 4;
+  std::array<AtOnce, kAtOnce> at_once_;
+  std::size_t next_at_once_ = 0;
 };
 
 }  // namespace ddl

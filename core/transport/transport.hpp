@@ -82,9 +82,10 @@ class View {
 };
 
 /// When a staging block may be written again: when all its readers have said so; or when the sender knows it
-/// from the order of its messages and nobody needs to count; or the block is the receiver's own, who gets it
-/// back with this message; or the payload is not in the block, which only counts who has read it.
-enum class Reuse : std::uint8_t { when_released, by_agreement, by_receiver, elsewhere };
+/// from the order of its messages and nobody needs to count; or when its receivers have taken the messages;
+/// or the block is the receiver's own, who gets it back with this message; or the payload is not in the
+/// block, which only counts who has read it.
+enum class Reuse : std::uint8_t { when_released, by_agreement, when_taken, by_receiver, elsewhere };
 
 /// Whether who sends can wait until its receivers have released older blocks, see StagingPool.
 enum class Need : std::uint8_t { can_wait, now };

@@ -50,6 +50,8 @@ class CallBuffers {
   /// Plain memory, as long as this lives.
   std::byte* hold(std::uint64_t bytes);
 
+  /// Whether the program's own buffers will do.
+  bool are_none() const { return !held_; }
   /// Once, after a right call; an MPI error code.
   int finish() { return held_ ? bring_back() : MPI_SUCCESS; }
 

@@ -16,7 +16,7 @@ CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber numb
     record->begin(name, known->identity, 0);
   } else {
     record->begin(name, known->identity, next_number(known->calls));
-    last = {&name, comm, deletions.load(std::memory_order_relaxed), &known->calls, record};
+    last = {&name, comm, deletions.load(std::memory_order_relaxed), known, record};
   }
   if (!state().several_threads) last_note = last;
   return record;

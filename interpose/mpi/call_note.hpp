@@ -37,20 +37,33 @@ struct LastNote {
   const CallName* name = nullptr;
   MPI_Comm comm = MPI_COMM_NULL;
   unsigned deletions = 0;
-  std::atomic<std::uint64_t>* calls = nullptr;
+  CommState* state = nullptr;
   CallRecord* record = nullptr;
+
+  bool is_of(MPI_Comm other) const {
+    return name && comm == other && deletions == mpi::deletions.load(std::memory_order_relaxed);
+  }
 };
 inline LastNote last_note;
+
+/// state_of() the communicator of the call that this thread has noted; null while the engine is off.
+inline CommState* state_of_noted(MPI_Comm comm) {
+  if (last_note.is_of(comm)) return last_note.state;
+  return state().active ? state_of(comm) : nullptr;
+}
 
 template <const CallName& name, NoteNumber number>
 class CallNote {
  public:
   explicit CallNote(MPI_Comm comm) {
     if (number == NoteNumber::not_noted) return;
-    if (number == NoteNumber::next && last_note.name == &name && last_note.comm == comm &&
-        last_note.deletions == deletions.load(std::memory_order_relaxed)) {
+    if (number == NoteNumber::next && last_note.is_of(comm)) {
       record_ = last_note.record;
-      record_->begin_next(next_number(*last_note.calls));
+      const std::uint64_t next = next_number(last_note.state->calls);
+      if (last_note.name == &name)
+        record_->begin_next(next);
+      else
+        record_->begin(*(last_note.name = &name), last_note.state->identity, next);
     } else if (Activity* activity = noted_in.load(std::memory_order_acquire)) {
       record_ = begin_note(*activity, name, number, comm);
     }

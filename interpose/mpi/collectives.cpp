@@ -12,9 +12,24 @@ namespace {
 template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
          Original original) {
+  const Made made{
+      {in.type, out.type, in.count, out.count, task.root, collective, SaidCall::about(in.buffer, out.buffer)},
+      in.buffer,
+      out.buffer,
+      comm};
+  if (const std::optional<int> done = run_kept(made)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
-  return run_call(collective, route, comm, adapt, original);
+  return run_call(collective, route, comm, adapt, original, &made);
+}
+
+template <class Original>
+int reduce_by(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
+              MPI_Op op, MPI_Comm comm, Original original) {
+  const Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
+  if (const std::optional<int> done = run_kept(made)) return *done;
+  RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
+  return run_call(collective, route, comm, adapt_reduction, original, &made);
 }
 
 template <class Original>
@@ -51,9 +66,8 @@ int ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, 
 }
 
 int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  RoutedCall route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
-  return run_call(Collective::reduce, route, comm, adapt_reduction,
-                  [&] { return DDL_NEXT(MPI_Reduce)(in, out, count, type, op, root, comm); });
+  return reduce_by(Collective::reduce, {Kind::reduce, root}, in, out, count, type, op, comm,
+                   [&] { return DDL_NEXT(MPI_Reduce)(in, out, count, type, op, root, comm); });
 }
 
 int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
@@ -78,9 +92,8 @@ int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype 
 }
 
 int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
-  return run_call(Collective::reduce_scatter_block, route, comm, adapt_reduction,
-                  [&] { return DDL_NEXT(MPI_Reduce_scatter_block)(in, out, count, type, op, comm); });
+  return reduce_by(Collective::reduce_scatter_block, {Kind::reduce_scatter}, in, out, count, type, op, comm,
+                   [&] { return DDL_NEXT(MPI_Reduce_scatter_block)(in, out, count, type, op, comm); });
 }
 
 int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
@@ -156,12 +169,15 @@ int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int 
 }
 
 int barrier(MPI_Comm comm) {
-  RoutedCall route = route_barrier(comm);
   char mine = 0, all = 0;
+  const Made made{{.collective = Collective::barrier}, &mine, &all, comm};
+  if (const std::optional<int> done = run_kept(made)) return *done;
+  RoutedCall route = route_barrier(comm);
   route.call.in = &mine;
   route.call.out = &all;
   auto adapt = [](RoutedCall&, CallBuffers&) { return true; };
-  return run_call(Collective::barrier, route, comm, adapt, [&] { return DDL_NEXT(MPI_Barrier)(comm); });
+  return run_call(
+      Collective::barrier, route, comm, adapt, [&] { return DDL_NEXT(MPI_Barrier)(comm); }, &made);
 }
 
 int ibarrier(MPI_Comm comm, MPI_Request* request) {

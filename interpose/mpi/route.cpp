@@ -89,6 +89,7 @@ const char* find_reduction_route(RoutedCall& route, Task task, const void* in, v
            route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction);
   route.call.in = in;
   route.call.out = has_out ? out : nullptr;
+  route.is_lasting = is_known(type);
   return nullptr;
 }
 
@@ -103,6 +104,7 @@ const char* find_movement_route(RoutedCall& route, Task task, const Side& in, co
     return kErroneous;
   if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return kErroneous;
   set_call(route, to_c(task.kind), route.bytes, DDL_UINT8, DDL_BOR, task.root, 0);
+  route.is_lasting = (!uses_in || is_known(in.type)) && (!uses_out || is_known(out.type));
   return nullptr;
 }
 
@@ -169,6 +171,7 @@ RoutedCall route_barrier(MPI_Comm comm) {
   route.reason = find_comm(comm, route.comm);
   // The engine has no barrier: an all-reduce ends when all ranks have begun it.
   set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, DDL_BOR, 0, kBarrier);
+  route.is_lasting = true;
   return route;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/trace/counters.hpp"
+#include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/route.hpp"
 #include "interpose/mpi/state.hpp"
@@ -71,11 +72,37 @@ int pass_through(Collective collective, Form form, const RoutedCall& route, Orig
   return result;
 }
 
+/// A blocking call as the program made it.
+struct Made {
+  SaidCall said;
+  const void* in;
+  const void* out;
+  MPI_Comm comm;
+};
+inline Made reduction_made(Collective collective, const void* in, void* out, int count, MPI_Datatype type,
+                           MPI_Op op, int root, MPI_Comm comm) {
+  return {{type, op, count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
+}
+/// Makes it once more if it is kept; nothing: it is not.
+inline std::optional<int> run_kept(const Made& made) {
+  CommState* comm = state_of_noted(made.comm);
+  const KeptCall* kept = comm ? comm->kept.find(made.said) : nullptr;
+  if (!kept) return std::nullopt;
+  const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
+                                                    kept->out.at(made.in, made.out), number_on(*comm));
+  if (outcome == DDL_DONE) return MPI_SUCCESS;
+  if (outcome == DDL_FAILED) return report_failure(made.comm);
+  return std::nullopt;
+}
+/// Whether it is to be kept when it is done.
+bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
+void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
+
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
-/// the original does in mode m.
+/// the original does in mode m; `made`, where there is one, may be kept.
 template <class Adapt, class Original, class InTwoSteps>
 int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
-             InTwoSteps in_two_steps) {
+             InTwoSteps in_two_steps, const Made* made) {
   if (is_empty(route)) return done_without_elements(collective, Form::blocking);
   route.call.name = name_of(collective, Form::blocking);
   CallBuffers buffers;
@@ -83,7 +110,11 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   if (route.reason) return pass_through(collective, Form::blocking, route, original);
   const ddl_engine_api* api = state().api;
   int is_measured = 0;
-  const ddl_outcome outcome = api->run(route.comm->engine, &route.call, &route.reason, &is_measured);
+  ddl_kept_call* kept = nullptr;
+  const bool keeps = made && is_worth_keeping(*made, route, buffers);
+  const ddl_outcome outcome =
+      api->run(route.comm->engine, &route.call, &route.reason, &is_measured, keeps ? &kept : nullptr);
+  if (kept) keep(*made, route, kept);
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
   // With what is done here: that is what the program pays for the original.
@@ -99,8 +130,9 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
 }
 
 template <class Adapt, class Original>
-int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original) {
-  return run_call(collective, route, comm, adapt, original, original);
+int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
+             const Made* made = nullptr) {
+  return run_call(collective, route, comm, adapt, original, original, made);
 }
 
 /// A nonblocking one.

@@ -14,6 +14,7 @@
 #include "core/base/types.hpp"
 #include "interpose/front.h"
 #include "interpose/mpi/blocks.hpp"
+#include "interpose/mpi/kept_calls.hpp"
 
 namespace ddl::mpi {
 
@@ -31,6 +32,7 @@ struct CommState {
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
+  KeptCalls kept;
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.

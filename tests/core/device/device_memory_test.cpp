@@ -2,7 +2,6 @@
 
 #include <thread>
 
-#include "core/base/clock.hpp"
 #include "tests/core/device/fake_device.hpp"
 
 namespace ddl {
@@ -16,16 +15,16 @@ TEST_F(DeviceMemory, OnlyWhatTheHostCannotReadIsDeviceMemory) {
   int own = 0, *also = &own;
   void* pinned = nullptr;
   ok(cuda_.host_allocate(&pinned, 64, cuda::kHostPortable));
-  EXPECT_FALSE(is_device_memory(also, also, now()));
-  EXPECT_FALSE(is_device_memory(pinned, also, now()));
-  EXPECT_TRUE(is_device_memory(also, at(buffer(8)), now()));
-  EXPECT_TRUE(is_device_memory(at(buffer(8)), also, now()));
+  EXPECT_FALSE(is_device_memory(also, also));
+  EXPECT_FALSE(is_device_memory(pinned, also));
+  EXPECT_TRUE(is_device_memory(also, at(buffer(8))));
+  EXPECT_TRUE(is_device_memory(at(buffer(8)), also));
   ok(cuda_.host_free(pinned));
 }
 
 TEST_F(DeviceMemory, IsCopiedByAThreadThatHasNoContext) {
   cuda::DevicePointer from = buffer(std::vector<int>{1, 2, 3});
-  ASSERT_TRUE(is_device_memory(at(from), at(from), now()));
+  ASSERT_TRUE(is_device_memory(at(from), at(from)));
   std::vector<int> host(3);
   std::thread other([&] {
     EXPECT_TRUE(copy_device_memory(host.data(), at(from), 3 * sizeof(int)));
@@ -39,7 +38,7 @@ TEST_F(DeviceMemory, IsCopiedByAThreadThatHasNoContext) {
 
 TEST_F(DeviceMemory, ACopyThatTheDriverRefusesIsReported) {
   cuda::DevicePointer from = buffer(8);
-  ASSERT_TRUE(is_device_memory(at(from), at(from), now()));
+  ASSERT_TRUE(is_device_memory(at(from), at(from)));
   char host[16];
   EXPECT_FALSE(copy_device_memory(host, at(from), 16));
 }

@@ -125,6 +125,44 @@ TEST(SharedMemory, ABlockThatOthersReadIsNotSentBack) {
   EXPECT_NE(SharedMemoryTransport::block_to_return(one.messages[0].second), nullptr);
 }
 
+TEST(SharedMemory, WhatIsSentAtOnceIsNotWrittenOverBeforeAllHaveTakenIt) {
+  std::vector<LocalPeer> peers = peers_of(3);
+  SharedMemoryTransport sender(peers, 0, kStaging), quick(peers, 1, kStaging), slow(peers, 2, kStaging);
+  const Rank to[] = {1, 2};
+  auto payload = [](int number) { return std::vector<std::byte>(1000, static_cast<std::byte>(number)); };
+  for (int number = 0; number < 40; ++number) {
+    ASSERT_TRUE(sender.send_at_once(message_of(payload(number), to)));
+    SharedMemoryTransport::Arrived first = quick.first_from(0);
+    ASSERT_NE(first.header, nullptr);
+    EXPECT_EQ(std::memcmp(first.payload, payload(number).data(), 1000), 0);
+    quick.drop_first(0, first.block);
+  }
+  for (int number = 0; number < 40; ++number) {
+    SharedMemoryTransport::Arrived first = slow.first_from(0);
+    ASSERT_NE(first.header, nullptr);
+    EXPECT_EQ(std::memcmp(first.payload, payload(number).data(), 1000), 0) << number << " was written over";
+    slow.drop_first(0, first.block);
+  }
+}
+
+// Who takes it like any other message may keep it for as long as it likes.
+TEST(SharedMemory, WhatIsSentAtOnceIsDeliveredToWhoDoesNotLookForIt) {
+  MemoryPair pair;
+  const Rank to[] = {1};
+  Kept handler;
+  for (int number = 0; number < 40; ++number) {
+    const std::vector<std::byte> payload(1000, static_cast<std::byte>(number));
+    ASSERT_TRUE(pair.a->send_at_once(message_of(payload, to)));
+    pair.b->progress(handler);
+  }
+  ASSERT_EQ(handler.messages.size(), 40u);
+  for (int number = 0; number < 40; ++number) {
+    View& view = handler.messages[static_cast<std::size_t>(number)].second;
+    EXPECT_EQ(*static_cast<const unsigned char*>(view.data()), number);
+    view.release();
+  }
+}
+
 TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
   MemoryPair pair;
   const Rank to[] = {1};

@@ -1,0 +1,43 @@
+#include "core/collective/brief_call.hpp"
+
+#include "core/collective/credit.hpp"
+#include "core/collective/operation.hpp"
+
+namespace ddl {
+
+bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
+  return (plan.is_one_shot || (plan.is_brief && call.bytes() <= Credit::kMostBytes)) && !call.own &&
+         ranks <= kMostRanks && call.count > 0 && call.count <= plan.plan.segment / size_of(call.type);
+}
+
+void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank me) {
+  call_ = call;
+  plan_ = &prepared;
+  steps_.clear();
+  const Plan& plan = prepared.plan;
+  const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
+  for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
+    if (static_cast<int>(f) == plan.token_flow) continue;
+    for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
+      const Step& step = plan.steps[plan.flows[f].first + i];
+      if (reach_of(call, step) == 0) continue;
+      const Elements count = count_of(call, step);
+      const auto bytes = static_cast<std::uint32_t>(count * size_of(call.type));
+      steps_.push_back({&step,
+                        f,
+                        i,
+                        {comm, step.tag, 0, 0, fingerprint, me, bytes, 0},
+                        {step.own, offset_of(call, step.own, step.own_block)},
+                        {step.into, offset_of(call, step.into, step.into_block)},
+                        count});
+    }
+  }
+}
+
+PreparedPlan::Use& BriefCall::find_use() {
+  PreparedPlan::Use& use = plan_->use_of(call_.collective);
+  use_ = static_cast<std::size_t>(&use - plan_->uses.data());
+  return use;
+}
+
+}  // namespace ddl

@@ -1,0 +1,78 @@
+// BriefCall: a small call within a host, ready to be made again and again: which messages it sends and takes,
+// and where their elements lie, is worked out once. What is left to do is to write the messages, and to take
+// what has come (communicator_at_once.cpp).
+//
+// Thread safety: none; it belongs to who makes the calls of its communicator.
+#pragma once
+
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/collective/call.hpp"
+#include "core/plan/plan_store.hpp"
+#include "core/transport/transport.hpp"
+
+namespace ddl {
+
+class BriefCall {
+ public:
+  static constexpr Rank kMostRanks = 32;  // of a communicator
+
+  /// Where a step has elements: so many bytes from the beginning of a buffer of the call.
+  struct Place {
+    Source source;
+    std::ptrdiff_t offset;
+  };
+  struct BriefStep {
+    const Step* step;
+    std::uint32_t flow, index;  // of the plan
+    Header header;              // but for its seq
+    Place own, into;
+    Elements count;
+  };
+
+  BriefCall() = default;
+  /// A call that is_possible().
+  BriefCall(const Call& call, PreparedPlan& plan, CommId comm, Rank me) { make(call, plan, comm, me); }
+  void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me);
+  /// Whether a call is small enough, and that plan about whole blocks.
+  static bool is_possible(const Call& call, const PreparedPlan& plan, Rank ranks);
+
+  const Call& call() const { return call_; }
+  PreparedPlan& plan() const { return *plan_; }
+  const std::vector<BriefStep>& steps() const { return steps_; }
+  bool has_tokens() const { return plan_->plan.token_flow >= 0; }
+  std::byte* at(const Place& place) const {
+    auto* first =
+        static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
+    return first + place.offset;
+  }
+
+  /// The call is made again, with other buffers. It has begun when start_time() says so.
+  void use(const void* in, void* out, std::uint64_t number) {
+    call_.in = in;
+    call_.out = out;
+    call_.number = number;
+    call_.began = 0;
+  }
+  /// Unless it has done so: sees when the call began. That is a tenth of such a call, so that it is put off
+  /// until somebody needs to know.
+  void start_time() {
+    if (call_.began == 0) call_.began = now();
+  }
+  /// Where its plan counts such calls.
+  PreparedPlan::Use& use_of_plan() {
+    auto& uses = plan_->uses;
+    return use_ < uses.size() && uses[use_].collective == call_.collective ? uses[use_] : find_use();
+  }
+
+ private:
+  PreparedPlan::Use& find_use();
+
+  Call call_{};
+  PreparedPlan* plan_ = nullptr;
+  std::size_t use_ = 0;
+  std::vector<BriefStep> steps_;
+};
+
+}  // namespace ddl

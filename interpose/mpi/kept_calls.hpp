@@ -1,0 +1,93 @@
+// Calls that the program makes again and again, as it makes them: what is decided from their arguments is
+// decided once. Only the buffers are other ones.
+//
+// A call is kept from the third time on, small and within a host (SessionCommunicator::keep); a program that
+// never makes the same call again pays a look at a table.
+// Thread safety: that of the calls of one communicator, which are made one after the other.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "core/api/engine_api.h"
+#include "core/base/types.hpp"
+
+namespace ddl::mpi {
+
+enum class Collective : std::uint8_t;
+
+/// All that the program says in a call but where its buffers are: of these, whether they are the same one,
+/// MPI_IN_PLACE or null.
+struct SaidCall {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const void* other = nullptr;  // the other side's type, or the operation
+  int count = 0, other_count = 0, root = 0;
+  Collective collective{};
+  std::uint8_t buffers = 0;
+
+  static std::uint8_t about(const void* in, const void* out) {
+    auto kind = [](const void* buffer) { return buffer == MPI_IN_PLACE ? 2 : buffer ? 1 : 0; };
+    return static_cast<std::uint8_t>(kind(in) | kind(out) << 2 | (in == out) << 4);
+  }
+  std::uint64_t hash() const {
+    auto word = [](const void* handle) { return reinterpret_cast<std::uintptr_t>(handle); };
+    const auto numbers = static_cast<std::uint64_t>(count) * 31 +
+                         static_cast<std::uint64_t>(other_count) * 7 + static_cast<std::uint64_t>(root) * 3 +
+                         static_cast<std::uint64_t>(collective) + buffers;
+    return (numbers ^ word(type) ^ word(other) << 1) * 0x9e3779b97f4a7c15ull;
+  }
+  friend bool operator==(const SaidCall&, const SaidCall&) = default;
+};
+
+/// A buffer of the engine's call, by one of the program's.
+struct BufferOf {
+  enum class Which : std::uint8_t { none, in, out };
+  Which which = Which::none;
+  std::ptrdiff_t offset = 0;
+
+  std::byte* at(const void* in, const void* out) const {
+    if (which == Which::none) return nullptr;
+    const void* begin = which == Which::in ? in : out;
+    return static_cast<std::byte*>(const_cast<void*>(begin)) + offset;
+  }
+};
+
+struct KeptCall {
+  SaidCall said;
+  ddl_kept_call* call = nullptr;  // of the engine
+  BufferOf in, out;
+};
+
+class KeptCalls {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  /// Null: it is not kept.
+  const KeptCall* find(const SaidCall& said) const {
+    if (!calls_) return nullptr;
+    for (std::size_t at = place_of(said);; at = (at + 1) % kPlaces) {
+      const KeptCall& one = (*calls_)[at];
+      if (!one.call) return nullptr;
+      if (one.said == said) return &one;
+    }
+  }
+  /// Whether the call was among the last that were made and not kept.
+  bool is_made_again(const SaidCall& said);
+  bool is_full() const { return kept_ == kMost; }
+  void add(const KeptCall& call);
+  void clear();
+
+ private:
+  static constexpr std::size_t kPlaces = 2 * kMost;
+  static std::size_t place_of(const SaidCall& said) { return said.hash() >> 57; }
+  static_assert(kPlaces == std::size_t{1} << (64 - 57));
+
+  std::unique_ptr<std::array<KeptCall, kPlaces>> calls_;  // open addressing
+  std::size_t kept_ = 0;
+  std::array<std::uint32_t, kMost> made_{};  // of what has been made, by part of its hash
+};
+
+}  // namespace ddl::mpi

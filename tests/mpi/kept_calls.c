@@ -1,0 +1,205 @@
+/* Small calls that are made again and again, so often that whoever serves them may have remembered how, and
+ * then with another buffer, in place, from another root, with a type or on a communicator whose handle was
+ * another's before, or wrongly. Every result is verified. An ordinary MPI program: it knows nothing of who
+ * serves its calls.
+ *
+ *   kept_calls [--only-eligible]
+ *
+ * --only-eligible leaves out what is erroneous, which an engine hands to the original library. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "matrix.h"
+
+enum { kMost = 300, kRepeats = 100, kShapes = 150, kTurns = 4 };
+
+enum kind { ALLREDUCE, BCAST, REDUCE, ALLGATHER, REDUCE_SCATTER_BLOCK, ALLTOALL, GATHER, SCATTER, KINDS };
+static const char* const kNames[KINDS] = {
+    "allreduce", "bcast", "reduce", "allgather", "reduce_scatter_block", "alltoall", "gather", "scatter"};
+
+static int size, me;
+static int *in_memory, *out_memory;
+
+static void wrong(const char* what, const char* name, int n, int i, int got, int expected) {
+  if (failures++ < 10)
+    fprintf(stderr, "check: %s, %s of %d ints, rank %d of %d: element %d is %d, not %d\n", what, name, n, me,
+            size, i, got, expected);
+}
+
+static int sum_of(int block, int i, int seed) {
+  int sum = 0;
+  for (int r = 0; r < size; ++r) sum += value(r, block, i, seed);
+  return sum;
+}
+
+static int expected(enum kind kind, int root, int block, int i, int seed) {
+  switch (kind) {
+    case ALLREDUCE:
+    case REDUCE:
+      return sum_of(0, i, seed);
+    case REDUCE_SCATTER_BLOCK:
+      return sum_of(me, i, seed);
+    case BCAST:
+      return value(root, 0, i, seed);
+    case ALLGATHER:
+    case GATHER:
+      return value(block, 0, i, seed);
+    case ALLTOALL:
+      return value(block, me, i, seed);
+    default:
+      return value(root, me, i, seed);
+  }
+}
+
+/* One call with the buffers so many ints from where they could be. */
+static void one(enum kind kind, MPI_Comm comm, int root, int n, int shift, int in_place, int seed) {
+  const int in_blocks = kind == ALLTOALL || kind == SCATTER || kind == REDUCE_SCATTER_BLOCK ? size : 1;
+  const int out_blocks = kind == ALLGATHER || kind == ALLTOALL || kind == GATHER ? size : 1;
+  const int is_root = me == root, all = size * n;
+  int *in = in_memory + shift, *out = out_memory + shift;
+  const int has_out = kind == REDUCE || kind == GATHER ? is_root : 1;
+  const int place = in_place && kind != ALLTOALL && kind != BCAST &&
+                    (kind == ALLREDUCE || kind == ALLGATHER || kind == REDUCE_SCATTER_BLOCK || is_root);
+  ++cases_done;
+  for (int i = -1; i <= all; ++i) in[i] = out[i] = kUntouched;
+  for (int b = 0; b < in_blocks; ++b)
+    for (int i = 0; i < n; ++i) in[b * n + i] = value(me, b, i, seed);
+  if (kind == BCAST && is_root) memcpy(out, in, (size_t)n * sizeof(int));
+  if (place && kind != SCATTER) /* in place the own share is in the output, of a gather at its place */
+    memcpy(out + (out_blocks > 1 ? me * n : 0), in, (size_t)(in_blocks * n) * sizeof(int));
+  const void* send = place && kind != SCATTER ? MPI_IN_PLACE : in;
+  void* receive = place && kind == SCATTER ? MPI_IN_PLACE : out;
+  switch (kind) {
+    case ALLREDUCE:
+      MPI_Allreduce(send, receive, n, MPI_INT, MPI_SUM, comm);
+      break;
+    case BCAST:
+      MPI_Bcast(receive, n, MPI_INT, root, comm);
+      break;
+    case REDUCE:
+      MPI_Reduce(send, has_out ? receive : NULL, n, MPI_INT, MPI_SUM, root, comm);
+      break;
+    case ALLGATHER:
+      MPI_Allgather(send, n, MPI_INT, receive, n, MPI_INT, comm);
+      break;
+    case REDUCE_SCATTER_BLOCK:
+      MPI_Reduce_scatter_block(send, receive, n, MPI_INT, MPI_SUM, comm);
+      break;
+    case ALLTOALL:
+      MPI_Alltoall(send, n, MPI_INT, receive, n, MPI_INT, comm);
+      break;
+    case GATHER:
+      MPI_Gather(send, n, MPI_INT, has_out ? receive : NULL, n, MPI_INT, root, comm);
+      break;
+    default:
+      MPI_Scatter(is_root ? send : NULL, n, MPI_INT, receive, n, MPI_INT, root, comm);
+      break;
+  }
+  if (!has_out) return;
+  if (place && kind == SCATTER) out = in + me * n; /* stays where it was */
+  for (int b = 0; b < out_blocks; ++b)
+    for (int i = 0; i < n; ++i) {
+      const int want = expected(kind, root, b, i, seed), got = out[b * n + i];
+      if (got != want) return wrong("result", kNames[kind], n, b * n + i, got, want);
+    }
+  const int written = place && kind == REDUCE_SCATTER_BLOCK ? all : out_blocks * n;
+  if (!(place && kind == SCATTER) && out[written] != kUntouched)
+    wrong("behind the end", kNames[kind], n, written, out[written], kUntouched);
+  if (out[-1] != kUntouched && !(place && kind == SCATTER && me > 0))
+    wrong("before the beginning", kNames[kind], n, -1, out[-1], kUntouched);
+}
+
+/* The same call with buffers that move, and turns of others between. */
+static void again_and_again(MPI_Comm comm) {
+  static const int counts[] = {1, 5, 40};
+  for (enum kind kind = 0; kind < KINDS; ++kind)
+    for (int c = 0; c < 3; ++c)
+      for (int i = 0; i < kRepeats; ++i) {
+        const int root = i / 7 % size;
+        one(kind, comm, root, counts[c], 1 + i % 5, i % 3 == 2, 1000 * kind + i);
+        if (i % 10 == 0) MPI_Barrier(comm);
+      }
+}
+
+/* More calls of different sizes than anybody wants to remember. */
+static void of_many_shapes(MPI_Comm comm) {
+  for (int turn = 0; turn < kTurns; ++turn)
+    for (int n = 1; n <= kShapes; ++n) one(n % 2 ? BCAST : ALLREDUCE, comm, n % size, n, 1, 0, turn + n);
+}
+
+/* Communicators of one handle after the other, in which the ranks are others. */
+static void on_handles_that_return(MPI_Comm comm) {
+  const int of_world = size, in_world = me;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    MPI_Comm part;
+    const int key = turn % 2 ? -in_world : in_world, color = turn < 2 ? 0 : in_world / 2;
+    MPI_Comm_split(comm, color, key, &part);
+    MPI_Comm_size(part, &size);
+    MPI_Comm_rank(part, &me);
+    for (int i = 0; i < kRepeats; ++i) one(i % 2 ? BCAST : ALLGATHER, part, 0, 3, 1, 0, turn + i);
+    MPI_Comm_free(&part);
+  }
+  size = of_world;
+  me = in_world;
+}
+
+/* Types likewise: dense, then with gaps that nobody may touch. */
+static void with_types_that_return(MPI_Comm comm) {
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const int stride = 1 + turn % 2;
+    MPI_Datatype two;
+    MPI_Type_vector(2, 1, stride, MPI_INT, &two);
+    MPI_Type_commit(&two);
+    for (int i = 0; i < kRepeats; ++i) {
+      int at[4] = {kUntouched, kUntouched, kUntouched, kUntouched};
+      if (me == 0) at[0] = turn + i, at[stride] = turn - i;
+      MPI_Bcast(at, 1, two, 0, comm);
+      ++cases_done;
+      if (at[0] != turn + i || at[stride] != turn - i || at[stride + 1] != kUntouched ||
+          (stride == 2 && at[1] != kUntouched))
+        wrong("a type", "bcast", 2, 0, at[0], turn + i);
+    }
+    MPI_Type_free(&two);
+  }
+}
+
+/* What is no call is refused, however often it was right before. */
+static void wrongly(void) {
+  MPI_Comm own;
+  MPI_Comm_dup(MPI_COMM_WORLD, &own);
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* some libraries ask this one */
+  for (int i = 0; i < kRepeats; ++i) one(ALLREDUCE, own, 0, 8, 1, 0, i);
+  ++cases_done;
+  if (MPI_Allreduce(in_memory, in_memory, 8, MPI_INT, MPI_SUM, own) == MPI_SUCCESS)
+    wrong("one buffer for both is taken", "allreduce", 8, 0, 0, 1);
+  if (MPI_Allreduce(in_memory, out_memory, -8, MPI_INT, MPI_SUM, own) == MPI_SUCCESS)
+    wrong("a negative count is taken", "allreduce", -8, 0, 0, 1);
+  for (int i = 0; i < kRepeats; ++i) one(BCAST, own, 0, 8, 1, 0, i);
+  if (MPI_Bcast(in_memory, 8, MPI_INT, size, own) == MPI_SUCCESS)
+    wrong("a root that is none", "bcast", 8, 0, 0, 1);
+  one(BCAST, own, 0, 8, 1, 0, 1);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_free(&own);
+}
+
+int main(int argc, char** argv) {
+  const int only_eligible = argc > 1 && strcmp(argv[1], "--only-eligible") == 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const size_t ints = (size_t)kMost * (size_t)(size + 1);
+  in_memory = malloc(ints * sizeof(int));
+  out_memory = malloc(ints * sizeof(int));
+  again_and_again(MPI_COMM_WORLD);
+  of_many_shapes(MPI_COMM_WORLD);
+  on_handles_that_return(MPI_COMM_WORLD);
+  with_types_that_return(MPI_COMM_WORLD);
+  if (!only_eligible) wrongly();
+  const int result = report();
+  MPI_Finalize();
+  free(in_memory);
+  free(out_memory);
+  return result;
+}
