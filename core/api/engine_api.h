@@ -72,10 +72,11 @@ typedef struct ddl_engine_api {
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why; and where *is_measured, the caller says how long it took with original_done(). Where it was done in
    * a way that such calls keep, and `kept` is not NULL, *kept is that call, to be made again by run_kept():
-   * valid until forget_kept() or comm_free(). */
+   * valid until forget_kept() or comm_free(), as the lists of blocks of unequal length must be. */
   ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
                      ddl_kept_call** kept);
-  /* The same call with other buffers, at the cost of its messages. */
+  /* The same call with other buffers, at the cost of its messages. DDL_ORIGINAL: nothing was done, run() is
+   * to be asked, because a buffer is in device memory. */
   ddl_outcome (*run_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number);
   void (*forget_kept)(ddl_comm* comm);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);

@@ -124,7 +124,7 @@ Outcome SessionCommunicator::run(Call&& call) {
 // it may become another one.
 BriefCall* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
   const Members& members = plans_->members();
-  const bool is_plain = !members.grid.spans_hosts() && !asked.has_layout() && plan.shifted.empty();
+  const bool is_plain = !members.grid.spans_hosts() && plan.shifted.empty();
   if (!is_plain || !BriefCall::is_possible(asked, plan, members.size())) return nullptr;
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
@@ -135,10 +135,7 @@ BriefCall* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
 Outcome SessionCommunicator::run(BriefCall& call, const void* in, void* out, std::uint64_t number) {
   if (has_failed()) return {};
   call.use(in, out, number);
-  if (is_device_memory(in, out)) {
-    call.start_time();
-    return run(call.call());
-  }
+  if (is_device_memory(in, out)) return {What::original, "device memory"};
   session_.engine().run(*communicator_, call);
   return {has_failed() ? What::failed : What::done};
 }

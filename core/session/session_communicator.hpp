@@ -58,7 +58,9 @@ class SessionCommunicator {
   Outcome run(const Call& call) { return run(Call(call)); }
   /// Keeps a blocking call that was done by that plan, as long as this lives, for run() to make it again with
   /// other buffers at the cost of its messages; null: that would change nothing.
+  /// The layouts of blocks of unequal length must live as long.
   BriefCall* keep(const Call& call, PreparedPlan& plan);
+  /// Outcome::original: nothing was done, because a buffer is in device memory.
   Outcome run(BriefCall& call, const void* in, void* out, std::uint64_t number);
   /// Those that were kept are gone.
   void forget_kept() { kept_.clear(); }

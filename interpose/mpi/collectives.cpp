@@ -79,9 +79,13 @@ int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, 
 
 int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm) {
+  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm);
+  made.lists = {counts};
+  if (const std::optional<int> done = run_kept(made)) return *done;
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
-  return run_call(Collective::reduce_scatter, route, comm, adapt_reduction,
-                  [&] { return DDL_NEXT(MPI_Reduce_scatter)(in, out, counts, type, op, comm); });
+  return run_call(
+      Collective::reduce_scatter, route, comm, adapt_reduction,
+      [&] { return DDL_NEXT(MPI_Reduce_scatter)(in, out, counts, type, op, comm); }, &made);
 }
 
 int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,

@@ -1,9 +1,25 @@
 #include "interpose/mpi/kept_calls.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace ddl::mpi {
 
-bool KeptCalls::is_made_again(const SaidCall& said) {
-  const std::uint64_t hash = said.hash();
+bool KeptCall::has(const Lists& other, Rank ranks) const {
+  auto own = lists.begin();
+  for (const int* list : other) {
+    if (!list) continue;
+    if (own == lists.end() || !std::equal(list, list + ranks, own)) return false;
+    own += ranks;
+  }
+  return own == lists.end();
+}
+
+bool KeptCalls::is_made_again(const SaidCall& said, const Lists& lists, Rank ranks) {
+  std::uint64_t hash = said.hash();
+  for (const int* list : lists)
+    for (Rank rank = 0; list && rank < ranks; ++rank)
+      hash = (hash ^ static_cast<std::uint64_t>(list[rank])) * 0x9e3779b97f4a7c15ull;
   std::uint32_t& last = made_[hash >> 58];
   const auto mark = static_cast<std::uint32_t>(hash >> 16) | 1;
   if (last == mark) return true;
@@ -11,11 +27,13 @@ bool KeptCalls::is_made_again(const SaidCall& said) {
   return false;
 }
 
-void KeptCalls::add(const KeptCall& call) {
+void KeptCalls::add(KeptCall call, const Lists& lists, Rank ranks) {
+  for (const int* list : lists)
+    if (list) call.lists.insert(call.lists.end(), list, list + ranks);
   if (!calls_) calls_ = std::make_unique<std::array<KeptCall, kPlaces>>();
   std::size_t at = place_of(call.said);
   while ((*calls_)[at].call) at = (at + 1) % kPlaces;
-  (*calls_)[at] = call;
+  (*calls_)[at] = std::move(call);
   ++kept_;
 }
 

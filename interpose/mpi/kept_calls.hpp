@@ -11,16 +11,21 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/api/engine_api.h"
 #include "core/base/types.hpp"
+#include "interpose/mpi/blocks.hpp"
 
 namespace ddl::mpi {
 
 enum class Collective : std::uint8_t;
 
-/// All that the program says in a call but where its buffers are: of these, whether they are the same one,
-/// MPI_IN_PLACE or null.
+/// The lists of a call that has a count for every rank, those that count on this one; of the others null.
+using Lists = std::array<const int*, 4>;
+
+/// All that the program says in a call but its lists and where its buffers are: of these, whether they are
+/// the same one, MPI_IN_PLACE or null.
 struct SaidCall {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   const void* other = nullptr;  // the other side's type, or the operation
@@ -59,6 +64,16 @@ struct KeptCall {
   SaidCall said;
   ddl_kept_call* call = nullptr;  // of the engine
   BufferOf in, out;
+  std::vector<int> lists;                                     // one after the other
+  std::shared_ptr<const Blocks> blocks = {}, in_blocks = {};  // the engine's call reads them
+
+  bool is(const SaidCall& other, const Lists& other_lists, Rank ranks) const {
+    if (!(said == other)) return false;
+    return lists.empty() ? !other_lists[0] : has(other_lists, ranks);
+  }
+
+ private:
+  bool has(const Lists& other, Rank ranks) const;
 };
 
 class KeptCalls {
@@ -66,18 +81,18 @@ class KeptCalls {
   static constexpr std::size_t kMost = 64;
 
   /// Null: it is not kept.
-  const KeptCall* find(const SaidCall& said) const {
+  const KeptCall* find(const SaidCall& said, const Lists& lists, Rank ranks) const {
     if (!calls_) return nullptr;
     for (std::size_t at = place_of(said);; at = (at + 1) % kPlaces) {
       const KeptCall& one = (*calls_)[at];
       if (!one.call) return nullptr;
-      if (one.said == said) return &one;
+      if (one.is(said, lists, ranks)) return &one;
     }
   }
   /// Whether the call was among the last that were made and not kept.
-  bool is_made_again(const SaidCall& said);
+  bool is_made_again(const SaidCall& said, const Lists& lists, Rank ranks);
   bool is_full() const { return kept_ == kMost; }
-  void add(const KeptCall& call);
+  void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
 
  private:

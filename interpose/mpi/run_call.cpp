@@ -34,7 +34,8 @@ int done_without_elements(Collective collective, Form form) {
 
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
   KeptCalls& kept = route.comm->kept;
-  if (!route.is_lasting || route.blocks || !buffers.are_none() || !kept.is_made_again(made.said))
+  if (!route.is_lasting || !buffers.are_none() ||
+      !kept.is_made_again(made.said, made.lists, route.comm->size))
     return false;
   if (kept.is_full()) {
     state().api->forget_kept(route.comm->engine);
@@ -51,8 +52,14 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call) {
     if (given == own) return BufferOf{which, 0};
     return BufferOf{otherwise, static_cast<const std::byte*>(given) - static_cast<const std::byte*>(other)};
   };
-  route.comm->kept.add({made.said, call, buffer(route.call.in, made.in, Which::in, made.out, Which::out),
-                        buffer(route.call.out, made.out, Which::out, made.in, Which::in)});
+  route.comm->kept.add({made.said,
+                        call,
+                        buffer(route.call.in, made.in, Which::in, made.out, Which::out),
+                        buffer(route.call.out, made.out, Which::out, made.in, Which::in),
+                        {},
+                        route.blocks,
+                        route.in_blocks},
+                       made.lists, route.comm->size);
 }
 
 PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }

@@ -78,6 +78,7 @@ struct Made {
   const void* in;
   const void* out;
   MPI_Comm comm;
+  Lists lists = {};
 };
 inline Made reduction_made(Collective collective, const void* in, void* out, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm comm) {
@@ -86,7 +87,7 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
 /// Makes it once more if it is kept; nothing: it is not.
 inline std::optional<int> run_kept(const Made& made) {
   CommState* comm = state_of_noted(made.comm);
-  const KeptCall* kept = comm ? comm->kept.find(made.said) : nullptr;
+  const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
   const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                                                     kept->out.at(made.in, made.out), number_on(*comm));

@@ -13,10 +13,20 @@ constexpr Collective kAllGather = Collective::all_gather_v, kGather = Collective
                      kAllToAllTypes = Collective::all_to_all_w;
 
 template <class Original>
-int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original) {
+int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original,
+             const Made* made = nullptr) {
   RoutedCall route = route_pairs(collective, pairs, root, comm);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
-  return run_call(collective, route, comm, adapt, original);
+  return run_call(collective, route, comm, adapt, original, made);
+}
+
+// With the root's lists, of which the others know nothing.
+Made rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
+                 const void* out, int root, MPI_Comm comm) {
+  Made made{{one.type, many.type, one.count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
+  const CommState* known = state_of_noted(comm);
+  if (known && known->me == root) made.lists = {many.counts, many.displacements};
+  return made;
 }
 
 template <class Original>
@@ -33,13 +43,20 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
                const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
+  const Made made{{in_type, out_type, in_count, 0, 0, kAllGather, SaidCall::about(in, out)},
+                  in,
+                  out,
+                  comm,
+                  {counts, displacements}};
+  if (const std::optional<int> done = run_kept(made)) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
   };
-  return run_call(kAllGather, route, comm, adapt, [&] {
+  auto original = [&] {
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
-  });
+  };
+  return run_call(kAllGather, route, comm, adapt, original, &made);
 }
 
 int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -58,11 +75,14 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
 
 int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm) {
-  const Pairs pairs =
-      pairs_of_gather({in, in_count, in_type}, {out, counts, displacements, out_type}, root, comm);
-  return exchange(kGather, pairs, root, comm, [&] {
+  const Side one{in, in_count, in_type};
+  const BlockSide many{out, counts, displacements, out_type};
+  const Made made = rooted_made(kGather, one, many, in, out, root, comm);
+  if (const std::optional<int> done = run_kept(made)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
-  });
+  };
+  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &made);
 }
 
 int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -78,11 +98,14 @@ int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, cons
 
 int scatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
-  const Pairs pairs =
-      pairs_of_scatter({in, counts, displacements, in_type}, {out, out_count, out_type}, root, comm);
-  return exchange(kScatter, pairs, root, comm, [&] {
+  const Side one{out, out_count, out_type};
+  const BlockSide many{in, counts, displacements, in_type};
+  const Made made = rooted_made(kScatter, one, many, in, out, root, comm);
+  if (const std::optional<int> done = run_kept(made)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
-  });
+  };
+  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &made);
 }
 
 int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
@@ -101,10 +124,15 @@ int alltoallv(const void* in, const int in_counts[], const int in_displacements[
   const Pairs pairs{{in, in_counts, in_displacements, in_type},
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
-  return exchange(kAllToAll, pairs, 0, comm, [&] {
+  Made made{{in_type, out_type, 0, 0, 0, kAllToAll, SaidCall::about(in, out)}, in, out, comm};
+  // In place there are copies each time, and nothing is kept.
+  if (!pairs.in_place) made.lists = {out_counts, out_displacements, in_counts, in_displacements};
+  if (const std::optional<int> done = run_kept(made)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                    out_displacements, out_type, comm);
-  });
+  };
+  return exchange(kAllToAll, pairs, 0, comm, original, &made);
 }
 
 int ialltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,

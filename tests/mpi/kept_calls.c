@@ -122,6 +122,80 @@ static void again_and_again(MPI_Comm comm) {
       }
 }
 
+enum vector { GATHERV, SCATTERV, ALLGATHERV, ALLTOALLV, REDUCE_SCATTER, VECTORS };
+static const char* const kVectorNames[VECTORS] = {"gatherv", "scatterv", "allgatherv", "alltoallv",
+                                                  "reduce_scatter"};
+
+static int length(int from, int to, int turn) { return 1 + (from * 5 + to * (3 + turn % 4)) % 9; }
+
+/* One call with a count for every rank, of which everybody's lists lie where those of the call before lay. */
+static void with_lists(enum vector kind, MPI_Comm comm, int root, int turn, int in_place) {
+  static int counts[4][64];
+  int *in_counts = counts[0], *in_at = counts[1], *out_counts = counts[2], *out_at = counts[3];
+  const int is_root = me == root, gap = turn / 3 % 2;
+  int ins = 0, outs = 0;
+  ++cases_done;
+  for (int r = 0; r < size; ++r) {
+    in_counts[r] = kind == ALLTOALLV ? length(me, r, turn) : length(0, r, turn);
+    out_counts[r] = kind == ALLTOALLV ? length(r, me, turn) : length(0, r, turn);
+    in_at[r] = ins, ins += in_counts[r] + gap;
+    out_at[r] = outs, outs += out_counts[r] + gap;
+  }
+  const int own = length(0, me, turn);
+  int *in = in_memory, *out = out_memory;
+  for (int i = 0; i <= ins; ++i) in[i] = kUntouched;
+  for (int i = 0; i <= outs; ++i) out[i] = kUntouched;
+  const int in_blocks = kind == SCATTERV || kind == ALLTOALLV;
+  if (kind == REDUCE_SCATTER)
+    for (int r = 0, at = 0; r < size; ++r)
+      for (int i = 0; i < in_counts[r]; ++i) in[at++] = value(me, r, i, turn);
+  else if (in_blocks)
+    for (int r = 0; r < size; ++r)
+      for (int i = 0; i < in_counts[r]; ++i) in[in_at[r] + i] = value(me, r, i, turn);
+  else
+    for (int i = 0; i < own; ++i) in[i] = value(me, 0, i, turn);
+  const int place = in_place && (kind == ALLGATHERV || (kind == GATHERV && is_root));
+  if (place) memcpy(out + out_at[me], in, (size_t)own * sizeof(int));
+  const void* send = place ? MPI_IN_PLACE : in;
+  switch (kind) {
+    case GATHERV:
+      MPI_Gatherv(send, own, MPI_INT, out, is_root ? out_counts : NULL, is_root ? out_at : NULL, MPI_INT,
+                  root, comm);
+      break;
+    case SCATTERV:
+      MPI_Scatterv(in, is_root ? in_counts : NULL, is_root ? in_at : NULL, MPI_INT, out, own, MPI_INT, root,
+                   comm);
+      break;
+    case ALLGATHERV:
+      MPI_Allgatherv(send, own, MPI_INT, out, out_counts, out_at, MPI_INT, comm);
+      break;
+    case ALLTOALLV:
+      MPI_Alltoallv(in, in_counts, in_at, MPI_INT, out, out_counts, out_at, MPI_INT, comm);
+      break;
+    default:
+      MPI_Reduce_scatter(in, out, in_counts, MPI_INT, MPI_SUM, comm);
+      break;
+  }
+  if (kind == GATHERV && !is_root) return;
+  const int out_blocks = kind != SCATTERV && kind != REDUCE_SCATTER;
+  for (int r = 0; r < (out_blocks ? size : 1); ++r)
+    for (int i = 0; i < (out_blocks ? out_counts[r] : own); ++i) {
+      const int got = out[(out_blocks ? out_at[r] : 0) + i];
+      const int want = kind == REDUCE_SCATTER ? sum_of(me, i, turn)
+                       : kind == SCATTERV     ? value(root, me, i, turn)
+                       : kind == ALLTOALLV    ? value(r, me, i, turn)
+                                              : value(r, 0, i, turn);
+      if (got != want) return wrong("result", kVectorNames[kind], own, i, got, want);
+    }
+  const int end = out_blocks ? outs - gap : own;
+  if (out[end] != kUntouched) wrong("behind the end", kVectorNames[kind], own, end, out[end], kUntouched);
+}
+
+static void with_lists_that_change(MPI_Comm comm) {
+  for (enum vector kind = 0; kind < VECTORS; ++kind)
+    for (int i = 0; i < 4 * kRepeats; ++i) with_lists(kind, comm, i / 9 % size, i, i % 5 == 4);
+}
+
 /* More calls of different sizes than anybody wants to remember. */
 static void of_many_shapes(MPI_Comm comm) {
   for (int turn = 0; turn < kTurns; ++turn)
@@ -193,6 +267,7 @@ int main(int argc, char** argv) {
   in_memory = malloc(ints * sizeof(int));
   out_memory = malloc(ints * sizeof(int));
   again_and_again(MPI_COMM_WORLD);
+  with_lists_that_change(MPI_COMM_WORLD);
   of_many_shapes(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
   with_types_that_return(MPI_COMM_WORLD);
