@@ -31,8 +31,8 @@ struct Outcome {
   What what = What::failed;
   const char* why = "";      // where it is left to the original
   bool is_measured = false;  // then original_done() wants to hear how long that took
-  PreparedPlan* plan =
-      nullptr;  // of a blocking call that was done: that it takes each time; null: not yet known
+  // Of a blocking call that was done: the one that it takes each time; null: that is not known yet.
+  PreparedPlan* plan = nullptr;
 };
 
 class SessionCommunicator {
