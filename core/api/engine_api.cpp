@@ -127,7 +127,7 @@ ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** wh
     const ddl::Outcome outcome = communicator.run(call_of(*call));
     *is_measured = outcome.is_measured;
     if (kept && outcome.plan)
-      *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(call_of(*call), *outcome.plan));
+      *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(ddl::from_c(*call, 0), *outcome.plan));
     return told(outcome, why);
   });
 }

@@ -33,33 +33,32 @@ int done_without_elements(Collective collective, Form form) {
 }
 
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
-  KeptCalls& kept = route.comm->kept;
-  if (!route.is_lasting || !buffers.are_none() ||
-      !kept.is_made_again(made.said, made.lists, route.comm->size))
-    return false;
-  if (kept.is_full()) {
-    state().api->forget_kept(route.comm->engine);
-    kept.clear();
-  }
-  return true;
+  return route.is_lasting && buffers.are_none() &&
+         route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }
 
-// What the engine was given is a buffer of the program's or, in place, a part of the other one.
+// What the engine was given is a buffer of the program's or, in place, a part of the other one. Where there
+// are too many all are forgotten, this one too: those that are still made will be kept anew.
 void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call) {
   using Which = BufferOf::Which;
+  KeptCalls& all = route.comm->kept;
+  if (all.is_full()) {
+    state().api->forget_kept(route.comm->engine);
+    return all.clear();
+  }
   auto buffer = [](const void* given, const void* own, Which which, const void* other, Which otherwise) {
     if (!given) return BufferOf{};
     if (given == own) return BufferOf{which, 0};
     return BufferOf{otherwise, static_cast<const std::byte*>(given) - static_cast<const std::byte*>(other)};
   };
-  route.comm->kept.add({made.said,
-                        call,
-                        buffer(route.call.in, made.in, Which::in, made.out, Which::out),
-                        buffer(route.call.out, made.out, Which::out, made.in, Which::in),
-                        {},
-                        route.blocks,
-                        route.in_blocks},
-                       made.lists, route.comm->size);
+  all.add({made.said,
+           call,
+           buffer(route.call.in, made.in, Which::in, made.out, Which::out),
+           buffer(route.call.out, made.out, Which::out, made.in, Which::in),
+           {},
+           route.blocks,
+           route.in_blocks},
+          made.lists, route.comm->size);
 }
 
 PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }
