@@ -49,7 +49,7 @@ Engine::Engine(Fabrics fabrics, Waiting waiting)
       waiting_(std::move(waiting)),
       shared_{.fabrics = fabrics,
               .mutex = mutex_,
-              .streamed_from = ddl::streamed_from(last_cache(), fabrics.local->ranks())} {}
+              .streamed_from = ddl::streamed_from(caches(), fabrics.local->ranks())} {}
 
 Engine::~Engine() {
   {

@@ -10,8 +10,8 @@ namespace {
 // What a core's own cache holds today; also where nothing is known.
 constexpr Bytes kLeast = 2 << 20;
 // A virtual machine is shown all of a processor's cache, of which its few cores have a part: 480 MiB for four
-// (all-reduce of 8, 16, 64 MiB there through and past the cache: 2 ranks 1.06 and 1.09, 2.26 and 2.08, 14.0 and
-// 10.1 ms; 4 ranks 1.59 and 2.19, 3.7 and 4.3, of 32 MiB 9.2 and 8.8).
+// (all-reduce of 8, 16, 64 MiB there through and past the cache: 2 ranks 1.06 and 1.09, 2.26 and 2.08, 14.0
+// and 10.1 ms; 4 ranks 1.59 and 2.19, 3.7 and 4.3, of 32 MiB 9.2 and 8.8).
 constexpr Bytes kMost = 16 << 20;
 
 std::string line_of(const std::string& name) {
@@ -45,10 +45,14 @@ int count_of(const std::string& list) {
   return std::max(count, 1);
 }
 
+Bytes last_of_a_rank(const Caches& caches, int ranks) {
+  return caches.last / static_cast<Bytes>(std::clamp(ranks, 1, caches.cores));
+}
+
 }  // namespace
 
-SharedCache last_cache(const std::string& folder) {
-  SharedCache last;
+Caches read_caches(const std::string& folder) {
+  Caches caches;
   int highest = 0;
   for (int index = 0; index < 8; ++index) {
     std::string place = folder + "/index" + std::to_string(index) + "/";
@@ -56,14 +60,30 @@ SharedCache last_cache(const std::string& folder) {
     if (level.empty()) break;
     if (line_of(place + "type") == "Instruction" || std::atoi(level.c_str()) <= highest) continue;
     highest = std::atoi(level.c_str());
-    last = {bytes_of(line_of(place + "size")), count_of(line_of(place + "shared_cpu_list"))};
+    caches.last = bytes_of(line_of(place + "size"));
+    caches.cores = count_of(line_of(place + "shared_cpu_list"));
+    if (highest == 2) caches.second = caches.last;
   }
-  return last;
+  return caches;
 }
 
-Bytes streamed_from(const SharedCache& cache, int ranks) {
-  Bytes sharers = static_cast<Bytes>(std::clamp(ranks, 1, cache.cores));
-  return std::clamp(cache.bytes / sharers / 2, kLeast, kMost);
+const Caches& caches() {
+  static const Caches of_first_core = read_caches("/sys/devices/system/cpu/cpu0/cache");
+  return of_first_core;
+}
+
+Bytes streamed_from(const Caches& caches, int ranks) {
+  return std::clamp(last_of_a_rank(caches, ranks) / 2, kLeast, kMost);
+}
+
+// A core that writes a block whose lines lie in the cache of the core that read it must fetch each from
+// there; after twice what that cache holds they have left it, for the last one, which hands them out sooner
+// (two cores, 1 and 32 MiB of cache, writing 64 and 256 KiB and 1 MiB: 7.2, 30 and 74 us where blocks take
+// turns over 256 KiB, 1.8, 6.7 and 28 us over 2 MiB). No more than a quarter of a rank's part of the last
+// one: its program's buffers are to lie there, too.
+Bytes turns_of_blocks(const Caches& caches, int ranks) {
+  constexpr Bytes kFew = 256 << 10, kMany = 4 << 20;
+  return std::clamp(std::min(2 * caches.second, last_of_a_rank(caches, ranks) / 4), kFew, kMany);
 }
 
 }  // namespace ddl

@@ -1,4 +1,4 @@
-// The cache that the cores of a processor share, as Linux states it.
+// The caches of a processor's cores, as Linux states them, and what is chosen by them.
 #pragma once
 
 #include <string>
@@ -7,16 +7,23 @@
 
 namespace ddl {
 
-struct SharedCache {
-  Bytes bytes = 0;  // 0: unknown
-  int cores = 1;    // that share it
+/// In bytes; 0: unknown.
+struct Caches {
+  Bytes second = 0;  // of the second level: a core's own
+  Bytes last = 0;    // of the highest level
+  int cores = 1;     // that share the last one
 };
 
-/// The last one of the core that `folder` describes (as /sys/devices/system/cpu/cpu0/cache).
-SharedCache last_cache(const std::string& folder = "/sys/devices/system/cpu/cpu0/cache");
+/// Of the core that `folder` describes.
+Caches read_caches(const std::string& folder);
+/// Of this machine's first core, read once.
+const Caches& caches();
 
 /// From how many bytes on a result is written past the cache, where that many ranks are on the host: the
 /// program's two buffers of that size, of all ranks that share the cache, do not fit.
-Bytes streamed_from(const SharedCache& cache, int ranks);
+Bytes streamed_from(const Caches& caches, int ranks);
+
+/// Over how many bytes the staging blocks of a size take turns, where that many ranks are on the host.
+Bytes turns_of_blocks(const Caches& caches, int ranks);
 
 }  // namespace ddl

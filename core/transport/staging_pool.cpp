@@ -13,34 +13,28 @@ constexpr Bytes kStep = 256 << 10;
 // look may miss the cache. Of large ones all are: what a cold one brings into the caches costs more.
 constexpr std::size_t kGlance = 4;
 constexpr Bytes kLarge = 64 << 10;
-// What the blocks of a size that take turns come to, and at most where a call needs more; of those that
-// hardly fill a few lines, their number.
-constexpr Bytes kTurnsBytes = 256 << 10, kMostTurnsBytes = 4 << 20, kTiny = 1 << 10;
+// The blocks of a size that take turns come to at most so much where a call needs more than its turns; those
+// of less than 16 KiB to so much, and are no faster for more; of those that hardly fill a few lines, their
+// number.
+constexpr Bytes kMostTurnsBytes = 4 << 20, kSmall = 16 << 10, kTurnsOfSmall = 256 << 10, kTiny = 1 << 10;
 constexpr std::size_t kTurnsOfTiny = 8;
 
 std::size_t class_of(Bytes payload) {
   return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(std::max(payload, kLeastPayload))));
 }
 
-std::size_t turns_of(std::size_t size_class, std::size_t at_once) {
-  const Bytes payload = Bytes{1} << size_class;
-  if (payload <= kTiny) return kTurnsOfTiny;
-  const std::size_t turns =
-      round_up(std::max<std::size_t>(1, kTurnsBytes / payload), std::max<std::size_t>(1, at_once));
-  return std::min(turns, std::max<std::size_t>(1, kMostTurnsBytes / payload));
-}
-
 }  // namespace
 
 Bytes StagingPool::block_bytes(Bytes payload) { return sizeof(BlockHead) + (Bytes{1} << class_of(payload)); }
 
-StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap)
+StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes turns)
     : region_(region),
       begin_(begin),
       used_(begin),
       reserved_(begin),
       cap_end_(begin + cap),
-      end_(begin + cap * kBeyond) {}
+      end_(begin + cap * kBeyond),
+      turns_(turns) {}
 
 void StagingPool::prepare() {
   Bytes first = std::min(kFirst, cap_end_ - begin_);
@@ -66,6 +60,15 @@ std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need, st
     of.recent.pop_front();
   }
   return block;
+}
+
+std::size_t StagingPool::turns_of(std::size_t size_class, std::size_t at_once) const {
+  const Bytes payload = Bytes{1} << size_class;
+  if (payload <= kTiny) return kTurnsOfTiny;
+  const Bytes bytes = payload < kSmall ? kTurnsOfSmall : turns_;
+  const std::size_t turns =
+      round_up(std::max<std::size_t>(1, bytes / payload), std::max<std::size_t>(1, at_once));
+  return std::min(turns, std::max<std::size_t>(1, kMostTurnsBytes / payload));
 }
 
 // The one whose turn it is, if it is free.

@@ -4,12 +4,11 @@
 // free when nobody counts as its reader any more; the peers count themselves out, so the pool looks when it
 // needs one. No communicator owns any: a message names its block.
 //
-// Of each size the few used last take turns: enough for a block to have left its reader's first-level cache
-// before it is written again, and no more, so that all of them stay in the second-level cache of who writes
-// (2 ranks, 512 KiB from one to the other in eight segments, 128 and 256 KiB of blocks: 52 and 34 us); and a
-// multiple of what a call has under way at once, so that a block in its turn has the reader that it had (4
-// ranks, all-reduce of 1 MiB, 1, 3, 4, 6, 8 blocks of 256 KiB: 223, 223, 193, 234, 196 us; of 32 MiB, 4 and
-// 16: 8.3 and 7.4 ms).
+// Of each size the few used last take turns: enough for a large block to have left its reader's own cache
+// before it is written again (topology/caches has the figures), and no more, so that they leave the last
+// cache to the program's buffers; and a multiple of what a call has under way at once, so that a block in its
+// turn has the reader that it had (4 ranks, all-reduce of 1 MiB, 1, 3, 4, 6, 8 blocks of 256 KiB: 223, 223,
+// 193, 234, 196 us; of 32 MiB, 4 and 16: 8.3 and 7.4 ms).
 //
 // What keeps ranks from waiting for each other's blocks for ever: the pool stops at its cap for whoever can
 // wait, but goes beyond it for who cannot (Need::now), that is for the oldest segment of the oldest operation
@@ -32,12 +31,12 @@ namespace ddl {
 class StagingPool {
  public:
   /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
-  /// somebody cannot wait.
+  /// somebody cannot wait. Large blocks of a size take turns over `turns` bytes.
   static constexpr Bytes kBeyond = 16;
   /// Has this much of it there before it is asked for.
   static constexpr Bytes kFirst = 2 << 20;
   static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
-  StagingPool(Region& region, Bytes begin, Bytes cap);
+  StagingPool(Region& region, Bytes begin, Bytes cap, Bytes turns);
   void prepare();
 
   /// A block for a payload of that many bytes which `readers` will release; null: none is free now. The call
@@ -61,13 +60,14 @@ class StagingPool {
     std::deque<std::byte*> recent;   // take turns, the one used longest ago first
     std::vector<std::byte*> others;  // that a burst has left behind, the latest last
   };
+  std::size_t turns_of(std::size_t size_class, std::size_t at_once) const;
   static std::byte* next_recent(SizeClass& of, std::size_t turns);
   static std::byte* latest_other(SizeClass& of, std::size_t most);
   static std::byte* any_recent(SizeClass& of);
   std::byte* carve(Bytes bytes, Need need);
 
   Region& region_;
-  Bytes begin_, used_, reserved_, cap_end_, end_;
+  Bytes begin_, used_, reserved_, cap_end_, end_, turns_;
   std::array<SizeClass, 32> classes_;
 };
 

@@ -23,31 +23,43 @@ class Caches : public test::TempFolder {
   }
 };
 
-TEST_F(Caches, TheLastOneCountsWithAllThatShareIt) {
+TEST_F(Caches, TheSecondLevelAndTheLastWithAllThatShareIt) {
   add(0, "1", "Data", "48K", "0,64");
   add(1, "1", "Instruction", "32K", "0,64");
   add(2, "2", "Unified", "1024K", "0,64");
   add(3, "3", "Unified", "32M", "0-7,64-71");
-  SharedCache cache = last_cache(folder_);
-  EXPECT_EQ(cache.bytes, Bytes{32} << 20);
-  EXPECT_EQ(cache.cores, 16);
+  ddl::Caches caches = read_caches(folder_);
+  EXPECT_EQ(caches.second, Bytes{1} << 20);
+  EXPECT_EQ(caches.last, Bytes{32} << 20);
+  EXPECT_EQ(caches.cores, 16);
 }
 
-TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamed) {
-  SharedCache cache = last_cache("/nowhere");
-  EXPECT_EQ(cache.bytes, 0u);
-  EXPECT_EQ(streamed_from(cache, 4), Bytes{2} << 20);
+TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamedAndBlocksTakeFewTurns) {
+  ddl::Caches caches = read_caches("/nowhere");
+  EXPECT_EQ(caches.last, 0u);
+  EXPECT_EQ(streamed_from(caches, 4), Bytes{2} << 20);
+  EXPECT_EQ(turns_of_blocks(caches, 4), Bytes{256} << 10);
   add(0, "3", "Unified", "much", "all");
-  EXPECT_EQ(streamed_from(last_cache(folder_), 4), Bytes{2} << 20);
+  EXPECT_EQ(streamed_from(read_caches(folder_), 4), Bytes{2} << 20);
 }
 
 TEST_F(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
-  SharedCache cache{Bytes{32} << 20, 8};
-  EXPECT_EQ(streamed_from(cache, 1), Bytes{16} << 20);
-  EXPECT_EQ(streamed_from(cache, 2), Bytes{8} << 20);
-  EXPECT_EQ(streamed_from(cache, 8), Bytes{2} << 20);
-  EXPECT_EQ(streamed_from(cache, 64), Bytes{2} << 20) << "others of them have caches of their own";
-  EXPECT_EQ(streamed_from({Bytes{480} << 20, 4}, 2), Bytes{16} << 20) << "no core has that much for itself";
+  ddl::Caches caches{.last = Bytes{32} << 20, .cores = 8};
+  EXPECT_EQ(streamed_from(caches, 1), Bytes{16} << 20);
+  EXPECT_EQ(streamed_from(caches, 2), Bytes{8} << 20);
+  EXPECT_EQ(streamed_from(caches, 8), Bytes{2} << 20);
+  EXPECT_EQ(streamed_from(caches, 64), Bytes{2} << 20) << "others of them have caches of their own";
+  EXPECT_EQ(streamed_from({.last = Bytes{480} << 20, .cores = 4}, 2), Bytes{16} << 20)
+      << "no core has that much for itself";
+}
+
+TEST_F(Caches, BlocksTakeTurnsOverTwiceWhatACoreHasWhereTheLastCacheHasRoomForThem) {
+  ddl::Caches caches{.second = Bytes{1} << 20, .last = Bytes{32} << 20, .cores = 8};
+  EXPECT_EQ(turns_of_blocks(caches, 2), Bytes{2} << 20);
+  EXPECT_EQ(turns_of_blocks(caches, 8), Bytes{1} << 20);
+  caches.second = Bytes{64} << 10;
+  EXPECT_EQ(turns_of_blocks(caches, 2), Bytes{256} << 10);
+  EXPECT_EQ(turns_of_blocks({.second = Bytes{8} << 20, .last = Bytes{480} << 20}, 2), Bytes{4} << 20);
 }
 
 }  // namespace
