@@ -76,12 +76,9 @@ Bytes streamed_from(const Caches& caches, int ranks) {
   return std::clamp(last_of_a_rank(caches, ranks) / 2, kLeast, kMost);
 }
 
-// A core that writes a block whose lines lie in the cache of the core that read it must fetch each from
-// there; after twice what that cache holds they have left it, for the last one, which hands them out sooner
-// (two cores, 1 and 32 MiB of cache, writing 64 and 256 KiB and 1 MiB: 7.2, 30 and 74 us where blocks take
-// turns over 256 KiB, 1.8, 6.7 and 28 us over 2 MiB). No more than a quarter of a rank's part of the last
-// one: its program's buffers are to lie there, too.
-Bytes turns_of_blocks(const Caches& caches, int ranks) {
+// Twice what a core has for itself, but no more than a quarter of a rank's part of the last cache: its
+// program's buffers are to lie there, too.
+Bytes ring_of_blocks(const Caches& caches, int ranks) {
   constexpr Bytes kFew = 256 << 10, kMany = 4 << 20;
   return std::clamp(std::min(2 * caches.second, last_of_a_rank(caches, ranks) / 4), kFew, kMany);
 }

@@ -23,7 +23,8 @@ const Caches& caches();
 /// program's two buffers of that size, of all ranks that share the cache, do not fit.
 Bytes streamed_from(const Caches& caches, int ranks);
 
-/// Over how many bytes the staging blocks of a size take turns, where that many ranks are on the host.
-Bytes turns_of_blocks(const Caches& caches, int ranks);
+/// Over how many bytes a rank's staging blocks follow one another before their lines are written again
+/// (transport/staging_ring), where that many ranks are on the host.
+Bytes ring_of_blocks(const Caches& caches, int ranks);
 
 }  // namespace ddl

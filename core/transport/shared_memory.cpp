@@ -39,7 +39,7 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
     : me_(me),
       own_(*peers[static_cast<std::size_t>(me)].region),
       staging_begin_(own_.staging_offset(static_cast<int>(peers.size()))),
-      pool_(own_, staging_begin_, staging, turns_of_blocks(caches(), static_cast<int>(peers.size()))) {
+      pool_(own_, staging_begin_, staging, ring_of_blocks(caches(), static_cast<int>(peers.size()))) {
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
@@ -52,8 +52,10 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
   constexpr std::size_t kFew = 8;
   if (peers_.size() > 1) pool_.prepare();
   if (peers_.size() > 1 && peers_.size() <= kFew)
-    for (Peer& peer : peers_)
-      peer.region->populate(0, own_.staging_offset(static_cast<int>(peers_.size())) + StagingPool::kFirst);
+    for (Peer& peer : peers_) {
+      peer.region->populate(0, staging_begin_);
+      pool_.prepare_to_read(*peer.region);
+    }
 }
 
 const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
@@ -83,7 +85,7 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   if (!fits || !std::all_of(turn.entries.begin(), turn.entries.end(),
                             [this](const auto& entry) { return has_been_taken(*entry.first, entry.second); }))
     return send(message);
-  if (!turn.block) turn.block = pool_.take(kMostAtOnce, 1, Need::can_wait);  // it stays ours
+  if (!turn.block) turn.block = pool_.keep(kMostAtOnce, 1);  // it stays ours
   if (!turn.block) return send(message);
   if (!has_room(message.to)) return false;
   Outgoing staged = message;

@@ -42,7 +42,7 @@ class SharedMemoryTransport : public Transport {
   /// send() to receivers that will look for it with first_from(): of a payload of up to kMostAtOnce bytes
   /// nobody counts the readers, where they keep up.
   bool send_at_once(const Outgoing& message);
-  static constexpr Bytes kMostAtOnce = 16 << 10;
+  static constexpr Bytes kMostAtOnce = 2 << 10;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
   /// block. Only for payloads of more than View::kInline bytes; others may send in between.
@@ -79,7 +79,7 @@ class SharedMemoryTransport : public Transport {
   /// A block that is sent from again and again, by agreement, until all its `sharers`, this rank among them,
   /// have left it; null where the pool is at its cap.
   std::byte* keep_block(Bytes payload, std::uint32_t sharers) {
-    return pool_.take(payload, sharers, Need::can_wait);
+    return pool_.keep(payload, sharers);
   }
   Bytes offset_of(const std::byte* block) const { return own_.offset_of(block); }
   /// This rank will not read that block of a peer's, or write its own, any more.

@@ -13,37 +13,83 @@ constexpr Bytes kStep = 256 << 10;
 // look may miss the cache. Of large ones all are: what a cold one brings into the caches costs more.
 constexpr std::size_t kGlance = 4;
 constexpr Bytes kLarge = 64 << 10;
-// The blocks of a size that take turns come to at most so much where a call needs more than its turns; those
-// of less than 16 KiB to so much, and are no faster for more; of those that hardly fill a few lines, their
-// number.
-constexpr Bytes kMostTurnsBytes = 4 << 20, kSmall = 16 << 10, kTurnsOfSmall = 256 << 10, kTiny = 1 << 10;
+// What the blocks of a size that take turns come to, and at most where a call needs more; of those that
+// hardly fill a few lines, their number.
+constexpr Bytes kTurnsBytes = 256 << 10, kMostTurnsBytes = 4 << 20, kTiny = 1 << 10, kSmall = 2 << 10;
 constexpr std::size_t kTurnsOfTiny = 8;
+// So that blocks whose size divides the ring fill it.
+constexpr Bytes kHeadsOfRing = 64 * sizeof(BlockHead);
+
+Bytes most_of_ring(Bytes cap) {
+  return std::min(kMostTurnsBytes + kHeadsOfRing, cap / 4) / alignof(BlockHead) * alignof(BlockHead);
+}
 
 std::size_t class_of(Bytes payload) {
   return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(std::max(payload, kLeastPayload))));
+}
+
+std::size_t turns_of(std::size_t size_class, std::size_t at_once) {
+  const Bytes payload = Bytes{1} << size_class;
+  if (payload <= kTiny) return kTurnsOfTiny;
+  const std::size_t turns =
+      round_up(std::max<std::size_t>(1, kTurnsBytes / payload), std::max<std::size_t>(1, at_once));
+  return std::min(turns, std::max<std::size_t>(1, kMostTurnsBytes / payload));
 }
 
 }  // namespace
 
 Bytes StagingPool::block_bytes(Bytes payload) { return sizeof(BlockHead) + (Bytes{1} << class_of(payload)); }
 
-StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes turns)
+StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring)
     : region_(region),
-      begin_(begin),
-      used_(begin),
-      reserved_(begin),
+      ring_begin_(begin),
+      ring_most_(ring > 0 ? most_of_ring(cap) : 0),
+      begin_(begin + ring_most_),
+      used_(begin_),
+      reserved_(begin_),
       cap_end_(begin + cap),
       end_(begin + cap * kBeyond),
-      turns_(turns) {}
+      prepared_ring_(std::min(ring + kHeadsOfRing, ring_most_)),
+      prepared_(std::min(kStep, cap_end_ - begin_)) {}
 
 void StagingPool::prepare() {
-  Bytes first = std::min(kFirst, cap_end_ - begin_);
-  if (reserved_ > begin_ || !region_.reserve(begin_, first)) return;
-  reserved_ += first;
-  region_.populate(begin_, first);
+  grow_ring(prepared_ring_);
+  if (reserved_ == begin_ && region_.reserve(begin_, prepared_)) reserved_ += prepared_;
+  prepare_to_read(region_);
+}
+
+void StagingPool::prepare_to_read(Region& other) const {
+  other.populate(ring_begin_, prepared_ring_);
+  other.populate(begin_, prepared_);
+}
+
+// False: it is at its largest, or there is no memory.
+bool StagingPool::grow_ring(Bytes by) {
+  by = std::min(by, ring_most_ - ring_.bytes());
+  if (by == 0 || !region_.reserve(ring_begin_ + ring_.bytes(), by)) return false;
+  ring_.grow(region_.at(ring_begin_), by);
+  return true;
 }
 
 std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need, std::size_t at_once) {
+  std::byte* block = nullptr;
+  if (payload > kSmall && payload <= ring_.bytes() / 4) {
+    const Bytes bytes = sizeof(BlockHead) + payload;
+    block = ring_.take(bytes, at_once);
+    if (!block && grow_ring(std::max(kStep, bytes))) block = ring_.take(bytes, at_once);
+  }
+  if (!block) block = take_of_size(payload, need, at_once);
+  if (block) readers_of(block).store(readers, std::memory_order_relaxed);
+  return block;
+}
+
+std::byte* StagingPool::keep(Bytes payload, std::uint32_t readers) {
+  std::byte* block = take_of_size(payload, Need::can_wait, 1);
+  if (block) readers_of(block).store(readers, std::memory_order_relaxed);
+  return block;
+}
+
+std::byte* StagingPool::take_of_size(Bytes payload, Need need, std::size_t at_once) {
   const std::size_t size_class = class_of(payload), turns = turns_of(size_class, at_once);
   SizeClass& of = classes_[size_class];
   std::byte* block = next_recent(of, turns);
@@ -53,22 +99,12 @@ std::byte* StagingPool::take(Bytes payload, std::uint32_t readers, Need need, st
   if (!block) block = any_recent(of);
   if (!block && need == Need::now) block = carve(block_bytes(payload), need);
   if (!block) return nullptr;
-  readers_of(block).store(readers, std::memory_order_relaxed);
   of.recent.push_back(block);
   while (of.recent.size() > turns) {
     of.others.push_back(of.recent.front());
     of.recent.pop_front();
   }
   return block;
-}
-
-std::size_t StagingPool::turns_of(std::size_t size_class, std::size_t at_once) const {
-  const Bytes payload = Bytes{1} << size_class;
-  if (payload <= kTiny) return kTurnsOfTiny;
-  const Bytes bytes = payload < kSmall ? kTurnsOfSmall : turns_;
-  const std::size_t turns =
-      round_up(std::max<std::size_t>(1, bytes / payload), std::max<std::size_t>(1, at_once));
-  return std::min(turns, std::max<std::size_t>(1, kMostTurnsBytes / payload));
 }
 
 // The one whose turn it is, if it is free.

@@ -1,14 +1,15 @@
 // StagingPool: the blocks in a rank's own region that its peers read payloads from.
 //
-// Blocks come in sizes of powers of two and are used again for the same size. A block is
-// free when nobody counts as its reader any more; the peers count themselves out, so the pool looks when it
-// needs one. No communicator owns any: a message names its block.
+// A block is free when nobody counts as its reader any more; the peers count themselves out, so the pool
+// looks when it needs one. No communicator owns any: a message names its block.
 //
-// Of each size the few used last take turns: enough for a large block to have left its reader's own cache
-// before it is written again (topology/caches has the figures), and no more, so that they leave the last
-// cache to the program's buffers; and a multiple of what a call has under way at once, so that a block in its
-// turn has the reader that it had (4 ranks, all-reduce of 1 MiB, 1, 3, 4, 6, 8 blocks of 256 KiB: 223, 223,
-// 193, 234, 196 us; of 32 MiB, 4 and 16: 8.3 and 7.4 ms).
+// Blocks of more than 2 KiB come from a ring (StagingRing), which grows to 4 MiB where a call needs more. All
+// others come in sizes of powers of two and are used again for the same size: small ones, which are sent
+// soonest from few lines that stay in the caches; those too large for the ring; those of a burst, which may
+// be read much later; and those that are kept. Of each size the few used last take turns, a multiple of what
+// a call has under way at once, so that a block in its turn has the reader that it had (4 ranks, all-reduce
+// of 1 MiB, 1, 3, 4, 6, 8 blocks of 256 KiB: 223, 223, 193, 234, 196 us; of 32 MiB, 4 and 16: 8.3 and 7.4
+// ms).
 //
 // What keeps ranks from waiting for each other's blocks for ever: the pool stops at its cap for whoever can
 // wait, but goes beyond it for who cannot (Need::now), that is for the oldest segment of the oldest operation
@@ -24,6 +25,7 @@
 
 #include "core/base/partition.hpp"
 #include "core/transport/region.hpp"
+#include "core/transport/staging_ring.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -31,19 +33,24 @@ namespace ddl {
 class StagingPool {
  public:
   /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
-  /// somebody cannot wait. Large blocks of a size take turns over `turns` bytes.
+  /// somebody cannot wait. The ring has `ring` bytes at first (0: none ever), and at most a quarter
+  /// of the cap.
   static constexpr Bytes kBeyond = 16;
-  /// Has this much of it there before it is asked for.
-  static constexpr Bytes kFirst = 2 << 20;
   static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
-  StagingPool(Region& region, Bytes begin, Bytes cap, Bytes turns);
+  StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring);
+  /// Makes the ring, and has its pages and those of some blocks there before they are asked for. Without it
+  /// there is no ring.
   void prepare();
+  /// Maps those pages of another rank's region, whose staging begins at the same place.
+  void prepare_to_read(Region& other) const;
 
   /// A block for a payload of that many bytes which `readers` will release; null: none is free now. The call
   /// that it is for has `at_once` of that size under way.
   std::byte* take(Bytes payload, std::uint32_t readers, Need need, std::size_t at_once = 1);
+  /// One that its `readers` will release much later, or never; null: none is free now.
+  std::byte* keep(Bytes payload, std::uint32_t readers);
   /// Staging taken from the region so far, in bytes.
-  Bytes taken() const { return used_ - begin_; }
+  Bytes taken() const { return ring_.bytes() + used_ - begin_; }
 
   static std::byte* payload_of(std::byte* block) { return block + sizeof(BlockHead); }
   static std::atomic<std::uint32_t>& readers_of(const std::byte* block) {
@@ -52,7 +59,7 @@ class StagingPool {
   static bool is_free(const std::byte* block) {
     return readers_of(block).load(std::memory_order_acquire) == 0;
   }
-  /// Bytes of the region that a block takes for a payload of at most that size.
+  /// Bytes of the region that a block outside the ring takes for a payload of at most that size.
   static Bytes block_bytes(Bytes payload);
 
  private:
@@ -60,14 +67,17 @@ class StagingPool {
     std::deque<std::byte*> recent;   // take turns, the one used longest ago first
     std::vector<std::byte*> others;  // that a burst has left behind, the latest last
   };
-  std::size_t turns_of(std::size_t size_class, std::size_t at_once) const;
+  std::byte* take_of_size(Bytes payload, Need need, std::size_t at_once);
+  bool grow_ring(Bytes by);
   static std::byte* next_recent(SizeClass& of, std::size_t turns);
   static std::byte* latest_other(SizeClass& of, std::size_t most);
   static std::byte* any_recent(SizeClass& of);
   std::byte* carve(Bytes bytes, Need need);
 
   Region& region_;
-  Bytes begin_, used_, reserved_, cap_end_, end_, turns_;
+  // The ring has room to grow; behind it lie the other blocks.
+  Bytes ring_begin_, ring_most_, begin_, used_, reserved_, cap_end_, end_, prepared_ring_, prepared_;
+  StagingRing ring_;
   std::array<SizeClass, 32> classes_;
 };
 

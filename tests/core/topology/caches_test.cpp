@@ -34,11 +34,11 @@ TEST_F(Caches, TheSecondLevelAndTheLastWithAllThatShareIt) {
   EXPECT_EQ(caches.cores, 16);
 }
 
-TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamedAndBlocksTakeFewTurns) {
+TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamedAndTheRingIsSmall) {
   ddl::Caches caches = read_caches("/nowhere");
   EXPECT_EQ(caches.last, 0u);
   EXPECT_EQ(streamed_from(caches, 4), Bytes{2} << 20);
-  EXPECT_EQ(turns_of_blocks(caches, 4), Bytes{256} << 10);
+  EXPECT_EQ(ring_of_blocks(caches, 4), Bytes{256} << 10);
   add(0, "3", "Unified", "much", "all");
   EXPECT_EQ(streamed_from(read_caches(folder_), 4), Bytes{2} << 20);
 }
@@ -53,13 +53,13 @@ TEST_F(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
       << "no core has that much for itself";
 }
 
-TEST_F(Caches, BlocksTakeTurnsOverTwiceWhatACoreHasWhereTheLastCacheHasRoomForThem) {
+TEST_F(Caches, TheRingOfBlocksIsTwiceWhatACoreHasWhereTheLastCacheHasRoomForIt) {
   ddl::Caches caches{.second = Bytes{1} << 20, .last = Bytes{32} << 20, .cores = 8};
-  EXPECT_EQ(turns_of_blocks(caches, 2), Bytes{2} << 20);
-  EXPECT_EQ(turns_of_blocks(caches, 8), Bytes{1} << 20);
+  EXPECT_EQ(ring_of_blocks(caches, 2), Bytes{2} << 20);
+  EXPECT_EQ(ring_of_blocks(caches, 8), Bytes{1} << 20);
   caches.second = Bytes{64} << 10;
-  EXPECT_EQ(turns_of_blocks(caches, 2), Bytes{256} << 10);
-  EXPECT_EQ(turns_of_blocks({.second = Bytes{8} << 20, .last = Bytes{480} << 20}, 2), Bytes{4} << 20);
+  EXPECT_EQ(ring_of_blocks(caches, 2), Bytes{256} << 10);
+  EXPECT_EQ(ring_of_blocks({.second = Bytes{8} << 20, .last = Bytes{480} << 20}, 2), Bytes{4} << 20);
 }
 
 }  // namespace

@@ -9,20 +9,18 @@
 namespace ddl {
 namespace {
 
-constexpr Bytes kCap = Bytes{1} << 20, kTurns = Bytes{1} << 20;
+constexpr Bytes kCap = Bytes{1} << 20;
 
 }  // namespace
 
-// They leave their readers' own cache in between, and come back to the reader that they had.
-TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToWhatItIsToldAndAMultipleOfWhatACallHasAtOnce) {
+TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToAQuarterOfAMegabyteAndAMultipleOfWhatACallHasAtOnce) {
   for (std::size_t at_once : {1, 2, 3, 4, 16, 100}) {
     Region region = Region::create(1, StagingPool::region_bytes(64 * kCap), 5);
-    StagingPool pool(region, region.staging_offset(1), 64 * kCap, kTurns);
+    StagingPool pool(region, region.staging_offset(1), 64 * kCap, 0);
     for (Bytes bytes : {Bytes{4} << 10, Bytes{32} << 10, Bytes{64} << 10, Bytes{256} << 10, Bytes{4} << 20}) {
       std::vector<std::byte*> used;
       const std::size_t most = (4 << 20) / bytes;
-      const Bytes of_that_size = bytes < (16 << 10) ? Bytes{256} << 10 : kTurns;
-      const std::size_t turns = std::min(most, round_up(std::max<Bytes>(1, of_that_size / bytes), at_once));
+      const std::size_t turns = std::min(most, round_up(std::max<Bytes>(1, (256 << 10) / bytes), at_once));
       for (std::size_t call = 0; call < 3 * turns; ++call) {
         used.push_back(pool.take(bytes, 1, Need::can_wait, at_once));
         ASSERT_NE(used.back(), nullptr);
@@ -38,7 +36,7 @@ TEST(StagingPool, BlocksOfASizeTakeTurnsUntilTheyComeToWhatItIsToldAndAMultipleO
 
 TEST(StagingPool, AfterABurstTheSameFewTakeTurns) {
   Region region = Region::create(1, StagingPool::region_bytes(16 * kCap), 5);
-  StagingPool pool(region, region.staging_offset(1), 16 * kCap, 256 << 10);
+  StagingPool pool(region, region.staging_offset(1), 16 * kCap, 0);
   std::vector<std::byte*> burst;
   for (int i = 0; i < 30; ++i) burst.push_back(pool.take(64 << 10, 1, Need::can_wait));
   for (std::byte* block : burst) StagingPool::readers_of(block).store(0);
@@ -52,7 +50,7 @@ TEST(StagingPool, AfterABurstTheSameFewTakeTurns) {
 
 TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
   Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
-  StagingPool pool(region, region.staging_offset(1), kCap, kTurns);
+  StagingPool pool(region, region.staging_offset(1), kCap, 0);
   std::vector<std::byte*> blocks;
   while (std::byte* block = pool.take(4096, 1, Need::can_wait)) blocks.push_back(block);
   EXPECT_GT(blocks.size(), 200u);
@@ -70,7 +68,7 @@ TEST(StagingPool, StopsAtItsCapForWhoCanWaitAndGoesBeyondItForWhoCannot) {
 
 TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
   Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
-  StagingPool pool(region, region.staging_offset(1), kCap, kTurns);
+  StagingPool pool(region, region.staging_offset(1), kCap, 0);
   std::vector<std::byte*> held;
   for (int round = 0; round < 2000; ++round) {
     Bytes bytes = round % 3 ? 3000 : 200;
@@ -83,6 +81,23 @@ TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
     StagingPool::readers_of(done).fetch_sub(2);
     std::erase(held, done);
   }
+}
+
+TEST(StagingPool, BlocksOfMoreThanTwoKilobytesComeFromTheRingAndWhatItRefusesFromElsewhere) {
+  constexpr Bytes kMostOfRing = kCap / 4;
+  Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
+  StagingPool pool(region, region.staging_offset(1), kCap, 64 << 10);
+  pool.prepare();
+  const std::byte *first = region.at(region.staging_offset(1)), *end = first + kMostOfRing;
+  auto is_of_ring = [&](const std::byte* block) { return block >= first && block < end; };
+  EXPECT_FALSE(is_of_ring(pool.take(2048, 1, Need::can_wait)));
+  EXPECT_FALSE(is_of_ring(pool.take((17 << 10) + 1, 1, Need::can_wait)));
+  EXPECT_FALSE(is_of_ring(pool.keep(4096, 1)));
+  EXPECT_EQ(pool.take(2049, 1, Need::can_wait), first);
+  Bytes of_ring = 1;
+  while (is_of_ring(pool.take(4096, 1, Need::can_wait))) ++of_ring;
+  EXPECT_GE(of_ring, kMostOfRing / (4096 + 64) - 1) << "it grows before others are made";
+  EXPECT_NE(pool.take(4096, 1, Need::can_wait), nullptr);
 }
 
 }  // namespace ddl
