@@ -42,7 +42,7 @@ class SharedMemoryTransport : public Transport {
   /// send() to receivers that will look for it with first_from(): of a payload of up to kMostAtOnce bytes
   /// nobody counts the readers, where they keep up.
   bool send_at_once(const Outgoing& message);
-  static constexpr Bytes kMostAtOnce = 2 << 10;
+  static constexpr Bytes kMostAtOnce = 4 << 10;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
   /// block. Only for payloads of more than View::kInline bytes; others may send in between.

@@ -15,7 +15,7 @@ constexpr std::size_t kGlance = 4;
 constexpr Bytes kLarge = 64 << 10;
 // What the blocks of a size that take turns come to, and at most where a call needs more; of those that
 // hardly fill a few lines, their number.
-constexpr Bytes kTurnsBytes = 256 << 10, kMostTurnsBytes = 4 << 20, kTiny = 1 << 10, kSmall = 2 << 10;
+constexpr Bytes kTurnsBytes = 256 << 10, kMostTurnsBytes = 4 << 20, kTiny = 1 << 10, kSmall = 4 << 10;
 constexpr std::size_t kTurnsOfTiny = 8;
 // So that blocks whose size divides the ring fill it.
 constexpr Bytes kHeadsOfRing = 64 * sizeof(BlockHead);

@@ -3,7 +3,7 @@
 // A block is free when nobody counts as its reader any more; the peers count themselves out, so the pool
 // looks when it needs one. No communicator owns any: a message names its block.
 //
-// Blocks of more than 2 KiB come from a ring (StagingRing), which grows to 4 MiB where a call needs more. All
+// Blocks of more than 4 KiB come from a ring (StagingRing), which grows to 4 MiB where a call needs more. All
 // others come in sizes of powers of two and are used again for the same size: small ones, which are sent
 // soonest from few lines that stay in the caches; those too large for the ring; those of a burst, which may
 // be read much later; and those that are kept. Of each size the few used last take turns, a multiple of what

@@ -83,21 +83,21 @@ TEST(StagingPool, ABlockWithReadersIsNeverHandedOut) {
   }
 }
 
-TEST(StagingPool, BlocksOfMoreThanTwoKilobytesComeFromTheRingAndWhatItRefusesFromElsewhere) {
+TEST(StagingPool, BlocksOfMoreThanFourKilobytesComeFromTheRingAndWhatItRefusesFromElsewhere) {
   constexpr Bytes kMostOfRing = kCap / 4;
   Region region = Region::create(1, StagingPool::region_bytes(kCap), 5);
   StagingPool pool(region, region.staging_offset(1), kCap, 64 << 10);
   pool.prepare();
   const std::byte *first = region.at(region.staging_offset(1)), *end = first + kMostOfRing;
   auto is_of_ring = [&](const std::byte* block) { return block >= first && block < end; };
-  EXPECT_FALSE(is_of_ring(pool.take(2048, 1, Need::can_wait)));
+  EXPECT_FALSE(is_of_ring(pool.take(4096, 1, Need::can_wait)));
   EXPECT_FALSE(is_of_ring(pool.take((17 << 10) + 1, 1, Need::can_wait)));
-  EXPECT_FALSE(is_of_ring(pool.keep(4096, 1)));
-  EXPECT_EQ(pool.take(2049, 1, Need::can_wait), first);
+  EXPECT_FALSE(is_of_ring(pool.keep(8192, 1)));
+  EXPECT_EQ(pool.take(4097, 1, Need::can_wait), first);
   Bytes of_ring = 1;
-  while (is_of_ring(pool.take(4096, 1, Need::can_wait))) ++of_ring;
-  EXPECT_GE(of_ring, kMostOfRing / (4096 + 64) - 1) << "it grows before others are made";
-  EXPECT_NE(pool.take(4096, 1, Need::can_wait), nullptr);
+  while (is_of_ring(pool.take(8192, 1, Need::can_wait))) ++of_ring;
+  EXPECT_GE(of_ring, kMostOfRing / (8192 + 64) - 1) << "it grows before others are made";
+  EXPECT_NE(pool.take(8192, 1, Need::can_wait), nullptr);
 }
 
 }  // namespace ddl
