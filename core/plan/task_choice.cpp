@@ -282,11 +282,14 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
 }
 
 // The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
-// says otherwise: data that its sender has not just written is read faster.
+// says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
+// caches on their way (2 ranks, all-to-all and all-gather, 64 to 192 KiB: 0.8 of what single copies take, 256
+// KiB 0.93; 4 ranks, all-gather of 96 to 256 KiB: 0.75).
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  constexpr Bytes kInCaches = 256 << 10;
   std::vector<TaskCandidate> found = staged_ways(map, task, bytes, limits);
   if (can_single_copy(map, task, bytes, limits))
-    found.insert(found.begin() + (is_one_way(task.kind) ? 1 : 0),
+    found.insert(found.begin() + (is_one_way(task.kind) || bytes <= kInCaches ? 1 : 0),
                  {single_copy_of(found[0].choice, limits), found[0].seconds});
   return found;
 }
