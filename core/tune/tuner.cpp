@@ -13,8 +13,8 @@ namespace {
 // Calls of the subject before the first try: one, whose time is that of a first call; or so many that it is a
 // habit.
 constexpr std::uint64_t kOnce = 2, kHabit = 21;
-// Calls in use: those that fill what is on the way, then those that count.
-constexpr std::size_t kFill = 16, kUses = 9;
+// Calls in use that count.
+constexpr std::size_t kUses = 9;
 // What the original is taken to need, in calls of ours: it is rarely better and may be dear.
 constexpr Nanoseconds kOriginal = 3;
 // So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
@@ -39,7 +39,7 @@ void Tuner::next_phase() {
     begin({{Trial::What::candidate, best_}, {Trial::What::original, 0}}, 1, rounds);
   } else if (std::vector<Trial> uses = worth_using(); phase_ < Phase::use && !uses.empty()) {
     phase_ = Phase::use;
-    begin(uses, kFill, kUses);
+    begin(uses, static_cast<std::size_t>(plan_.fill), kUses);
     may_try_ = true;
   } else {
     phase_ = Phase::settled;
@@ -67,6 +67,8 @@ std::vector<Trial> Tuner::worth_using() const {
     if (static_cast<int>(route) == best_ || may_win)
       uses.push_back({Trial::What::candidate, static_cast<int>(route), false});
   }
+  // And what the calls were made by before, once more: the first of a program are slow, whatever makes them.
+  if (!uses.empty()) uses.push_back({Trial::What::candidate, 0, false});
   return uses;
 }
 
@@ -167,8 +169,9 @@ void Tuner::compare_uses() {
   const bool original_won = original_wins_;
   best_ = 0;
   original_wins_ = false;
-  best_time_ = median(habit_);
-  for (std::size_t use = 0; use * (uncounted_ + counted_) < trials_.size(); ++use) {
+  const std::size_t last = trials_.size() / (uncounted_ + counted_) - 1;
+  best_time_ = std::min(median(habit_), median_of(last));
+  for (std::size_t use = 0; use < last; ++use) {
     const Trial& route = trials_[use * (uncounted_ + counted_)];
     const bool is_original = route.what == Trial::What::original;
     const bool has_won = is_original || (!original_won && route.index == won);

@@ -13,8 +13,8 @@
 //
 // Meeting lets the network rest, and what buffers on the way take at once they do not take from calls that
 // follow each other. So a thrifty tuner makes the program's own calls, unmet, by the winner, and by others
-// where these calls take longer than trials of the same route; and stays with what they were made by before
-// if none makes them shorter.
+// where these calls take longer than trials of the same route; then by what they were made by before, and
+// stays with that if none makes them shorter.
 //
 // Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After
 // each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
@@ -34,6 +34,7 @@ struct TunerPlan {
   bool original = false;    // the original library is a candidate as well
   double noise = 0.05;      // what is not better by that share of the time is not better
   bool is_thrifty = false;  // the first calls are left alone, and trying needs a leave
+  int fill = 16;            // in use: calls that fill what is on the way, and do not count
 };
 
 /// How one call is to be made. All but `best` are measured.
