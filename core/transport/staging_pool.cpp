@@ -20,7 +20,9 @@ constexpr std::size_t kTurnsOfTiny = 8;
 // So that blocks whose size divides the ring fill it.
 constexpr Bytes kHeadsOfRing = 64 * sizeof(BlockHead);
 
+// None where it would hold but a few blocks.
 Bytes most_of_ring(Bytes cap) {
+  if (cap / 4 < kStep) return 0;
   return std::min(kMostTurnsBytes + kHeadsOfRing, cap / 4) / alignof(BlockHead) * alignof(BlockHead);
 }
 
