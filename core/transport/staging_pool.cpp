@@ -52,7 +52,8 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring)
       cap_end_(begin + cap),
       end_(begin + cap * kBeyond),
       prepared_ring_(std::min(ring + kHeadsOfRing, ring_most_)),
-      prepared_(std::min(kStep, cap_end_ - begin_)) {}
+      prepared_(std::min(kStep, cap_end_ - begin_)),
+      ring_(region.at(begin)) {}
 
 void StagingPool::prepare() {
   grow_ring(prepared_ring_);
@@ -69,7 +70,7 @@ void StagingPool::prepare_to_read(Region& other) const {
 bool StagingPool::grow_ring(Bytes by) {
   by = std::min(by, ring_most_ - ring_.bytes());
   if (by == 0 || !region_.reserve(ring_begin_ + ring_.bytes(), by)) return false;
-  ring_.grow(region_.at(ring_begin_), by);
+  ring_.grow(by);
   return true;
 }
 

@@ -13,8 +13,7 @@ constexpr int kMostLeftOut = 8;
 
 }  // namespace
 
-void StagingRing::grow(std::byte* memory, Bytes by) {
-  memory_ = memory;
+void StagingRing::grow(Bytes by) {
   go_to(bytes_);
   bytes_ += by;
 }

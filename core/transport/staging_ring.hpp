@@ -20,10 +20,10 @@ namespace ddl {
 
 class StagingRing {
  public:
-  /// It has nothing at first, and refuses everything.
-  StagingRing() = default;
-  /// By that many bytes behind those that it has; all begin at `memory`, which is aligned to a BlockHead.
-  void grow(std::byte* memory, Bytes by);
+  /// From `memory` on, which is aligned to a BlockHead. It has nothing at first, and refuses everything.
+  explicit StagingRing(std::byte* memory) : memory_(memory) {}
+  /// By that many bytes behind those that it has.
+  void grow(Bytes by);
   Bytes bytes() const { return bytes_; }
 
   /// A block of that many bytes with its head, which is free; its caller sets its readers. The call that it
@@ -39,7 +39,7 @@ class StagingRing {
   void pass_first();
   void go_to(Bytes place);
 
-  std::byte* memory_ = nullptr;
+  std::byte* memory_;
   Bytes bytes_ = 0, next_ = 0;
   // That lie at or behind next_, then those before it, each part by place.
   std::deque<Taken> taken_;

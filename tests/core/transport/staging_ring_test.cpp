@@ -17,7 +17,7 @@ constexpr Bytes kRing = 64 << 10;
 
 class StagingRingTest : public ::testing::Test {
  protected:
-  StagingRingTest() { ring_.grow(memory_.get(), kRing); }
+  StagingRingTest() { ring_.grow(kRing); }
   std::byte* take(Bytes bytes, std::size_t at_once = 1) {
     std::byte* block = ring_.take(bytes, at_once);
     if (block) readers(block).store(1);
@@ -30,10 +30,10 @@ class StagingRingTest : public ::testing::Test {
 
   std::unique_ptr<std::byte, decltype(&std::free)> memory_{
       static_cast<std::byte*>(std::aligned_alloc(alignof(BlockHead), kRing)), std::free};
-  StagingRing ring_;
+  StagingRing ring_{memory_.get()};
 };
 
-TEST_F(StagingRingTest, ARingOfNothingRefuses) { EXPECT_EQ(StagingRing().take(64, 1), nullptr); }
+TEST_F(StagingRingTest, ARingOfNothingRefuses) { EXPECT_EQ(StagingRing(memory_.get()).take(64, 1), nullptr); }
 
 TEST_F(StagingRingTest, EachLineIsUsedAgainWhenAllOthersHaveBeen) {
   for (int round = 0; round < 3; ++round)
@@ -86,14 +86,14 @@ TEST_F(StagingRingTest, WhereAllIsBeingReadItRefusesUntilSomethingIsFree) {
 }
 
 TEST_F(StagingRingTest, AGrownOneGoesOnInWhatIsNew) {
-  StagingRing small;
-  small.grow(memory_.get(), kRing / 2);
+  StagingRing small(memory_.get());
+  small.grow(kRing / 2);
   std::vector<std::byte*> held;
   while (std::byte* block = small.take(4096, 1)) {
     readers(block).store(1);
     held.push_back(block);
   }
-  small.grow(memory_.get(), kRing / 2);
+  small.grow(kRing / 2);
   std::byte* block = small.take(4096, 1);
   EXPECT_EQ(block, memory_.get() + kRing / 2);
   readers(block).store(1);
