@@ -20,17 +20,17 @@ bool is_timed(const Tally& tally) { return tally.calls < kAllTimed || tally.call
 
 }  // namespace
 
-void Communicator::run(const Call& call, PreparedPlan& plan, Completion& completion, int pauses) {
+void Communicator::run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait) {
   PreparedPlan& prepared = plans_->turn(plan, next_);
   if (!BriefCall::is_possible(call, prepared, size()) || times_dimensions_)
     return start(call, prepared, completion);
   passing_.make(call, prepared, id_, members().me);
-  run(passing_, completion, pauses);
+  run(passing_, completion, wait);
 }
 
 // Sends what is to be sent, then takes what comes; if one of these is not possible an operation goes on
 // there.
-void Communicator::run(BriefCall& brief, Completion& completion, int pauses) {
+void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait) {
   PreparedPlan& prepared = brief.plan();
   PreparedPlan::Use& use = brief.use_of_plan();
   if (is_timed(use.tally)) brief.start_time();
@@ -39,7 +39,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, int pauses) {
     brief.start_time();
     return start(brief.call(), prepared, completion);
   }
-  Attempt attempt{brief, pauses};
+  Attempt attempt{brief, wait};
   for (const BriefCall::BriefStep& step : brief.steps()) {
     if (run_step(attempt, step)) continue;
     brief.start_time();
@@ -73,7 +73,7 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
 }
 
 // Reduces the messages of all peers of that step where they lie, if these are the next to come from each, and
-// come within so many pauses; else all are left there. A copy is of one.
+// come within that wait; else all are left there. A copy is of one.
 bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo) {
   using Arrived = SharedMemoryTransport::Arrived;
   SharedMemoryTransport& local = *shared_.fabrics.local;
@@ -87,9 +87,8 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
     Arrived message = local.first_from(from);
     for (int waited = 0; !message.header || take_answer(message, from); message = local.first_from(from)) {
       if (message.header) continue;
-      if (attempt.pauses-- <= 0) return false;
-      if (++waited == kPausesUntimed) attempt.brief.start_time();
-      pause_a_moment();
+      if (++waited == kPausesUntimed || attempt.wait.yields()) attempt.brief.start_time();
+      if (!attempt.wait.once()) return false;
     }
     const Header &header = *message.header, &awaited = todo.header;
     if (header.comm != id_ || header.seq != seq_of(next_) || header.tag != awaited.tag ||

@@ -155,7 +155,7 @@ class Engine : private MessageHandler {
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void move_host_now_and_then();
-  int pauses_at_once() const;
+  ShortWait wait_at_once() const;
   void take_up(Communicator& communicator, Bytes push_at_least);
   void begin_time(const Call& call, Completion& completion);
   bool look(const Completion& completion, bool& moved);

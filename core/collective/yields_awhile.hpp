@@ -3,9 +3,8 @@
 // Thread safety: none, of one thread.
 #pragma once
 
-#include <sched.h>
-
 #include "core/base/clock.hpp"
+#include "core/base/pause.hpp"
 #include "core/base/types.hpp"
 
 namespace ddl {
@@ -21,15 +20,13 @@ class YieldsAwhile {
     const Nanoseconds before = now();
     if (since_ == 0) since_ = before;
     if (before - since_ > longest_) return false;
-    ::sched_yield();
-    if (now() - before > kHandedOver) longest_ = 0;
+    if (!yield_a_moment()) longest_ = 0;
     return true;
   }
   /// What was waited for has come: the time begins anew.
   void restart() { since_ = 0; }
 
  private:
-  static constexpr Nanoseconds kHandedOver = 500'000;  // a slice of the scheduler, not an interrupt
   Nanoseconds longest_, since_ = 0;
 };
 

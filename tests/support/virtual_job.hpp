@@ -37,8 +37,9 @@ inline std::unique_ptr<Completion> start(Engine& engine, Communicator& communica
 
 class VirtualJob {
  public:
+  // Few spins: the threads of a test outnumber the cores.
   explicit VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging = Bytes{8} << 20,
-                      Nanoseconds yields_for = 0);
+                      Nanoseconds yields_for = 0, int spins = 20);
 
   Rank size() const { return static_cast<Rank>(hosts_.size()); }
   Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].engine; }
@@ -127,7 +128,8 @@ class VirtualJob {
   std::vector<PerRank> ranks_;
 };
 
-inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging, Nanoseconds yields_for)
+inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging, Nanoseconds yields_for,
+                              int spins)
     : hosts_(std::move(host_of_rank)), net_(static_cast<Rank>(hosts_.size())) {
   std::vector<std::vector<LocalPeer>> peers(hosts_.size());  // by host
   auto local_ranks = [&](HostIndex host) {
@@ -147,7 +149,7 @@ inline VirtualJob::VirtualJob(std::vector<HostIndex> host_of_rank, Bytes staging
                 std::make_unique<TestWire>(net_, rank), std::make_unique<std::atomic<int>>(0), nullptr};
     Waiting waiting;
     waiting.host_progress = [host_progressed = one.host_progressed.get()] { ++*host_progressed; };
-    waiting.spins = 20;  // the threads of a test outnumber the cores
+    waiting.spins = spins;
     waiting.yields_for = yields_for;
     one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), one.wire.get()}, waiting);
     ranks_.push_back(std::move(one));

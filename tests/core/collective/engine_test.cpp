@@ -222,10 +222,11 @@ TEST(Engine, EveryTypeAndOperationGivesTheSameBitsOnEveryRank) {
 // Blocking calls that are done at once, those whose peers come late and started ones follow each other in any
 // mixture, which differs between the ranks; an operation on another communicator is under way now and then.
 TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
-  for (Rank size : {2, 3, 7}) {
-    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(size), 0));
+  constexpr int kPauses = 20, kYields = 0;
+  for (auto [size, spins] : {std::pair{2, kPauses}, {3, kPauses}, {7, kPauses}, {2, kYields}, {5, kYields}}) {
+    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(size), 0), Bytes{8} << 20, 0, spins);
     auto world = job.create(1, everybody(size)), other = job.create(2, everybody(size));
-    job.each([&](Rank rank) {
+    job.each([&, size = size](Rank rank) {
       Engine& engine = job.engine(rank);
       auto me = static_cast<std::size_t>(rank);
       std::mt19937 alike(5), alone(static_cast<unsigned>(rank));
