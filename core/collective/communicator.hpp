@@ -106,6 +106,7 @@ class Communicator : public Sender {
   std::byte* claim(const Sending& sending, Bytes bytes, Outgoing& message) override;
   std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) override;
   void post(const Outgoing& message) override { shared_.fabrics.local->post(message); }
+  BlockCopy& block_copy() override { return shared_.fabrics.local->block_copy(); }
   bool send_single_copy(const Sending& sending, std::span<const std::byte> payload,
                         std::uint32_t& unfinished) override;
   bool fetch(const View& view, std::byte* into) override;

@@ -262,15 +262,18 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
   std::byte* block = sender.claim(sending_of(run, step), payload.size(), message);
   if (!block) return false;
   struct Copy {
+    BlockCopy& by;
     Store store;
     std::byte* to;
     std::span<const std::byte> from;
-  } copy{store_, block, payload};
+  } copy{sender.block_copy(), store_, block, payload};
   sender.work(payload.size(), [&copy] {
-    if (copy.store == Store::streamed)
-      stage(copy.to, copy.from.data(), copy.from.size());
-    else
-      std::memcpy(copy.to, copy.from.data(), copy.from.size());
+    copy.by.copy(copy.to, copy.from.data(), copy.from.size(), [&copy] {
+      if (copy.store == Store::streamed)
+        stage(copy.to, copy.from.data(), copy.from.size());
+      else
+        std::memcpy(copy.to, copy.from.data(), copy.from.size());
+    });
   });
   sender.post(message);
   return true;

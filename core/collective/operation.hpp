@@ -35,6 +35,7 @@
 #include "core/collective/completion.hpp"
 #include "core/collective/reduce_copy.hpp"
 #include "core/plan/plan_store.hpp"
+#include "core/transport/block_copy.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -73,6 +74,8 @@ class Sender {
   /// then given up with post() and not released. Null when that is not possible.
   virtual std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) = 0;
   virtual void post(const Outgoing& message) = 0;
+  /// How a payload gets to a place that was claimed.
+  virtual BlockCopy& block_copy() = 0;
   /// As send(), within the host, of a payload that is read where it is; counts in `unfinished` until it has.
   virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload,
                                 std::uint32_t& unfinished) = 0;

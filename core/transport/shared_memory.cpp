@@ -73,7 +73,7 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
   }
   Outgoing claimed = message;
   if (!claim(claimed)) return false;
-  std::memcpy(payload_of(claimed.block), message.payload.data(), message.payload.size());
+  block_copy_.copy(payload_of(claimed.block), message.payload.data(), message.payload.size());
   post(claimed);
   return true;
 }

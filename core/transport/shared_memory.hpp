@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/partition.hpp"
+#include "core/transport/block_copy.hpp"
 #include "core/transport/region.hpp"
 #include "core/transport/single_copy.hpp"
 #include "core/transport/staging_pool.hpp"
@@ -49,6 +50,8 @@ class SharedMemoryTransport : public Transport {
   bool claim(Outgoing& message);
   void post(const Outgoing& message);
   static std::byte* payload_of(std::byte* block) { return StagingPool::payload_of(block); }
+  /// How such a payload is best written.
+  BlockCopy& block_copy() { return block_copy_; }
   /// The peer's block behind a payload of which this rank is the last reader: it can be written over and sent
   /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
   /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
@@ -78,9 +81,7 @@ class SharedMemoryTransport : public Transport {
   Bytes staging_taken() const { return pool_.taken(); }
   /// A block that is sent from again and again, by agreement, until all its `sharers`, this rank among them,
   /// have left it; null where the pool is at its cap.
-  std::byte* keep_block(Bytes payload, std::uint32_t sharers) {
-    return pool_.keep(payload, sharers);
-  }
+  std::byte* keep_block(Bytes payload, std::uint32_t sharers) { return pool_.keep(payload, sharers); }
   Bytes offset_of(const std::byte* block) const { return own_.offset_of(block); }
   /// This rank will not read that block of a peer's, or write its own, any more.
   void leave_block(Rank owner, Bytes offset);
@@ -128,6 +129,7 @@ class SharedMemoryTransport : public Transport {
   Region& own_;
   Bytes staging_begin_;  // in every region of this host
   StagingPool pool_;
+  BlockCopy block_copy_;
   SingleCopySends single_copies_{pool_};
   // Blocks of send_at_once(), which take turns, and the entries that name each.
   struct AtOnce {
