@@ -151,6 +151,13 @@ int find_shared_cores(const std::vector<EndpointInfo>& endpoints, const JobMap& 
   return least;
 }
 
+bool any_is_crowded(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map) {
+  std::vector<std::vector<EndpointInfo>> of_host(job_map.host_names.size());
+  for (std::size_t r = 0; r < endpoints.size(); ++r)
+    of_host[static_cast<std::size_t>(job_map.host_of_rank[r])].push_back(endpoints[r]);
+  return std::any_of(of_host.begin(), of_host.end(), is_crowded);
+}
+
 void find_settings(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
   std::vector<GradientSettings> given;
   for (const EndpointInfo& endpoint : endpoints) given.push_back(endpoint.gradients);
@@ -240,6 +247,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_rails(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
+  if (job_map.trouble.empty()) job_map.crowded = any_is_crowded(endpoints, job_map);
   find_settings(endpoints, job_map);
   return job_map;
 }

@@ -74,6 +74,7 @@ struct JobMap {
   bool deterministic = false;
   GradientSettings gradients;
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
+  bool crowded = false;  // is_crowded() one of the hosts
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

@@ -248,6 +248,13 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits) {
   return candidates(grid, size_class(bytes), limits)[0].choice;
 }
 
+PlanChoice funnel_choice(const Grid& grid) {
+  PlanChoice choice = plain_choice(grid, 1);
+  std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::funnel);
+  choice.segment = kLeastSegment;
+  return choice;
+}
+
 PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits, const WireFormat& wire) {
   PlanChoice choice = candidates(grid, size_class(bytes), limits, wire)[0].choice;
   std::fill(choice.algorithm.begin(), choice.algorithm.end(), Algorithm::ring);

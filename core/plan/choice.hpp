@@ -103,6 +103,13 @@ PlanChoice choose(const Grid& grid, Bytes bytes, const PlanLimits& limits);
 /// The first candidate's segment and lanes, but a ring in every dimension; the segment cut to staging.
 PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits, const WireFormat& wire = {});
 
+/// For the least calls: the first rank hears from all others, then they hear from it, so that it leaves
+/// first. What ranks that share a core do next is mostly a broadcast or scatter from there: after an exchange
+/// those that leave before it wait for their turn in vain (4 ranks on two cores, a broadcast of 4 bytes after
+/// a barrier: 6 us, after this 0.3, both together 7 either way; barriers alone 4.0 us by exchange, 6.0 like
+/// this, Open MPI 5.3).
+PlanChoice funnel_choice(const Grid& grid);
+
 /// Staging that the plan of any rank takes at most: a block for each of its sends within the host.
 Bytes staging_need(const Grid& grid, const PlanChoice& choice);
 /// What one call's segments may take of all the staging of a rank: several are under way at once.

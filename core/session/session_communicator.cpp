@@ -65,7 +65,7 @@ std::shared_ptr<LazyAllReduce> SessionCommunicator::lazy_here() const {
 // Elements of an operation of the program's own are no floats to us, whatever their type is called.
 CallShape SessionCommunicator::shape_of(const Call& call) const {
   const DType type = call.own ? DType::uint8 : call.type;
-  CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type};
+  CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type, is_barrier(call)};
   if (call.pairwise)
     shape.bytes = pairwise_bytes(plans_->members().grid.spans_hosts(), plans_->limits().rails);
   if (group_) shape.variant |= kOfRequest;

@@ -46,6 +46,7 @@ struct CallShape {
   Fingerprint fingerprint = 0;
   std::uint8_t variant = 0;   // see Call
   DType type = DType::uint8;  // of its elements
+  bool barrier = false;       // see is_barrier()
 };
 
 /// All ranks of the communicator reduce these numbers, each bringing its own.
@@ -85,6 +86,7 @@ class Selection {
     bool unequal = false;
     Bytes size_class = 0;
     WireFormat wire = {};
+    bool barrier = false;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Class {

@@ -64,6 +64,10 @@ void Selection::prepare_all_reduce(Class& of_class) {
     of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_, wire), bytes);
     return;
   }
+  if (of_class.key.barrier && limits_.machine.crowded && !grid.spans_hosts() && grid.ranks() > 2) {
+    of_class.settled.plan = &plans_.prepare(funnel_choice(grid), bytes);
+    return;
+  }
   bool measures = !settings_.deterministic && plans_.members().size() > 1;
   if (measures && recall_all_reduce(of_class)) return;
   std::vector<Candidate> found =

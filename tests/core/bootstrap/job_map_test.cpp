@@ -247,4 +247,14 @@ TEST(JobMap, RanksAreCrowdedWhenTheyOutnumberTheCoresTheyMayUseTogether) {
   EXPECT_TRUE(is_crowded({first, second}));
 }
 
+TEST(JobMap, AJobIsCrowdedWhereOneOfItsHostsIs) {
+  auto on = [](const std::string& host) { return endpoint_on(host, {{"r0", "10.0.0.0/24"}}); };
+  EndpointInfo first = on("h0"), second = on("h1"), third = on("h1");
+  first.cpus = second.cpus = {0};
+  third.cpus = {1};
+  EXPECT_FALSE(map_job(all({first, second, third})).crowded) << "each host has cores of its own";
+  third.cpus = {0};
+  EXPECT_TRUE(map_job(all({first, second, third})).crowded);
+}
+
 }  // namespace ddl

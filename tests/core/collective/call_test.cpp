@@ -56,4 +56,14 @@ TEST(Call, IsDescribedForPeople) {
   EXPECT_EQ(describe(call_of(Kind::receive, 2)), "receive of 100 float32 from rank 2");
 }
 
+TEST(Call, IsABarrierWhenOnlyThatAllHaveComeMatters) {
+  auto is_one = [](Elements count, DType type, Op op) {
+    return is_barrier({nullptr, nullptr, count, type, op});
+  };
+  EXPECT_TRUE(is_one(1, DType::uint8, Op::bor));
+  EXPECT_FALSE(is_one(2, DType::uint8, Op::bor));
+  EXPECT_FALSE(is_one(1, DType::int32, Op::bor));
+  EXPECT_FALSE(is_one(1, DType::uint8, Op::sum));
+}
+
 }  // namespace ddl

@@ -10,6 +10,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "tests/support/sums.hpp"
 #include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
@@ -243,6 +244,28 @@ TEST(Selection, ACollectiveThatNoPlanHasStagingForIsTheOriginals) {
   EXPECT_STREQ(route.original, "DDL_STAGING_BYTES is too little");
   settings.has_original = false;
   EXPECT_THROW(selection_with(settings)->blocking(call), Error);
+}
+
+// The first rank is the first to leave it.
+TEST(Selection, ABarrierOfACrowdedHostGoesThroughItsFirstRank) {
+  auto algorithm = [](const std::vector<HostIndex>& hosts, bool crowded, bool barrier) {
+    VirtualJob job(hosts);
+    PlanLimits limits{1, Bytes{1} << 20, 0};
+    limits.machine.crowded = crowded;
+    auto world = job.create(1, test::everybody(job.size()), limits);
+    TuneSettings settings;
+    settings.deterministic = true;
+    TuningCache memory("test");
+    TrialBudget budget(0);
+    Selection selection(world[0]->plans(), settings, memory, budget, [](std::span<std::int64_t>, Op) {});
+    const PreparedPlan& plan = *selection.nonblocking({{}, 1, 0, 0, DType::uint8, barrier}).plan;
+    EXPECT_TRUE(plan.is_brief);
+    return plan.choice.algorithm[0];
+  };
+  EXPECT_EQ(algorithm({0, 0, 0, 0}, true, true), Algorithm::funnel);
+  EXPECT_EQ(algorithm({0, 0, 0, 0}, false, true), Algorithm::exchange);
+  EXPECT_EQ(algorithm({0, 0, 0, 0}, true, false), Algorithm::exchange);
+  EXPECT_EQ(algorithm({0, 0}, true, true), Algorithm::exchange) << "of two it would be a detour";
 }
 
 TEST(Selection, WhatTravelsNarrowerHasPlansOfItsOwn) {
