@@ -185,11 +185,14 @@ class Table:
         print("| " + " | ".join(cells) + " |", flush=True)
 
     def all(self):
+        known = programs(self.options.ranks)
+        names = self.options.only.split(",") if self.options.only else list(known)
+        if unknown := [name for name in names if name not in known]:
+            sys.exit(f"--only {','.join(unknown)}: no such program; there are {', '.join(known)}")
         print("| program | ranks | same answers | calls of a rank | eligible | plain / ddlrun | not eligible |\n"
               "|---|---|---|---|---|---|---|", flush=True)
-        known = programs(self.options.ranks)
         work = pathlib.Path(tempfile.mkdtemp(prefix="ddl-applications-"))
-        for name in self.options.only.split(",") if self.options.only else known:
+        for name in names:
             if not shutil.which(known[name].needs):
                 print(f"{name}: not installed; scripts/applications.sh --install", file=sys.stderr)
                 continue
