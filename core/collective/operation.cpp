@@ -268,12 +268,10 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
     std::span<const std::byte> from;
   } copy{sender.block_copy(), store_, block, payload};
   sender.work(payload.size(), [&copy] {
-    copy.by.copy(copy.to, copy.from.data(), copy.from.size(), [&copy] {
-      if (copy.store == Store::streamed)
-        stage(copy.to, copy.from.data(), copy.from.size());
-      else
-        std::memcpy(copy.to, copy.from.data(), copy.from.size());
-    });
+    if (copy.store == Store::streamed)
+      stage(copy.to, copy.from.data(), copy.from.size());
+    else
+      copy.by.copy(copy.to, copy.from.data(), copy.from.size());
   });
   sender.post(message);
   return true;

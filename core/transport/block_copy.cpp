@@ -1,8 +1,23 @@
 #include "core/transport/block_copy.hpp"
 
+#include <cstring>
+
 #include "core/base/partition.hpp"
+#include "core/reduce/reduce.hpp"
 
 namespace ddl {
+
+void BlockCopy::copy(std::byte* block, const std::byte* from, Bytes bytes) {
+  const bool is_timed = bytes >= kLeast && looks();
+  if (bytes < kLeast || is_timed || !is_far()) {
+    const Nanoseconds before = is_timed ? now() : 0;
+    std::memcpy(block, from, bytes);
+    if (is_timed) note(bytes, now() - before);
+  } else {
+    stream(block, from, bytes);
+    stream_end();
+  }
+}
 
 bool BlockCopy::looks() {
   const int left = until_look_.load(std::memory_order_relaxed);
