@@ -151,11 +151,17 @@ int find_shared_cores(const std::vector<EndpointInfo>& endpoints, const JobMap& 
   return least;
 }
 
-bool any_is_crowded(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map) {
-  std::vector<std::vector<EndpointInfo>> of_host(job_map.host_names.size());
-  for (std::size_t r = 0; r < endpoints.size(); ++r)
-    of_host[static_cast<std::size_t>(job_map.host_of_rank[r])].push_back(endpoints[r]);
-  return std::any_of(of_host.begin(), of_host.end(), is_crowded);
+std::vector<bool> find_crowded(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map) {
+  std::vector<std::set<int>> cpus(job_map.host_names.size());
+  std::vector<std::size_t> ranks(cpus.size());
+  for (std::size_t r = 0; r < endpoints.size(); ++r) {
+    const auto host = static_cast<std::size_t>(job_map.host_of_rank[r]);
+    cpus[host].insert(endpoints[r].cpus.begin(), endpoints[r].cpus.end());
+    ++ranks[host];
+  }
+  std::vector<bool> crowded;
+  for (std::size_t host = 0; host < cpus.size(); ++host) crowded.push_back(ranks[host] > cpus[host].size());
+  return crowded;
 }
 
 void find_settings(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
@@ -247,16 +253,9 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_rails(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
-  if (job_map.trouble.empty()) job_map.crowded = any_is_crowded(endpoints, job_map);
+  if (job_map.trouble.empty()) job_map.crowded = find_crowded(endpoints, job_map);
   find_settings(endpoints, job_map);
   return job_map;
-}
-
-bool is_crowded(const std::vector<EndpointInfo>& endpoints_of_host) {
-  std::set<int> cpus;
-  for (const EndpointInfo& endpoint : endpoints_of_host)
-    cpus.insert(endpoint.cpus.begin(), endpoint.cpus.end());
-  return endpoints_of_host.size() > cpus.size();
 }
 
 }  // namespace ddl

@@ -74,7 +74,7 @@ struct JobMap {
   bool deterministic = false;
   GradientSettings gradients;
   int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
-  bool crowded = false;  // is_crowded() one of the hosts
+  std::vector<bool> crowded;  // by host: its ranks outnumber the cores that they may run on
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }
@@ -86,8 +86,5 @@ struct JobMap {
 
 /// endpoints[r] is rank r's endpoint info, nothing where it published none.
 JobMap map_job(const std::vector<std::optional<EndpointInfo>>& endpoints);
-
-/// Whether the ranks of that host outnumber the cores they may run on.
-bool is_crowded(const std::vector<EndpointInfo>& endpoints_of_host);
 
 }  // namespace ddl

@@ -68,7 +68,7 @@ struct Machine {
   // all that cut 826 to 837; on faster ones, after a barrier: 8 B to 1 KiB to owners in each host and among
   // the hosts 53 to 57 us, cut among the ranks of a host before 76 to 85).
   double shared_cores = 0, turn = 20e-6, beside = 0.25;
-  bool crowded = false;           // the ranks of a host outnumber its cores
+  bool crowded = false;           // the ranks of one of the hosts outnumber its cores
   double memory_ranks = 0;        // ranks of a host that can copy at full speed at once; 0: all
   std::vector<double> rail_rate;  // bytes per second of each rail; empty: 1 / wire.beta
 };

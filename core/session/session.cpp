@@ -118,16 +118,15 @@ void Session::connect(const JobMap& job_map, const std::vector<EndpointInfo>& en
   endpoint_.connect(job_map, endpoints);
   tuning_.set_up(job_map, endpoints);
   WireTransport* wire = job_map.hosts() > 1 ? endpoint_.wire() : nullptr;
-  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire, size_}, waiting(job_map, endpoints));
+  engine_ = std::make_unique<Engine>(Fabrics{endpoint_.local(), wire, size_}, waiting(job_map));
   options_.also_needs();
 }
 
-Waiting Session::waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const {
+Waiting Session::waiting(const JobMap& job_map) const {
   Waiting waiting;
   waiting.host_progress = options_.progress;
-  std::vector<EndpointInfo> here;
-  for (Rank peer : job_map.ranks_with(rank())) here.push_back(endpoints[static_cast<std::size_t>(peer)]);
-  const bool crowded = is_crowded(here);
+  const auto host = job_map.host_of_rank[static_cast<std::size_t>(rank())];
+  const bool crowded = job_map.crowded[static_cast<std::size_t>(host)];
   if (crowded) waiting.spins = 0;
   // Being woken costs less than a hundredth of the longer wait. Where ranks outnumber the cores, those that
   // are late are likely to be without one, and each that sleeps must be woken by one that has it: calls of a

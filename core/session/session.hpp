@@ -118,7 +118,7 @@ class Session final : private JoinSteps {
   nlohmann::json report_of(const std::vector<std::string>& parts) const;
   void keep_report();
   Ended end(SessionCall& call);
-  Waiting waiting(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) const;
+  Waiting waiting(const JobMap& job_map) const;
 
   const SessionOptions options_;
   std::unique_ptr<Exchange> exchange_;

@@ -242,19 +242,20 @@ TEST(JobMap, RanksAreCrowdedWhenTheyOutnumberTheCoresTheyMayUseTogether) {
   EndpointInfo first = endpoint_on("h0"), second = endpoint_on("h0");
   first.cpus = {0};
   second.cpus = {1};
-  EXPECT_FALSE(is_crowded({first, second}));
+  EXPECT_FALSE(map_job(all({first, second})).crowded.at(0));
   second.cpus = {0};
-  EXPECT_TRUE(is_crowded({first, second}));
+  EXPECT_TRUE(map_job(all({first, second})).crowded.at(0));
 }
 
-TEST(JobMap, AJobIsCrowdedWhereOneOfItsHostsIs) {
+TEST(JobMap, EachHostIsCrowdedByItself) {
   auto on = [](const std::string& host) { return endpoint_on(host, {{"r0", "10.0.0.0/24"}}); };
   EndpointInfo first = on("h0"), second = on("h1"), third = on("h1");
   first.cpus = second.cpus = {0};
   third.cpus = {1};
-  EXPECT_FALSE(map_job(all({first, second, third})).crowded) << "each host has cores of its own";
+  EXPECT_EQ(map_job(all({first, second, third})).crowded, (std::vector{false, false}))
+      << "each host has cores of its own";
   third.cpus = {0};
-  EXPECT_TRUE(map_job(all({first, second, third})).crowded);
+  EXPECT_EQ(map_job(all({first, second, third})).crowded, (std::vector{false, true}));
 }
 
 }  // namespace ddl
