@@ -86,9 +86,15 @@ CallBuffers::Held& CallBuffers::held() {
   return *held_;
 }
 
-void CallBuffers::keep(std::shared_ptr<const Blocks> blocks) {
-  auto& all = held().blocks;
-  (all[0] ? all[1] : all[0]) = std::move(blocks);
+void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared_ptr<const Blocks> others) {
+  if (are_none() && !blocks && !others) return;
+  held().blocks[0] = std::move(blocks);
+  held().blocks[1] = std::move(others);
+  for (Portion& portion : held().portions) {
+    if (combiner_of(portion.type) == MPI_COMBINER_NAMED) continue;
+    PMPI_Type_dup(portion.type, &portion.type);  // the program may free its own meanwhile
+    held().types.emplace_back(portion.type);
+  }
 }
 
 const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
@@ -112,7 +118,7 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
-  held().portions = {{at_element(side.buffer, 0, side.type), elements, bytes, kept(side.type)}};
+  held().portions = {{at_element(side.buffer, 0, side.type), elements, bytes, side.type}};
   return copy_later(nullptr, bytes);
 }
 
@@ -121,17 +127,9 @@ void* CallBuffers::unpack_later(const BlockSide& side, Rank ranks, std::uint64_t
     const MPI_Datatype type = side.type_of(rank);
     const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
     if (const std::uint64_t these = bytes_of(side.counts[rank], type))
-      held().portions.push_back({begin_of(side, rank), elements, these, kept(type)});
+      held().portions.push_back({begin_of(side, rank), elements, these, type});
   }
   return copy_later(nullptr, bytes);
-}
-
-MPI_Datatype CallBuffers::kept(MPI_Datatype type) {
-  if (combiner_of(type) == MPI_COMBINER_NAMED) return type;
-  MPI_Datatype copy = MPI_DATATYPE_NULL;
-  PMPI_Type_dup(type, &copy);
-  held().types.emplace_back(copy);
-  return copy;
 }
 
 void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {

@@ -43,8 +43,8 @@ class CallBuffers {
   void* unpack_later(const BlockSide& side, Rank ranks, std::uint64_t bytes);
   /// The same for plain bytes.
   void* copy_later(void* to, std::uint64_t bytes);
-  /// Blocks live as long as this: at most two.
-  void keep(std::shared_ptr<const Blocks> blocks);
+  /// The program's call returns before this ends: what is needed of its arguments lives as long as this.
+  void outlive_call(std::shared_ptr<const Blocks> blocks, std::shared_ptr<const Blocks> others);
   /// Context for OwnReductionCall::combine(), as long as this lives.
   void* reduce_by(MPI_Datatype type, MPI_Op op);
   /// Plain memory, as long as this lives.
@@ -68,13 +68,12 @@ class CallBuffers {
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
     std::vector<Portion> portions;
-    std::shared_ptr<const Blocks> blocks[2];
-    std::vector<OwnedType> types;  // of the portions: the program may free its own meanwhile
+    std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived
+    std::vector<OwnedType> types;
   };
 
   Held& held();
   int bring_back();
-  MPI_Datatype kept(MPI_Datatype type);
 
   std::unique_ptr<Held> held_;  // null: most calls need nothing of it
 };

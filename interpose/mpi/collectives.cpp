@@ -9,6 +9,30 @@
 namespace ddl::mpi {
 namespace {
 
+// Elements of a type that the program made, maybe for this call alone: to the engine they are bytes, and the
+// call is kept as one of so many bytes.
+template <class Original>
+int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
+               Original original) {
+  const auto bytes = static_cast<int>(route.bytes);
+  Made made{
+      {MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes}, nullptr, nullptr, comm};
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) {
+    const bool is_readable = adapt_movement(to, in, out, buffers);
+    made.in = to.call.in;
+    made.out = to.call.out;
+    return is_readable;
+  };
+  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
+    CallBuffers buffers;
+    route.is_settled = true;
+    if (!adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
+    if (const std::optional<int> done = run_kept(made))
+      return *done == MPI_SUCCESS ? buffers.finish() : *done;
+  }
+  return run_call(collective, route, comm, adapt, original, &made);
+}
+
 template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
          Original original) {
@@ -19,6 +43,9 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
       comm};
   if (const std::optional<int> done = run_kept(made)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
+  constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
+  if (!route.reason && !route.is_lasting && route.bytes <= kMost)
+    return move_bytes(collective, route, in, out, comm, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original, &made);
 }

@@ -33,6 +33,9 @@ struct SaidCall {
   Collective collective{};
   std::uint8_t buffers = 0;
 
+  /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
+  static constexpr std::uint8_t kBytes = 128;
+
   static std::uint8_t about(const void* in, const void* out) {
     auto kind = [](const void* buffer) { return buffer == MPI_IN_PLACE ? 2 : buffer ? 1 : 0; };
     return static_cast<std::uint8_t>(kind(in) | kind(out) << 2 | (in == out) << 4);

@@ -215,7 +215,8 @@ bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuff
   const bool unpacks = sides.uses_out && !is_dense(out.type);
   // What the original is given needs no copies.
   const bool copies = packs || unpacks || (task.kind == Kind::all_to_all && sides.in_place());
-  if (copies && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
+  if (copies && !route.is_settled && (route.reason = state().api->left_to_original(comm.engine, &call)))
+    return true;
   void* to = const_cast<void*>(out.buffer);
   const bool is_source = task.kind == Kind::broadcast && sides.in_blocks > 0;
   if (sides.uses_out && !is_source) {

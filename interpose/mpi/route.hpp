@@ -47,6 +47,7 @@ struct RoutedCall {
   MPI_Datatype own_type = MPI_DATATYPE_NULL;  // of a reduction that the engine has no kernels for,
   MPI_Op own_op = MPI_OP_NULL;                // see own_reductions.hpp
   std::shared_ptr<const Blocks> blocks, in_blocks;  // where they are of unequal length
+  bool is_settled = false;                          // that it is the engine's
   bool is_lasting = false;  // the types and the operation mean the same as long as the program runs
 };
 

@@ -33,8 +33,8 @@ int done_without_elements(Collective collective, Form form) {
 }
 
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
-  return route.is_lasting && buffers.are_none() &&
-         route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
+  const bool can_be_kept = made.said.buffers == SaidCall::kBytes || (route.is_lasting && buffers.are_none());
+  return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }
 
 // What the engine was given is a buffer of the program's or, in place, a part of the other one. Where there

@@ -149,8 +149,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
-    if (route.blocks) buffers.keep(std::move(route.blocks));
-    if (route.in_blocks) buffers.keep(std::move(route.in_blocks));
+    buffers.outlive_call(std::move(route.blocks), std::move(route.in_blocks));
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
     const ddl_outcome outcome =

@@ -1,9 +1,8 @@
 #include "interpose/mpi/types.hpp"
 
 #include <array>
-#include <atomic>
+#include <limits>
 #include <utility>
-#include <vector>
 
 #include "interpose/mpi/custom_ops.hpp"
 
@@ -57,10 +56,34 @@ constexpr bool is_allowed(Use use, Op op) {
 }
 
 struct KnownType {
-  MPI_Datatype handle;
-  DType type;
-  Use use;
+  MPI_Datatype handle = nullptr;
+  DType type{};
+  Use use{};
   std::uint64_t parts = 1;  // of that element type
+};
+
+// By handle, which is an address in libmpi: what is none of these is asked for as often as what is one.
+class TypeTable {
+ public:
+  void add(const KnownType& known) {
+    std::size_t at = place_of(known.handle);
+    while (places_[at].handle) at = (at + 1) % kPlaces;
+    places_[at] = known;
+  }
+  const KnownType* find(MPI_Datatype handle) const {
+    for (std::size_t at = place_of(handle); places_[at].handle; at = (at + 1) % kPlaces)
+      if (places_[at].handle == handle) return &places_[at];
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 256;  // five for each type
+  static std::size_t place_of(MPI_Datatype handle) {
+    return (reinterpret_cast<std::uintptr_t>(handle) * 0x9e3779b97f4a7c15ull) >> 56;
+  }
+  static_assert(kPlaces == std::size_t{1} << (64 - 56));
+
+  std::array<KnownType, kPlaces> places_{};  // open addressing
 };
 
 // 0 where the library was built without Fortran, or its compiler does not have the type.
@@ -89,82 +112,73 @@ bool is_logical_as_in_c() {
 // those without a size.
 #define DDL_FORTRAN_TYPE(name) OMPI_PREDEFINED_GLOBAL(MPI_Datatype, ompi_mpi_##name)
 
-void add_fortran_types(std::vector<KnownType>& types) {
-  types.push_back({DDL_FORTRAN_TYPE(character), DType::uint8, Use::none});
+void add_fortran_types(TypeTable& types) {
+  types.add({DDL_FORTRAN_TYPE(character), DType::uint8, Use::none});
   for (MPI_Datatype real :
        {DDL_FORTRAN_TYPE(dblprec), DDL_FORTRAN_TYPE(real), DDL_FORTRAN_TYPE(real8), DDL_FORTRAN_TYPE(real4)})
     if (std::size_t size = size_of_handle(real); size == 4 || size == 8)
-      types.push_back({real, size == 4 ? DType::float32 : DType::float64, Use::any});
+      types.add({real, size == 4 ? DType::float32 : DType::float64, Use::any});
   for (MPI_Datatype integer :
        {DDL_FORTRAN_TYPE(integer), DDL_FORTRAN_TYPE(integer8), DDL_FORTRAN_TYPE(integer4),
         DDL_FORTRAN_TYPE(integer2), DDL_FORTRAN_TYPE(integer1)})
     if (std::size_t size = size_of_handle(integer); size && size <= 8)
-      types.push_back({integer, integer_of(size), Use::not_logical});
+      types.add({integer, integer_of(size), Use::not_logical});
   for (MPI_Datatype complex : {DDL_FORTRAN_TYPE(dblcplex), DDL_FORTRAN_TYPE(cplex),
                                DDL_FORTRAN_TYPE(complex16), DDL_FORTRAN_TYPE(complex8)})
     if (std::size_t size = size_of_handle(complex); size == 8 || size == 16)
-      types.push_back({complex, size == 8 ? DType::float32 : DType::float64, Use::sum, 2});
+      types.add({complex, size == 8 ? DType::float32 : DType::float64, Use::sum, 2});
   if (!is_logical_as_in_c()) return;
   for (MPI_Datatype logical :
        {DDL_FORTRAN_TYPE(logical), DDL_FORTRAN_TYPE(logical4), DDL_FORTRAN_TYPE(logical1),
         DDL_FORTRAN_TYPE(logical8), DDL_FORTRAN_TYPE(logical2)})
     if (std::size_t size = size_of_handle(logical); size && size <= 8)
-      types.push_back({logical, integer_of(size), Use::logical});
+      types.add({logical, integer_of(size), Use::logical});
 }
 
 #undef DDL_FORTRAN_TYPE
 
-// The handles are addresses in libmpi, so the table is built at run time; the commonest come first.
-const auto& known_types() {
-  static const auto& types = *[] {  // outlives exit handlers of the program
-    auto* all = new std::vector<KnownType>{
-        KnownType{MPI_FLOAT, DType::float32, Use::any},
-        KnownType{MPI_DOUBLE, DType::float64, Use::any},
-        KnownType{MPI_INT, integer_type<int>(), Use::any},
-        KnownType{MPI_LONG, integer_type<long>(), Use::any},
-        KnownType{MPI_LONG_LONG, integer_type<long long>(), Use::any},
-        KnownType{MPI_INT32_T, DType::int32, Use::any},
-        KnownType{MPI_INT64_T, DType::int64, Use::any},
-        KnownType{MPI_UNSIGNED, integer_type<unsigned>(), Use::any},
-        KnownType{MPI_UNSIGNED_LONG, integer_type<unsigned long>(), Use::any},
-        KnownType{MPI_UNSIGNED_LONG_LONG, integer_type<unsigned long long>(), Use::any},
-        KnownType{MPI_UINT32_T, DType::uint32, Use::any},
-        KnownType{MPI_UINT64_T, DType::uint64, Use::any},
-        KnownType{MPI_INT8_T, DType::int8, Use::any},
-        KnownType{MPI_INT16_T, DType::int16, Use::any},
-        KnownType{MPI_UINT8_T, DType::uint8, Use::any},
-        KnownType{MPI_UINT16_T, DType::uint16, Use::any},
-        KnownType{MPI_SIGNED_CHAR, DType::int8, Use::any},
-        KnownType{MPI_UNSIGNED_CHAR, DType::uint8, Use::any},
-        KnownType{MPI_SHORT, integer_type<short>(), Use::any},
-        KnownType{MPI_UNSIGNED_SHORT, integer_type<unsigned short>(), Use::any},
-        KnownType{MPI_AINT, integer_type<MPI_Aint>(), Use::any},
-        KnownType{MPI_OFFSET, integer_type<MPI_Offset>(), Use::any},
-        KnownType{MPI_COUNT, integer_type<MPI_Count>(), Use::any},
-        KnownType{MPI_BYTE, DType::uint8, Use::bitwise},
-        KnownType{MPI_CHAR, DType::uint8, Use::none},
-        KnownType{MPI_C_BOOL, DType::uint8, Use::logical},
-        KnownType{MPI_C_FLOAT_COMPLEX, DType::float32, Use::sum, 2},
-        KnownType{MPI_C_DOUBLE_COMPLEX, DType::float64, Use::sum, 2},
-    };
+// The handles are known at run time only.
+const TypeTable& known_types() {
+  static const TypeTable& types = *[] {  // outlives exit handlers of the program
+    auto* all = new TypeTable;
+    for (const KnownType& known : {
+             KnownType{MPI_FLOAT, DType::float32, Use::any},
+             KnownType{MPI_DOUBLE, DType::float64, Use::any},
+             KnownType{MPI_INT, integer_type<int>(), Use::any},
+             KnownType{MPI_LONG, integer_type<long>(), Use::any},
+             KnownType{MPI_LONG_LONG, integer_type<long long>(), Use::any},
+             KnownType{MPI_INT32_T, DType::int32, Use::any},
+             KnownType{MPI_INT64_T, DType::int64, Use::any},
+             KnownType{MPI_UNSIGNED, integer_type<unsigned>(), Use::any},
+             KnownType{MPI_UNSIGNED_LONG, integer_type<unsigned long>(), Use::any},
+             KnownType{MPI_UNSIGNED_LONG_LONG, integer_type<unsigned long long>(), Use::any},
+             KnownType{MPI_UINT32_T, DType::uint32, Use::any},
+             KnownType{MPI_UINT64_T, DType::uint64, Use::any},
+             KnownType{MPI_INT8_T, DType::int8, Use::any},
+             KnownType{MPI_INT16_T, DType::int16, Use::any},
+             KnownType{MPI_UINT8_T, DType::uint8, Use::any},
+             KnownType{MPI_UINT16_T, DType::uint16, Use::any},
+             KnownType{MPI_SIGNED_CHAR, DType::int8, Use::any},
+             KnownType{MPI_UNSIGNED_CHAR, DType::uint8, Use::any},
+             KnownType{MPI_SHORT, integer_type<short>(), Use::any},
+             KnownType{MPI_UNSIGNED_SHORT, integer_type<unsigned short>(), Use::any},
+             KnownType{MPI_AINT, integer_type<MPI_Aint>(), Use::any},
+             KnownType{MPI_OFFSET, integer_type<MPI_Offset>(), Use::any},
+             KnownType{MPI_COUNT, integer_type<MPI_Count>(), Use::any},
+             KnownType{MPI_BYTE, DType::uint8, Use::bitwise},
+             KnownType{MPI_CHAR, DType::uint8, Use::none},
+             KnownType{MPI_C_BOOL, DType::uint8, Use::logical},
+             KnownType{MPI_C_FLOAT_COMPLEX, DType::float32, Use::sum, 2},
+             KnownType{MPI_C_DOUBLE_COMPLEX, DType::float64, Use::sum, 2},
+         })
+      all->add(known);
     add_fortran_types(*all);
     return all;
   }();
   return types;
 }
 
-// A loop asks for the same one again and again.
-const KnownType* find_type(MPI_Datatype handle) {
-  static std::atomic<const KnownType*> last{known_types().data()};
-  const KnownType* found = last.load(std::memory_order_relaxed);
-  if (found->handle == handle) return found;
-  for (const KnownType& known : known_types()) {
-    if (known.handle != handle) continue;
-    last.store(&known, std::memory_order_relaxed);
-    return &known;
-  }
-  return nullptr;
-}
+const KnownType* find_type(MPI_Datatype handle) { return known_types().find(handle); }
 
 std::optional<Op> find_op(MPI_Op handle) {
   static const std::array<std::pair<MPI_Op, Op>, kOps> ops = {{{MPI_SUM, Op::sum},
@@ -222,12 +236,20 @@ void FreeType::operator()(MPI_Datatype type) const {
 Repeated repeated_by(MPI_Datatype type) {
   Repeated repeated;
   const int combiner = combiner_of(type);
-  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
+  const bool is_vector = combiner == MPI_COMBINER_VECTOR;
+  if (!is_vector && combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
+  const int integers = is_vector ? 3 : combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;
+  std::array<int, 3> said = {1, 1, 1};  // how many blocks, of how many, how far from each other
   MPI_Aint no_address = 0;
   MPI_Datatype of = MPI_DATATYPE_NULL;
-  const int integers = combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;
-  if (PMPI_Type_get_contents(type, integers, 0, 1, &repeated.count, &no_address, &of) == MPI_SUCCESS)
-    repeated.of.reset(of);
+  if (PMPI_Type_get_contents(type, integers, 0, 1, said.data(), &no_address, &of) != MPI_SUCCESS)
+    return repeated;
+  OwnedType owned(of);
+  const auto [blocks, block, stride] = said;
+  const bool has_gaps = blocks > 1 && block != stride;
+  if (has_gaps || std::int64_t{blocks} * block > std::numeric_limits<int>::max()) return repeated;
+  repeated.of = std::move(owned);
+  repeated.count = blocks * block;
   return repeated;
 }
 

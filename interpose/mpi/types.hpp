@@ -29,7 +29,8 @@ struct FreeType {
 };
 using OwnedType = std::unique_ptr<void, FreeType>;
 
-/// What a type made by MPI_Type_contiguous or MPI_Type_dup consists of; nothing where it is another.
+/// What a type made by MPI_Type_contiguous or MPI_Type_dup, or by MPI_Type_vector without gaps, consists of;
+/// nothing where it is another.
 struct Repeated {
   OwnedType of;
   int count = 1;
