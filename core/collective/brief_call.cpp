@@ -14,6 +14,8 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   call_ = call;
   plan_ = &prepared;
   steps_.clear();
+  to_.clear();
+  from_.clear();
   const Plan& plan = prepared.plan;
   const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
@@ -21,6 +23,10 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
       const Step& step = plan.steps[plan.flows[f].first + i];
       if (reach_of(call, step) == 0) continue;
+      if (call.pairwise && Credit::stands_for(call, plan, step)) {
+        (step.verb == Verb::copy ? to_ : from_).push_back(step.rank);
+        continue;
+      }
       const Elements count = count_of(call, step);
       const auto bytes = static_cast<std::uint32_t>(count * size_of(call.type));
       steps_.push_back({&step,

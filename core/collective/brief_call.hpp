@@ -5,6 +5,7 @@
 // Thread safety: none; it belongs to who makes the calls of its communicator.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -41,7 +42,11 @@ class BriefCall {
   const Call& call() const { return call_; }
   PreparedPlan& plan() const { return *plan_; }
   const std::vector<BriefStep>& steps() const { return steps_; }
-  bool has_tokens() const { return plan_->plan.token_flow >= 0; }
+  /// Whether credit stands for messages of its plan.
+  bool needs_credit() const { return plan_->plan.token_flow >= 0 || !to_.empty() || !from_.empty(); }
+  /// Of a pairwise call: the ranks that it sends to without hearing back, and hears from without answering.
+  std::span<const Rank> to() const { return to_; }
+  std::span<const Rank> from() const { return from_; }
   std::byte* at(const Place& place) const {
     auto* first =
         static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
@@ -72,6 +77,7 @@ class BriefCall {
   Call call_{};
   PreparedPlan* plan_ = nullptr;
   std::size_t use_ = 0;
+  std::vector<Rank> to_, from_;
   std::vector<BriefStep> steps_;
 };
 

@@ -63,7 +63,8 @@ void Communicator::open_those_with_room() {
     Operation& next = *queue_[opened_];
     const Number number = first_ + opened_;
     const Plan& plan = next.prepared().plan;
-    waits_for_credit_ = Credit::covers(next.call(), plan, number) && (first_ == 0 || !credit_.is_left(plan));
+    waits_for_credit_ =
+        Credit::covers(next.call(), plan, number) && (first_ == 0 || !credit_.is_left(next.call(), plan));
     if (waits_for_credit_) return;
     ++opened_;
     open(next, number);

@@ -148,7 +148,7 @@ class Communicator : public Sender {
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
-  bool has_credit(const PreparedPlan& prepared);
+  bool has_credit(const Call& call, const PreparedPlan& prepared);
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;

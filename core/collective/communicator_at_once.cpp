@@ -34,8 +34,8 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
   PreparedPlan& prepared = brief.plan();
   PreparedPlan::Use& use = brief.use_of_plan();
   if (is_timed(use.tally)) brief.start_time();
-  const bool needs_credit = brief.has_tokens();
-  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(prepared)))) {
+  const bool needs_credit = brief.needs_credit();
+  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief.call(), prepared)))) {
     brief.start_time();
     return start(brief.call(), prepared, completion);
   }
@@ -46,7 +46,10 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
     return queue(brief.call(), prepared, completion).skip_steps(step.flow, step.index);
   }
   if (prepared.is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (needs_credit) credit_.note(next_, brief.call(), prepared.plan);
+  if (brief.call().pairwise)
+    credit_.note(next_, brief.call(), brief.to(), brief.from());
+  else if (needs_credit)
+    credit_.note(next_, brief.call(), prepared.plan);
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   count_brief(brief.call(), use.tally);
@@ -128,13 +131,13 @@ bool Communicator::take_answer(const SharedMemoryTransport::Arrived& message, Ra
 }
 
 // Looks for answers where it has none.
-bool Communicator::has_credit(const PreparedPlan& prepared) {
-  if (credit_.is_left(prepared.plan)) return true;
+bool Communicator::has_credit(const Call& call, const PreparedPlan& prepared) {
+  if (credit_.is_left(call, prepared.plan)) return true;
   for (Rank rank : prepared.to)
     for (auto message = shared_.fabrics.local->first_from(rank);
          message.header && take_answer(message, rank);)
       message = shared_.fabrics.local->first_from(rank);
-  return credit_.is_left(prepared.plan);
+  return credit_.is_left(call, prepared.plan);
 }
 
 // What goes on while the program computes overlaps with others of its kind.

@@ -1,5 +1,7 @@
 #include "core/collective/credit.hpp"
 
+#include "core/collective/operation.hpp"
+
 namespace ddl {
 namespace {
 
@@ -14,33 +16,58 @@ std::span<const Rank> peers_of(const Plan& plan, const Step& step) {
 
 }  // namespace
 
-// Those whose tokens it would wait for.
-std::span<const Rank> Credit::receivers(const Plan& plan) {
-  for (const Step& step : token_steps(plan))
-    if (step.verb == Verb::copy) return peers_of(plan, step);
-  return {};
+bool Credit::stands_for(const Call& call, const Plan& plan, const Step& step) {
+  return count_of(call, step) == 0 && is_small(reach_of(call, step), call, plan);
+}
+
+bool Credit::stands_for_any(const Call& call, const Plan& plan) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [&](const Step& step) { return stands_for(call, plan, step); });
+}
+
+// Calls body(Verb::copy, those it sends to without hearing back) and body(Verb::send, those it hears from
+// without answering), each as often as it takes.
+template <class Body>
+void Credit::each_partners(const Call& call, const Plan& plan, const Body& body) {
+  if (!call.pairwise) {
+    for (const Step& step : token_steps(plan)) body(step.verb, peers_of(plan, step));
+    return;
+  }
+  std::vector<Rank> to, from;
+  for (const Step& step : plan.steps)
+    if (stands_for(call, plan, step)) (step.verb == Verb::copy ? to : from).push_back(step.rank);
+  body(Verb::copy, std::span<const Rank>(to));
+  body(Verb::send, std::span<const Rank>(from));
+}
+
+bool Credit::has_receivers(const Call& call, const Plan& plan) {
+  bool has = false;
+  each_partners(call, plan,
+                [&](Verb verb, std::span<const Rank> ranks) { has |= verb == Verb::copy && !ranks.empty(); });
+  return has;
 }
 
 void Credit::note(Number number, const Call& call, const Plan& plan) {
+  each_partners(call, plan, [&](Verb verb, std::span<const Rank> ranks) {
+    verb == Verb::copy ? note(number, call, ranks, {}) : note(number, call, {}, ranks);
+  });
+}
+
+void Credit::note(Number number, const Call& call, std::span<const Rank> to, std::span<const Rank> from) {
   if (about_.empty()) {
     about_.resize(ranks_);
     ahead_.resize(kMostAhead);
   }
-  for (const Step& step : token_steps(plan)) {
-    if (step.verb == Verb::send)
-      for (Rank rank : peers_of(plan, step)) owe(rank, number);
-    else
-      ahead_[last_++ % kMostAhead] = {number,
-                                      peers_of(plan, step),
-                                      call.count,
-                                      call.whole,
-                                      fingerprint_of(call),
-                                      call.root,
-                                      call.type,
-                                      call.op,
-                                      call.kind,
-                                      call.variant};
+  for (Rank rank : from) owe(rank, number);
+  if (to.empty()) return;
+  const std::size_t place = last_++ % kMostAhead;
+  if (call.pairwise) {
+    if (to_.empty()) to_.resize(kMostAhead);
+    to_[place].assign(to.begin(), to.end());
+    to = to_[place];
   }
+  ahead_[place] = {number,    to,        call.count, call.whole, fingerprint_of(call),
+                   call.root, call.type, call.op,    call.kind,  call.variant};
 }
 
 void Credit::owe(Rank rank, Number number) {

@@ -11,6 +11,9 @@
 // Nobody waits in a circle: who waits for an answer about call k is at k + kMostAhead at least, and who owes
 // it has not come to k + kAnswerWithin, so it does not wait for anything that the waiting one has to do.
 //
+// In a pairwise call (see Call) each two ranks decide for themselves: credit stands for the empty messages of
+// the one that has nothing for the other, if what that one has is small.
+//
 // The first call of a communicator is done with tokens, before any that needs credit begins: nothing gathers
 // for communicators that others have not made yet, or that serve for one call.
 //
@@ -30,9 +33,9 @@ namespace ddl {
 class Credit {
  public:
   using Number = std::uint64_t;  // of a call of the communicator
-  /// Few enough for the mailboxes of a host, see Mailbox::kEntries. Where ranks share cores, each does so many
-  /// before another has its turn (4 ranks on two cores, broadcasts of 4 bytes one after the other: with 32
-  /// 0.55 us, with 96 0.34).
+  /// Few enough for the mailboxes of a host, see Mailbox::kEntries. Where ranks share cores, each does so
+  /// many before another has its turn (4 ranks on two cores, broadcasts of 4 bytes one after the other: with
+  /// 32 0.55 us, with 96 0.34).
   static constexpr Number kMostAhead = 96;
   static constexpr Number kAnswerWithin = 8;
   static constexpr Bytes kMostBytes = 16 << 10;  // of a block of such a call
@@ -41,17 +44,23 @@ class Credit {
 
   explicit Credit(Rank ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
 
-  /// Whether such a call exchanges no tokens; alike on all ranks.
+  /// Whether such a call exchanges no tokens; alike on all ranks, and in a pairwise call on any two that have
+  /// something for each other.
   static bool covers(const Call& call, const Plan& plan, Number number) {
-    return plan.token_flow >= 0 && number > 0 && call.count > 0 && call.bytes() <= kMostBytes &&
-           call.count <= plan.segment / size_of(call.type);
+    if (number == 0) return false;
+    return call.pairwise ? stands_for_any(call, plan)
+                         : plan.token_flow >= 0 && is_small(call.count, call, plan);
   }
+  /// Whether in a pairwise call that it covers nothing is sent for a step.
+  static bool stands_for(const Call& call, const Plan& plan, const Step& step);
   /// Whether the next such call of this rank may begin.
-  bool is_left(const Plan& plan) {
-    return last_ - first_ < kMostAhead || receivers(plan).empty() || forget_heard();
+  bool is_left(const Call& call, const Plan& plan) {
+    return last_ - first_ < kMostAhead || !has_receivers(call, plan) || forget_heard();
   }
   /// Such a call has begun.
   void note(Number number, const Call& call, const Plan& plan);
+  /// Of one that sends to those without hearing back, and hears from these without answering.
+  void note(Number number, const Call& call, std::span<const Rank> to, std::span<const Rank> from);
   /// A message of that call has come, so the rank has begun it.
   void heard(Rank from, Number number) {
     if (!about_.empty()) about(from).heard = std::max(about(from).heard, number);
@@ -79,7 +88,7 @@ class Credit {
   };
   struct alignas(64) Ahead {  // one cache line
     Number number;
-    std::span<const Rank> to;  // of the plan
+    std::span<const Rank> to;  // of the plan, or in to_
     Elements count, whole;
     Fingerprint fingerprint;
     Rank root;
@@ -89,7 +98,14 @@ class Credit {
     std::uint8_t variant;
   };
 
-  static std::span<const Rank> receivers(const Plan& plan);
+  template <class Body>
+  static void each_partners(const Call& call, const Plan& plan, const Body& body);
+  static bool has_receivers(const Call& call, const Plan& plan);
+  static bool is_small(Elements count, const Call& call, const Plan& plan) {
+    return count > 0 && count * size_of(call.type) <= kMostBytes &&
+           count <= plan.segment / size_of(call.type);
+  }
+  static bool stands_for_any(const Call& call, const Plan& plan);
   void owe(Rank rank, Number number);
   bool forget_heard();
   bool has_heard_of(const Ahead& one) const;
@@ -101,6 +117,7 @@ class Credit {
   std::vector<About> about_;  // by rank; empty until there is something to know
   std::vector<Ahead> ahead_;  // a ring, of which [first_, last_) are in use
   std::size_t first_ = 0, last_ = 0;
+  std::vector<std::vector<Rank>> to_;  // of those in the ring that are pairwise
   std::vector<Rank> owed_;
   Number owed_since_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/collective/credit.hpp"
 
 namespace ddl {
 namespace {
@@ -81,7 +82,7 @@ void Operation::open(Run& run, std::uint32_t segment) {
   run.open = true;
   run.flows_left = static_cast<std::uint32_t>(plan.flows.size());
   run.counter.assign(plan.flows.size(), 0);
-  if (without_tokens_) {
+  if (without_tokens_ && plan.token_flow >= 0) {
     auto tokens = static_cast<std::size_t>(plan.token_flow);
     run.counter[tokens] = plan.flows[tokens].count;
     --run.flows_left;
@@ -156,6 +157,7 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 
 // An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
 bool Operation::has_message(const Run& run, const Step& step) const {
+  if (without_tokens_ && call_.pairwise && Credit::stands_for(call_, prepared_->plan, step)) return false;
   Range range = table(run)[step.slice];
   range.first += run.segment * segment_elements_;
   return step.is_token || within(range, reach_of(call_, step)) > 0;

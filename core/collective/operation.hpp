@@ -15,7 +15,8 @@
 // Where blocks are of unequal length, a segment is the same piece of each that is long enough. A message may
 // be empty, and is sent all the same, so that what bounds early arrivals holds as above. But in a pairwise
 // call there is none, in either direction, where two ranks have nothing for each other: a rank has as many
-// segments as its longest block takes.
+// segments as its longest block takes. And none that is empty where the other direction's is small, but in
+// the first call of a communicator.
 //
 // Where elements travel narrower than they are in memory (PlanChoice::wire), what is sent between hosts is
 // made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read. What
@@ -130,7 +131,7 @@ class Operation {
   void bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq seq, Rank me, Completion* completion);
   /// Begins, after bind(): from now on it sends and takes messages. Whether its result is written past the
   /// cache, unless it goes over a wire, which reads it again at once; whether its plan's flow of tokens is
-  /// left out, see Credit.
+  /// left out, or what else Credit stands for.
   void open(bool streams, bool without_tokens);
   bool is_open() const { return is_open_; }
 

@@ -79,20 +79,20 @@ TEST(Credit, IsUsedUpByCallsThatNobodyWasHeardOfAndComesBackWithAnyMessage) {
   Call call{nullptr, nullptr, 4, DType::int32, Op::sum, "", 0, Kind::broadcast, 0};
   Credit credit(3);
   for (Credit::Number n = 1; n <= Credit::kMostAhead; ++n) {
-    EXPECT_TRUE(credit.is_left(plan));
+    EXPECT_TRUE(credit.is_left(call, plan));
     credit.note(n, call, plan);
   }
-  EXPECT_FALSE(credit.is_left(plan));
+  EXPECT_FALSE(credit.is_left(call, plan));
   EXPECT_EQ(credit.waiting_for(), (std::vector<Rank>{1, 2}));
   credit.heard(1, 40);
-  EXPECT_FALSE(credit.is_left(plan)) << "rank 2 may not have begun any";
+  EXPECT_FALSE(credit.is_left(call, plan)) << "rank 2 may not have begun any";
   EXPECT_EQ(credit.waiting_for(), (std::vector<Rank>{2}));
   credit.heard(2, 1);
-  EXPECT_TRUE(credit.is_left(plan));
+  EXPECT_TRUE(credit.is_left(call, plan));
   credit.note(33, call, plan);
-  EXPECT_FALSE(credit.is_left(plan)) << "one was forgotten, and no more";
+  EXPECT_FALSE(credit.is_left(call, plan)) << "one was forgotten, and no more";
   credit.heard(2, 33);
-  EXPECT_TRUE(credit.is_left(plan));
+  EXPECT_TRUE(credit.is_left(call, plan));
 }
 
 TEST(Credit, WhoReceivesOwesAnAnswerWithinSoManyCalls) {

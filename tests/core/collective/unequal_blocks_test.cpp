@@ -1,6 +1,7 @@
 // All-gathers and reduce-scatters with blocks of unequal length, ranks as threads.
 #include <gtest/gtest.h>
 
+#include "core/collective/credit.hpp"
 #include "core/collective/engine.hpp"
 #include "tests/support/call_buffers.hpp"
 #include "tests/support/sums.hpp"
@@ -149,6 +150,12 @@ Elements between(Rank from, Rank to, int pattern) {
       return static_cast<Elements>(from * 4099 + to * 513) % 9001;
     case 3:
       return from == to ? 5 : 0;
+    case 4:
+      return from == 0 && to != 0 ? 7 : 0;
+    case 5:  // little for some, much for others
+      return from == 0 && to != 0 ? (to % 2 ? 7 : 30'000) : 0;
+    case 6:
+      return from == 0 && to != 0 ? 30'000 : 0;
     default:
       return static_cast<Elements>(from + to) % 3;
   }
@@ -203,9 +210,9 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
       auto world = job.create(1, everybody(job.size()), {rails, Bytes{1} << 20, 0});
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
-        for (int round = 0; round < 40; ++round) {
-          PairwiseBuffers buffers(round % 5, me, job.size());
-          PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all}, Bytes{16} << 10);
+        for (int round = 0; round < 64; ++round) {
+          PairwiseBuffers buffers(round % 8, me, job.size());
+          PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, Bytes{16} << 10);
           if (round % 2)
             job.engine(me).run(mine, buffers.call, &plan);
           else
@@ -217,6 +224,93 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
     }
 }
 
+namespace {
+
+// Calls of all ranks that are started, each by itself, and not waited for.
+struct StartedPairwise {
+  VirtualJob job;
+  std::vector<Communicator*> world;
+  struct One {
+    std::unique_ptr<PairwiseBuffers> buffers;
+    std::unique_ptr<Completion> done;
+  };
+  std::vector<std::vector<One>> calls;
+
+  explicit StartedPairwise(const std::vector<HostIndex>& machine)
+      : job(machine), world(job.create(1, everybody(job.size()))), calls(machine.size()) {}
+  ~StartedPairwise() {
+    for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).fail("the test is over");
+  }
+  void start(Rank me, int pattern) {
+    Communicator& mine = *world[static_cast<std::size_t>(me)];
+    PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, Bytes{64} << 10);
+    auto buffers = std::make_unique<PairwiseBuffers>(pattern, me, job.size());
+    auto done = test::start(job.engine(me), mine, buffers->call, &plan);
+    calls[static_cast<std::size_t>(me)].push_back({std::move(buffers), std::move(done)});
+  }
+  void start_all_but_the_first(int pattern) {
+    for (Rank me = 1; me < job.size(); ++me) start(me, pattern);
+  }
+  void progress(int times = 20) {
+    for (int i = 0; i < times; ++i)
+      for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).progress();
+  }
+  int done(Rank rank) const {
+    const auto& all = calls[static_cast<std::size_t>(rank)];
+    return static_cast<int>(
+        std::count_if(all.begin(), all.end(), [](auto& one) { return one.done->done(); }));
+  }
+  void finish() {
+    auto all_done = [&] {
+      bool all = true;
+      for (Rank rank = 0; rank < job.size(); ++rank)
+        all &= done(rank) == static_cast<int>(calls[static_cast<std::size_t>(rank)].size());
+      return all;
+    };
+    test::until(all_done, [&] { progress(1); });
+    ASSERT_TRUE(all_done());
+    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+    for (const auto& of_rank : calls)
+      for (const One& one : of_rank) one.buffers->expect_right();
+  }
+};
+
+}  // namespace
+
+TEST(UnequalBlocks, WhoHasLittleForOthersIsSoManyCallsAheadOfThemAndNoMore) {
+  constexpr int kLittle = 4, kAhead = static_cast<int>(Credit::kMostAhead);
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 0}, {0, 1}, {0, 0, 1, 2, 2, 2}}) {
+    StartedPairwise all(machine);
+    for (int i = 0; i < 2 * kAhead; ++i) all.start(0, kLittle);
+    all.progress();
+    EXPECT_EQ(all.done(0), 0) << "the first one waits until others have made it";
+    all.start_all_but_the_first(kLittle);
+    test::until([&] { return all.done(0) > kAhead; }, [&] { all.progress(1); });
+    all.progress();
+    EXPECT_EQ(all.done(0), 1 + kAhead) << machine.size() << " ranks";
+    EXPECT_FALSE(all.job.engine(0).calls_longer_than(0).at(0).waits_for.empty());
+    for (int i = 1; i < 2 * kAhead; ++i) all.start_all_but_the_first(kLittle);
+    all.finish();
+  }
+}
+
+// What is large would fill the others' memory.
+TEST(UnequalBlocks, WhoHasMuchForOthersWaitsUntilTheyHaveBegun) {
+  constexpr int kSome = 5, kMuch = 6;
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 0, 0}, {0, 1, 1}, {0, 1, 0, 2}})
+    for (int pattern : {kSome, kMuch}) {
+      StartedPairwise all(machine);
+      all.start(0, pattern);
+      all.start_all_but_the_first(pattern);
+      test::until([&] { return all.done(0) == 1; }, [&] { all.progress(1); });
+      for (int i = 0; i < 3; ++i) all.start(0, pattern);
+      all.progress(200);
+      EXPECT_EQ(all.done(0), 1);
+      for (int i = 0; i < 3; ++i) all.start_all_but_the_first(pattern);
+      all.finish();
+    }
+}
+
 TEST(UnequalBlocks, APairwiseCallOfMiddlingBlocksUsesBothRails) {
   for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 1}, {0, 0, 1, 1}, {0, 0, 1, 2, 2, 2}})
     for (int length : {16 << 10, 48 << 10, 100'000}) {
@@ -225,7 +319,7 @@ TEST(UnequalBlocks, APairwiseCallOfMiddlingBlocksUsesBothRails) {
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
         PairwiseBuffers buffers(length, me, job.size());
-        PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all}, pairwise_bytes(true, 2));
+        PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(true, 2));
         job.engine(me).run(mine, buffers.call, &plan);
         buffers.expect_right();
       });
