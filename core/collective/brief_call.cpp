@@ -14,8 +14,8 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   call_ = call;
   plan_ = &prepared;
   steps_.clear();
-  to_.clear();
-  from_.clear();
+  pairs_to_.clear();
+  pairs_from_.clear();
   const Plan& plan = prepared.plan;
   const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
@@ -24,7 +24,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
       const Step& step = plan.steps[plan.flows[f].first + i];
       if (reach_of(call, step) == 0) continue;
       if (call.pairwise && Credit::stands_for(call, plan, step)) {
-        (step.verb == Verb::copy ? to_ : from_).push_back(step.rank);
+        (step.verb == Verb::copy ? pairs_to_ : pairs_from_).push_back(step.rank);
         continue;
       }
       const Elements count = count_of(call, step);
@@ -38,6 +38,11 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
                         count});
     }
   }
+  to_ = pairs_to_;
+  from_ = pairs_from_;
+  // Within a host each of these is one step.
+  Credit::each_token_step(
+      plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });
 }
 
 PreparedPlan::Use& BriefCall::find_use() {

@@ -42,11 +42,11 @@ class BriefCall {
   const Call& call() const { return call_; }
   PreparedPlan& plan() const { return *plan_; }
   const std::vector<BriefStep>& steps() const { return steps_; }
-  /// Whether credit stands for messages of its plan.
-  bool needs_credit() const { return plan_->plan.token_flow >= 0 || !to_.empty() || !from_.empty(); }
-  /// Of a pairwise call: the ranks that it sends to without hearing back, and hears from without answering.
+  /// The ranks that it sends to without hearing back, and hears from without answering, see Credit. The
+  /// former are the plan's, but of a pairwise call.
   std::span<const Rank> to() const { return to_; }
   std::span<const Rank> from() const { return from_; }
+  bool needs_credit() const { return !to_.empty() || !from_.empty(); }
   std::byte* at(const Place& place) const {
     auto* first =
         static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
@@ -77,7 +77,8 @@ class BriefCall {
   Call call_{};
   PreparedPlan* plan_ = nullptr;
   std::size_t use_ = 0;
-  std::vector<Rank> to_, from_;
+  std::span<const Rank> to_, from_;
+  std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;
 };
 

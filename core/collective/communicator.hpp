@@ -148,16 +148,19 @@ class Communicator : public Sender {
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
-  bool has_credit(const Call& call, const PreparedPlan& prepared);
+  bool has_credit(const BriefCall& brief);
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
   void count(const Operation& operation);
   static void count_brief(const Call& call, Tally& tally);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
+  /// Those that step sends to hear of that call.
+  void note_told(const Step& step, const PreparedPlan& prepared, Number number);
+  void note_told(const Sending& sending);
   bool is_pressing(const Sending& sending) const;
   template <class Try>
-  bool try_pressing(const Sending& sending, Outgoing& message, Try attempt) const;
+  bool try_pressing(const Sending& sending, Outgoing& message, Try attempt);
   void stage(Outgoing& message, Number number);
   std::byte* kept_block(Number number);
   void note_kept(Rank member, Bytes offset);

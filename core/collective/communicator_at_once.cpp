@@ -35,7 +35,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
   PreparedPlan::Use& use = brief.use_of_plan();
   if (is_timed(use.tally)) brief.start_time();
   const bool needs_credit = brief.needs_credit();
-  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief.call(), prepared)))) {
+  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
     brief.start_time();
     return start(brief.call(), prepared, completion);
   }
@@ -46,10 +46,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
     return queue(brief.call(), prepared, completion).skip_steps(step.flow, step.index);
   }
   if (prepared.is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (brief.call().pairwise)
-    credit_.note(next_, brief.call(), brief.to(), brief.from());
-  else if (needs_credit)
-    credit_.note(next_, brief.call(), prepared.plan);
+  if (needs_credit) credit_.note(next_, brief.call(), brief.to(), brief.from());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   count_brief(brief.call(), use.tally);
@@ -69,10 +66,16 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
   Outgoing message = addressed(todo.header, *todo.step, brief.plan());
   message.header.seq = seq_of(next_);
   message.payload = {brief.at(todo.own), todo.header.bytes};
-  if (!brief.plan().is_one_shot) return shared_.fabrics.local->send_at_once(message);
-  message.header.segment = kSenderWasAlone;
-  if (message.payload.size() > View::kInline) stage(message, next_);
-  return shared_.fabrics.local->send(message);
+  bool sent = false;
+  if (brief.plan().is_one_shot) {
+    message.header.segment = kSenderWasAlone;
+    if (message.payload.size() > View::kInline) stage(message, next_);
+    sent = shared_.fabrics.local->send(message);
+  } else {
+    sent = shared_.fabrics.local->send_at_once(message);
+  }
+  if (sent) note_told(*todo.step, brief.plan(), next_);
+  return sent;
 }
 
 // Reduces the messages of all peers of that step where they lie, if these are the next to come from each, and
@@ -131,13 +134,13 @@ bool Communicator::take_answer(const SharedMemoryTransport::Arrived& message, Ra
 }
 
 // Looks for answers where it has none.
-bool Communicator::has_credit(const Call& call, const PreparedPlan& prepared) {
-  if (credit_.is_left(call, prepared.plan)) return true;
-  for (Rank rank : prepared.to)
+bool Communicator::has_credit(const BriefCall& brief) {
+  if (credit_.is_left(brief.to())) return true;
+  for (Rank rank : brief.plan().to)
     for (auto message = shared_.fabrics.local->first_from(rank);
          message.header && take_answer(message, rank);)
       message = shared_.fabrics.local->first_from(rank);
-  return credit_.is_left(call, prepared.plan);
+  return credit_.is_left(brief.to());
 }
 
 // What goes on while the program computes overlaps with others of its kind.

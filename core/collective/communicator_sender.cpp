@@ -20,13 +20,27 @@ bool Communicator::is_pressing(const Sending& sending) const {
          (sending.is_oldest && &sending.operation == oldest_collective());
 }
 
+void Communicator::note_told(const Step& step, const PreparedPlan& prepared, Number number) {
+  if (!credit_.owes()) return;
+  for (std::uint32_t i = 0; i < step.peers; ++i) credit_.told(prepared.plan.peers[step.peer + i], number);
+}
+
+void Communicator::note_told(const Sending& sending) {
+  const Operation& operation = sending.operation;
+  if (credit_.owes() && !is_between_two(operation.call().kind))
+    note_told(sending.step, operation.prepared(), number_of(operation.seq()));
+}
+
 // What is pressing is tried again, without regard for the cap of the staging.
 template <class Try>
-bool Communicator::try_pressing(const Sending& sending, Outgoing& message, Try attempt) const {
-  if (attempt()) return true;
-  if (message.block || !is_pressing(sending)) return false;
-  message.need = Need::now;
-  return attempt();
+bool Communicator::try_pressing(const Sending& sending, Outgoing& message, Try attempt) {
+  bool sent = attempt();
+  if (!sent && !message.block && is_pressing(sending)) {
+    message.need = Need::now;
+    sent = attempt();
+  }
+  if (sent) note_told(sending);
+  return sent;
 }
 
 // Where the payload of a one-shot operation goes: to a kept block, or to any, whose readers then count.
@@ -79,7 +93,11 @@ bool Communicator::send(const Sending& sending, std::span<const std::byte> paylo
   Outgoing message = addressed(sending.header, sending.step, prepared);
   message.payload = payload;
   message.unfinished = &unfinished;
-  if (sending.step.fabric == Fabric::wire) return shared_.fabrics.wire->send(message);
+  if (sending.step.fabric == Fabric::wire) {
+    const bool sent = shared_.fabrics.wire->send(message);
+    if (sent) note_told(sending);
+    return sent;
+  }
   if (prepared.is_one_shot) {
     bool alone = &sending.operation == oldest_collective();
     if (alone) message.header.segment |= kSenderWasAlone;
@@ -103,7 +121,9 @@ std::byte* Communicator::claim_answer(const Sending& sending, const View& asked,
   message.block = block;
   message.reuse = Reuse::by_receiver;
   message.payload = {SharedMemoryTransport::payload_of(block), asked.bytes()};
-  return shared_.fabrics.local->claim(message) ? SharedMemoryTransport::payload_of(block) : nullptr;
+  if (!shared_.fabrics.local->claim(message)) return nullptr;
+  note_told(sending);
+  return SharedMemoryTransport::payload_of(block);
 }
 
 bool Communicator::send_single_copy(const Sending& sending, std::span<const std::byte> payload,

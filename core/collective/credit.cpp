@@ -3,18 +3,6 @@
 #include "core/collective/operation.hpp"
 
 namespace ddl {
-namespace {
-
-std::span<const Step> token_steps(const Plan& plan) {
-  const Flow& flow = plan.flows[static_cast<std::size_t>(plan.token_flow)];
-  return std::span(plan.steps).subspan(flow.first, flow.count);
-}
-
-std::span<const Rank> peers_of(const Plan& plan, const Step& step) {
-  return std::span(plan.peers).subspan(step.peer, step.peers);
-}
-
-}  // namespace
 
 bool Credit::stands_for(const Call& call, const Plan& plan, const Step& step) {
   return count_of(call, step) == 0 && is_small(reach_of(call, step), call, plan);
@@ -25,14 +13,9 @@ bool Credit::stands_for_any(const Call& call, const Plan& plan) {
                      [&](const Step& step) { return stands_for(call, plan, step); });
 }
 
-// Calls body(Verb::copy, those it sends to without hearing back) and body(Verb::send, those it hears from
-// without answering), each as often as it takes.
 template <class Body>
 void Credit::each_partners(const Call& call, const Plan& plan, const Body& body) {
-  if (!call.pairwise) {
-    for (const Step& step : token_steps(plan)) body(step.verb, peers_of(plan, step));
-    return;
-  }
+  if (!call.pairwise) return each_token_step(plan, body);
   std::vector<Rank> to, from;
   for (const Step& step : plan.steps)
     if (stands_for(call, plan, step)) (step.verb == Verb::copy ? to : from).push_back(step.rank);
@@ -71,10 +54,17 @@ void Credit::note(Number number, const Call& call, std::span<const Rank> to, std
 }
 
 void Credit::owe(Rank rank, Number number) {
-  if (about(rank).is_owed) return;
-  about(rank).is_owed = true;
-  if (owed_.empty()) owed_since_ = number;
+  if (std::exchange(about(rank).owed, number) != 0) return;
+  if (owing_++ == 0) {
+    owed_since_ = number;
+    owed_.clear();
+  }
   owed_.push_back(rank);
+}
+
+void Credit::settle(Rank rank) {
+  about(rank).owed = 0;
+  --owing_;
 }
 
 bool Credit::forget_heard() {

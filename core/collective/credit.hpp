@@ -4,8 +4,8 @@
 // would have to wait for an answer, see operation.hpp. After a small call it does not: it notes to whom it
 // has sent, and makes the next one. Whatever it hears from a rank later says how far that one has come,
 // because calls are begun in their order. So in most programs nobody answers for the answer's sake. Who has
-// received from ranks that it has sent nothing of this kind since, answers after kAnswerWithin calls at the
-// latest: it owes them that.
+// received from ranks that it has sent nothing since, in that call or a later one, answers after
+// kAnswerWithin calls at the latest: it owes them that.
 //
 // No more than kMostAhead calls are unheard of; the next such call begins when the oldest is not any more.
 // Nobody waits in a circle: who waits for an answer about call k is at k + kMostAhead at least, and who owes
@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/collective/call.hpp"
@@ -51,11 +52,24 @@ class Credit {
     return call.pairwise ? stands_for_any(call, plan)
                          : plan.token_flow >= 0 && is_small(call.count, call, plan);
   }
+  /// Calls body(Verb::copy, those it sends to without hearing back) and body(Verb::send, those it hears from
+  /// without answering), each as often as it takes; nothing where a plan has no tokens.
+  template <class Body>
+  static void each_token_step(const Plan& plan, const Body& body) {
+    if (plan.token_flow < 0) return;
+    const Flow& flow = plan.flows[static_cast<std::size_t>(plan.token_flow)];
+    for (const Step& step : std::span(plan.steps).subspan(flow.first, flow.count))
+      body(step.verb, std::span(plan.peers).subspan(step.peer, step.peers));
+  }
   /// Whether in a pairwise call that it covers nothing is sent for a step.
   static bool stands_for(const Call& call, const Plan& plan, const Step& step);
   /// Whether the next such call of this rank may begin.
   bool is_left(const Call& call, const Plan& plan) {
     return last_ - first_ < kMostAhead || !has_receivers(call, plan) || forget_heard();
+  }
+  /// The same of one that sends to those without hearing back.
+  bool is_left(std::span<const Rank> to) {
+    return last_ - first_ < kMostAhead || to.empty() || forget_heard();
   }
   /// Such a call has begun.
   void note(Number number, const Call& call, const Plan& plan);
@@ -70,21 +84,29 @@ class Credit {
   /// What the call of that number was, but for its buffers, if it is among those noted last.
   std::optional<Call> call(Number number) const;
 
-  bool must_answer(Number number) const { return !owed_.empty() && number >= owed_since_ + kAnswerWithin; }
+  bool owes() const { return owing_ > 0; }
+  bool must_answer(Number number) const { return owes() && number >= owed_since_ + kAnswerWithin; }
+  /// A message of that call goes to the rank, which will hear how far this one has come.
+  void told(Rank rank, Number number) {
+    if (owes() && about(rank).owed != 0 && about(rank).owed <= number) settle(rank);
+  }
   /// Tells everybody who is owed an answer; `tell` returns false where that is not possible now.
   template <class Tell>
   void answer(const Tell& tell) {
-    std::erase_if(owed_, [&](Rank rank) {
-      if (!tell(rank)) return false;
-      about(rank).is_owed = false;
-      return true;
-    });
+    const std::vector<Rank> owed = std::exchange(owed_, {});
+    for (Rank rank : owed) {
+      if (about(rank).owed == 0) continue;
+      if (tell(rank))
+        settle(rank);
+      else
+        owed_.push_back(rank);
+    }
   }
 
  private:
   struct About {
     Number heard = 0;
-    bool is_owed = false;
+    Number owed = 0;  // the last call that it must hear about; 0: none
   };
   struct alignas(64) Ahead {  // one cache line
     Number number;
@@ -107,6 +129,7 @@ class Credit {
   }
   static bool stands_for_any(const Call& call, const Plan& plan);
   void owe(Rank rank, Number number);
+  void settle(Rank rank);
   bool forget_heard();
   bool has_heard_of(const Ahead& one) const;
   About& about(Rank rank) { return about_[static_cast<std::size_t>(rank)]; }
@@ -118,7 +141,8 @@ class Credit {
   std::vector<Ahead> ahead_;  // a ring, of which [first_, last_) are in use
   std::size_t first_ = 0, last_ = 0;
   std::vector<std::vector<Rank>> to_;  // of those in the ring that are pairwise
-  std::vector<Rank> owed_;
+  std::vector<Rank> owed_;             // those, and some who have been told since
+  std::size_t owing_ = 0;              // to so many
   Number owed_since_ = 0;
 };
 

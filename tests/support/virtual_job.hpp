@@ -58,6 +58,8 @@ class VirtualJob {
     for (PerRank& one : ranks_) one.wire->holds_flushes = true;
   }
   int flushes(Rank rank) const { return wire_of(rank).flushes; }
+  /// That it has given to the wire.
+  int messages(Rank rank) const { return wire_of(rank).messages; }
   void let_flushes_go(Rank rank) { wire_of(rank).holds_flushes = false; }
   /// The same communicator on all its members (ranks of the job, in the communicator's order).
   std::vector<Communicator*> create(CommId id, const std::vector<Rank>& members,
@@ -81,11 +83,13 @@ class VirtualJob {
     using LoopbackTransport::LoopbackTransport;
     bool read_late = false;
     std::atomic<bool> holds_flushes = false;
-    std::atomic<int> flushes = 0;         // so many were held
+    std::atomic<int> flushes = 0;  // so many were held
+    std::atomic<int> messages = 0;
     std::vector<std::uint32_t*> flushed;  // those that are; the helper looks at what they count, too
     std::vector<std::pair<Outgoing, std::vector<Rank>>> waiting;
 
     bool send(const Outgoing& message) override {
+      ++messages;
       if (!read_late) return LoopbackTransport::send(message);
       waiting.emplace_back(message, std::vector<Rank>(message.to.begin(), message.to.end()));
       ++*message.unfinished;

@@ -112,6 +112,28 @@ TEST(Credit, WhoReceivesOwesAnAnswerWithinSoManyCalls) {
   EXPECT_FALSE(credit.must_answer(1000));
 }
 
+TEST(Credit, WhoSendsAnythingOfThatCallOrALaterOneOwesNothingMore) {
+  Plan plan = plan_of({0, 0, 0}, 1, {Kind::broadcast, 0});
+  Call call{nullptr, nullptr, 4, DType::int32, Op::sum, "", 0, Kind::broadcast, 0};
+  constexpr Credit::Number kDue = 6 + Credit::kAnswerWithin;
+  Credit credit(3);
+  credit.told(0, 4);
+  credit.note(5, call, plan);
+  credit.note(6, call, plan);
+  credit.told(0, 5);
+  credit.told(2, 7);
+  EXPECT_TRUE(credit.must_answer(kDue)) << "that call was before, that rank is another one";
+  credit.told(0, 6);
+  EXPECT_FALSE(credit.owes());
+  EXPECT_FALSE(credit.must_answer(1000));
+  credit.note(20, call, plan);
+  EXPECT_FALSE(credit.must_answer(20 + Credit::kAnswerWithin - 1)) << "a new debt is due later";
+  EXPECT_TRUE(credit.must_answer(20 + Credit::kAnswerWithin));
+  int told = 0;
+  credit.answer([&](Rank) { return ++told, true; });
+  EXPECT_EQ(told, 1);
+}
+
 TEST(Credit, CoversSmallCallsButTheFirst) {
   Plan plan = plan_of({0, 0}, 0, {Kind::broadcast, 0});
   Call call{nullptr, nullptr, 4, DType::int32, Op::sum, "", 0, Kind::broadcast, 0};
@@ -168,6 +190,24 @@ TEST(Credit, WhoOnlySendsIsSoManyCallsAheadAndNoMore) {
       for (auto& other : others) other->expect_right();
       EXPECT_EQ(sender.engine.failure(), "");
     }
+}
+
+// Who is sent to says by what it sends itself how far it has come.
+TEST(Credit, ALoopOfBroadcastAndReduceIsAnsweredByItsOwnMessages) {
+  constexpr int kRounds = 200, kOfTheFirstCalls = 8;
+  for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 1}, {0, 1, 2}}) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()));
+    job.each([&](Rank me) {
+      for (int i = 0; i < 2 * kRounds; ++i) {
+        CallBuffers buffers(i % 2 ? Kind::reduce : Kind::broadcast, 0, me, job.size(), 5, Where::apart);
+        job.engine(me).run(*world[static_cast<std::size_t>(me)], buffers.call);
+        buffers.expect_right(me, job.size());
+      }
+    });
+    for (Rank leaf = 1; leaf < job.size(); ++leaf)
+      EXPECT_LE(job.messages(leaf), kRounds + kOfTheFirstCalls) << "rank " << leaf << " of " << job.size();
+  }
 }
 
 // Staging holds what a full credit needs, several times; a thousand calls would need a hundred times that.
@@ -237,7 +277,8 @@ TEST(Credit, AnAllReduceIsDoneAtOnceWhileOthersAreBehind) {
   Caller root(job, world, 0), leaf(job, world, 1);
   for (int i = 0; i < 3 * kWithin; ++i) root.start(Kind::broadcast, 0, 5), leaf.start(Kind::broadcast, 0, 5);
   test::until([&] { return leaf.so_many_done() == 3 * kWithin; }, [&] { progress(job, 1); });
-  std::int32_t one = 1, in_place = 1, sum = 0;  // started by the leaf, whose answers lie before it in the mailbox
+  std::int32_t one = 1, in_place = 1,
+               sum = 0;  // started by the leaf, whose answers lie before it in the mailbox
   auto late = test::start(leaf.engine, leaf.communicator, {&in_place, &in_place, 1, DType::int32, Op::sum});
   root.engine.run(root.communicator, {&one, &sum, 1, DType::int32, Op::sum});
   EXPECT_EQ(sum, 2);
