@@ -33,6 +33,8 @@ class BriefCall {
   };
 
   BriefCall() = default;
+  BriefCall(const BriefCall&) = delete;
+  BriefCall& operator=(const BriefCall&) = delete;
   /// A call that is_possible().
   BriefCall(const Call& call, PreparedPlan& plan, CommId comm, Rank me) { make(call, plan, comm, me); }
   void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me);

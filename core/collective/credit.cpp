@@ -84,6 +84,8 @@ std::vector<Rank> Credit::waiting_for() const {
   const Ahead& oldest = ahead(first_);
   std::copy_if(oldest.to.begin(), oldest.to.end(), std::back_inserter(ranks),
                [&](Rank rank) { return about(rank).heard < oldest.number; });
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
 

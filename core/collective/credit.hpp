@@ -93,14 +93,12 @@ class Credit {
   /// Tells everybody who is owed an answer; `tell` returns false where that is not possible now.
   template <class Tell>
   void answer(const Tell& tell) {
-    const std::vector<Rank> owed = std::exchange(owed_, {});
-    for (Rank rank : owed) {
-      if (about(rank).owed == 0) continue;
-      if (tell(rank))
-        settle(rank);
-      else
-        owed_.push_back(rank);
-    }
+    std::erase_if(owed_, [&](Rank rank) {
+      if (about(rank).owed == 0) return true;
+      if (!tell(rank)) return false;
+      settle(rank);
+      return true;
+    });
   }
 
  private:

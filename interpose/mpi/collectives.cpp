@@ -29,6 +29,7 @@ int move_bytes(Collective collective, RoutedCall& route, const Side& in, const S
     if (!adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
     if (const std::optional<int> done = run_kept(made))
       return *done == MPI_SUCCESS ? buffers.finish() : *done;
+    route.is_settled = false;
   }
   return run_call(collective, route, comm, adapt, original, &made);
 }
