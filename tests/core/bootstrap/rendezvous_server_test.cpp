@@ -148,11 +148,13 @@ TEST(RendezvousServer, ACrowdOfSilentStrangersDoesNotKeepTheRanksOut) {
 
 // The crowd comes from another process, as it would; here there are 200 descriptors, and no more to be had.
 void meet_in_a_crowd_with_few_descriptors() {
-  int told[2];
-  if (::pipe(told) != 0) std::abort();
+  int told[2], may_come[2];
+  if (::pipe(told) != 0 || ::pipe(may_come) != 0) std::abort();
   RendezvousServer server({kLong_s, kLong_s});
   const pid_t crowd = ::fork();
-  if (crowd == 0) {
+  char said;
+  if (crowd == 0) {  // it has descriptors
+    if (::read(may_come[0], &said, 1) != 1) ::_exit(1);
     std::vector<Visitor> visitors;
     for (int i = 0; i < 900; ++i) visitors.emplace_back(server.id());
     const bool is_out = !visitors.front().hear();  // so most of the others are known, too
@@ -162,8 +164,7 @@ void meet_in_a_crowd_with_few_descriptors() {
   }
   const rlimit few{200, 200};
   ::setrlimit(RLIMIT_NOFILE, &few);
-  char said;
-  if (::read(told[0], &said, 1) != 1) std::abort();
+  if (::write(may_come[1], "x", 1) != 1 || ::read(told[0], &said, 1) != 1) std::abort();
   expect_two_can_meet(server.id());
   std::vector<Socket> files;  // the program's own
   while (files.empty() || files.back().is_open())
