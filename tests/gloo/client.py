@@ -1,6 +1,7 @@
 """A PyTorch program over gloo, which knows nothing of the engine: checks what it gets. One case per name on the command
 line; who it is comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
 import datetime
+import faulthandler
 import json
 import os
 import signal
@@ -492,6 +493,7 @@ def fork_ranks(folder):
 if __name__ == "__main__":
     if "TEST_FORKS_IN" in os.environ:
         fork_ranks(os.environ["TEST_FORKS_IN"])
+    faulthandler.dump_traceback_later(270)  # who hangs says where, before the test ends it
     join()
     for name in sys.argv[1:]:
         globals()[name]()

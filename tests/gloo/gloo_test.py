@@ -9,9 +9,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -43,7 +45,14 @@ def run(ranks, cases, shim=True, folder=None, of_rank=None, program=None, **vari
         jobs = [subprocess.Popen(command(rank), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                  env={**env, "RANK": str(rank), **((of_rank or {}).get(rank, {}))})
                 for rank in range(ranks)]
-        said = [job.communicate(timeout=HANGS)[0] for job in jobs]
+        end = time.monotonic() + HANGS
+        try:
+            said = [job.communicate(timeout=max(end - time.monotonic(), 0))[0] for job in jobs]
+        except subprocess.TimeoutExpired:
+            for job in jobs:
+                job.kill()
+            said = [f"rank {rank}, exit {job.wait()}: {job.communicate()[0]}" for rank, job in enumerate(jobs)]
+            raise AssertionError(f"ranks hang: {cases}, {variables}\n" + "\n".join(said)) from None
     return [job.returncode for job in jobs], said
 
 
@@ -51,13 +60,22 @@ def run_forked(ranks, cases, **variables):
     """The same, of the ranks that one process forks: loading PyTorch takes it a second."""
     with tempfile.TemporaryDirectory() as folder:
         env = {**environment(ranks, f"{BUILD}/lib", variables), "TEST_FORKS_IN": folder}
-        subprocess.run([PYTHON, f"{HERE}/client.py", *cases.split()], check=True, env=env, timeout=HANGS)
-        with open(f"{folder}/codes", encoding="utf-8") as file:
-            codes = json.load(file)
+        job = subprocess.Popen([PYTHON, f"{HERE}/client.py", *cases.split()], env=env, start_new_session=True)
+        hangs = False
+        try:
+            job.wait(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            hangs = True
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
         said = []
         for rank in range(ranks):
             with open(f"{folder}/{rank}", encoding="utf-8") as file:
                 said.append(file.read())
+        if hangs:
+            raise AssertionError(f"ranks hang: {cases}, {variables}\n" + "\n".join(said))
+        with open(f"{folder}/codes", encoding="utf-8") as file:
+            codes = json.load(file)
     return codes, said
 
 
