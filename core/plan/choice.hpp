@@ -106,8 +106,8 @@ PlanChoice ring_choice(const Grid& grid, Bytes bytes, const PlanLimits& limits, 
 /// For the least calls: the first rank hears from all others, then they hear from it, so that it leaves
 /// first. What ranks that share a core do next is mostly a broadcast or scatter from there: after an exchange
 /// those that leave before it wait for their turn in vain (4 ranks on two cores, a broadcast of 4 bytes after
-/// a barrier: 6 us, after this 0.3, both together 7 either way; barriers alone 4.0 us by exchange, 6.0 like
-/// this, Open MPI 5.3).
+/// a barrier: 6 us, after this 0.3, both together 7 either way). Barriers alone take 4.0 us by exchange, 6.0
+/// like this, Open MPI's 5.3.
 PlanChoice funnel_choice(const Grid& grid);
 
 /// Staging that the plan of any rank takes at most: a block for each of its sends within the host.

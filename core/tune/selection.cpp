@@ -39,6 +39,7 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
       limits_(plans.limits()),
       wire_(wire_rule(settings.gradients, plans.members().size(), plans.members().grid.spans_hosts())) {
   const Grid& grid = plans.members().grid;
+  funnels_barriers_ = limits_.machine.crowded && !grid.spans_hosts() && grid.ranks() > 2;
   if (settings.options.dump_iter) dump_ = std::make_unique<Dump>(grid);
   if (!grid.spans_hosts() || limits_.rails < 2 || settings.deterministic) return;
   std::vector<double> rates = memory.rail_rates(plans.name());
@@ -49,7 +50,8 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 
 Selection::Class& Selection::class_of(const CallShape& call) {
   const WireFormat wire = wire_.format_of(call.task.kind, call.type, call.bytes);
-  Key key{call.task.kind, call.variant, call.task.unequal, size_class(call.bytes), wire, call.barrier};
+  Key key{call.task.kind,         call.variant, call.task.unequal,
+          size_class(call.bytes), wire,         call.barrier && funnels_barriers_};
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });

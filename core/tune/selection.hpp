@@ -86,7 +86,7 @@ class Selection {
     bool unequal = false;
     Bytes size_class = 0;
     WireFormat wire = {};
-    bool barrier = false;
+    bool is_funneled = false;  // see funnel_choice()
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Class {
@@ -132,6 +132,7 @@ class Selection {
   const Agree agree_;
   PlanLimits limits_;  // with what was learned of the machine
   const WireRule wire_;
+  bool funnels_barriers_ = false;       // see funnel_choice()
   std::optional<RailWatch> watch_;      // where there are rails to compare
   bool is_look_ = false;                // the call under route belongs to a look of the watch
   std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated

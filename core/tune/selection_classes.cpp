@@ -64,7 +64,7 @@ void Selection::prepare_all_reduce(Class& of_class) {
     of_class.settled.plan = &plans_.prepare(ring_choice(grid, bytes, limits_, wire), bytes);
     return;
   }
-  if (of_class.key.barrier && limits_.machine.crowded && !grid.spans_hosts() && grid.ranks() > 2) {
+  if (of_class.key.is_funneled) {
     of_class.settled.plan = &plans_.prepare(funnel_choice(grid), bytes);
     return;
   }

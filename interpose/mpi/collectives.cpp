@@ -202,9 +202,11 @@ int iscatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int 
 
 int barrier(MPI_Comm comm) {
   char mine = 0, all = 0;
-  const Made made{{.collective = Collective::barrier}, &mine, &all, comm};
-  if (const std::optional<int> done = run_kept(made)) return *done;
-  RoutedCall route = route_barrier(comm);
+  CommState* known = state_of_noted(comm);
+  const bool comes_again = known && known->ends_with_barrier;
+  const Made made{{.count = comes_again, .collective = Collective::barrier}, &mine, &all, comm};
+  if (const std::optional<int> done = run_kept(made, known)) return *done;
+  RoutedCall route = route_barrier(comm, comes_again);
   route.call.in = &mine;
   route.call.out = &all;
   auto adapt = [](RoutedCall&, CallBuffers&) { return true; };
@@ -213,7 +215,7 @@ int barrier(MPI_Comm comm) {
 }
 
 int ibarrier(MPI_Comm comm, MPI_Request* request) {
-  RoutedCall route = route_barrier(comm);
+  RoutedCall route = route_barrier(comm, false);
   auto adapt = [](RoutedCall& to, CallBuffers& buffers) {
     std::byte* bytes = buffers.hold(2);
     to.call.in = bytes;

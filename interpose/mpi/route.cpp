@@ -166,11 +166,13 @@ RoutedCall route_movement(Task task, const Side& in, const Side& out, MPI_Comm c
   return route;
 }
 
-RoutedCall route_barrier(MPI_Comm comm) {
+RoutedCall route_barrier(MPI_Comm comm, bool comes_again) {
   RoutedCall route;
   route.reason = find_comm(comm, route.comm);
-  // The engine has no barrier: an all-reduce ends when all ranks have begun it.
-  set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, DDL_BOR, 0, kBarrier);
+  // The engine has no barrier: an all-reduce ends when all ranks have begun it. Of the operations one says
+  // that this is all that matters: then the engine may let the first rank leave first, since the others will
+  // mostly wait for it next. Who makes one barrier after the other will not.
+  set_call(route, DDL_ALL_REDUCE, 1, DDL_UINT8, comes_again ? DDL_BAND : DDL_BOR, 0, kBarrier);
   route.is_lasting = true;
   return route;
 }

@@ -84,17 +84,18 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
                            MPI_Op op, int root, MPI_Comm comm) {
   return {{type, op, count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
 }
-/// Makes it once more if it is kept; nothing: it is not.
-inline std::optional<int> run_kept(const Made& made) {
-  CommState* comm = state_of_noted(made.comm);
+/// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
+inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
+  comm->ends_with_barrier = made.said.collective == Collective::barrier;
   const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                                                     kept->out.at(made.in, made.out), number_on(*comm));
   if (outcome == DDL_DONE) return MPI_SUCCESS;
   if (outcome == DDL_FAILED) return report_failure(made.comm);
   return std::nullopt;
 }
+inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
@@ -109,6 +110,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
   if (route.reason) return pass_through(collective, Form::blocking, route, original);
+  route.comm->ends_with_barrier = collective == Collective::barrier;
   const ddl_engine_api* api = state().api;
   int is_measured = 0;
   ddl_kept_call* kept = nullptr;
@@ -149,6 +151,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
+    route.comm->ends_with_barrier = collective == Collective::barrier;
     buffers.outlive_call(std::move(route.blocks), std::move(route.in_blocks));
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;

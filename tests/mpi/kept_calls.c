@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "matrix.h"
 
@@ -120,6 +121,40 @@ static void again_and_again(MPI_Comm comm) {
         one(kind, comm, root, counts[c], 1 + i % 5, i % 3 == 2, 1000 * kind + i);
         if (i % 10 == 0) MPI_Barrier(comm);
       }
+}
+
+static double seconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* One to four barriers after another call, to each of which another rank comes late: nobody leaves one before
+ * all have come. The ranks see one clock. */
+static void barriers(MPI_Comm comm) {
+  enum { kMostInARow = 4 };
+  double* all = malloc(2 * kMostInARow * (size_t)size * sizeof(double));
+  for (int turn = 0; turn < kRepeats; ++turn) {
+    double times[2 * kMostInARow];
+    const int in_a_row = 1 + turn % kMostInARow;
+    one(ALLREDUCE, comm, 0, 1, 1, 0, turn);
+    for (int i = 0; i < in_a_row; ++i) {
+      if ((turn + i) % size == me) {
+        const double begin = seconds();
+        while (seconds() < begin + 100e-6) continue;
+      }
+      times[2 * i] = seconds();
+      MPI_Barrier(comm);
+      times[2 * i + 1] = seconds();
+    }
+    MPI_Allgather(times, 2 * in_a_row, MPI_DOUBLE, all, 2 * in_a_row, MPI_DOUBLE, comm);
+    ++cases_done;
+    for (int i = 0; i < in_a_row; ++i)
+      for (int r = 0; r < size; ++r)
+        if (times[2 * i + 1] < all[2 * (in_a_row * r + i)])
+          wrong("leaves before it comes", "barrier", in_a_row, i, me, r);
+  }
+  free(all);
 }
 
 enum vector { GATHERV, SCATTERV, ALLGATHERV, ALLTOALLV, REDUCE_SCATTER, VECTORS };
@@ -351,6 +386,7 @@ int main(int argc, char** argv) {
   in_memory = malloc(ints * sizeof(int));
   out_memory = malloc(ints * sizeof(int));
   again_and_again(MPI_COMM_WORLD);
+  barriers(MPI_COMM_WORLD);
   with_lists_that_change(MPI_COMM_WORLD);
   of_many_shapes(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
