@@ -30,6 +30,8 @@ bool has_membarrier() {
 
 }  // namespace
 
+void BiasedMutex::prepare() { has_membarrier(); }
+
 void BiasedMutex::claim() {
   is_claimed_ = true;
   has_bias_ = has_membarrier();

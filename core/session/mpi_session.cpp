@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/biased_mutex.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
@@ -10,6 +11,7 @@
 namespace ddl {
 
 std::unique_ptr<Session> announce(HostLibrary library) {
+  BiasedMutex::prepare();  // before PMIx, MPI and we start threads
   SessionOptions options;
   options.keeps_report = true;
   options.waits_awake = true;
