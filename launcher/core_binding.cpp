@@ -33,20 +33,24 @@ class CpuSet {
 
 namespace fs = std::filesystem;
 
-// The CPU list in a sysfs file, only those this process may use; empty when there is no such file.
-std::vector<int> cpus_in(const fs::path& file, const CpuSet& allowed) {
+// The list of numbers in a sysfs file; empty when there is no such file.
+std::vector<int> list_in(const fs::path& file) {
   std::ifstream stream(file);
   std::string line;
-  std::vector<int> usable;
-  if (!std::getline(stream, line) || line.empty()) return usable;
-  for (int cpu : parse_cpu_list(line))
-    if (allowed.has(cpu)) usable.push_back(cpu);
-  return usable;
+  if (!std::getline(stream, line) || line.empty()) return {};
+  return parse_cpu_list(line);
+}
+
+// The CPUs there, only those this process may use.
+std::vector<int> cpus_in(const fs::path& file, const CpuSet& allowed) {
+  std::vector<int> cpus = list_in(file);
+  std::erase_if(cpus, [&](int cpu) { return !allowed.has(cpu); });
+  return cpus;
 }
 
 std::vector<int> cpus_by_node(const CpuSet& allowed) {
   std::vector<int> cpus;
-  for (int node = 0; node < 1024; ++node)
+  for (int node : list_in("/sys/devices/system/node/online"))
     for (int cpu : cpus_in("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist", allowed))
       cpus.push_back(cpu);
   if (cpus.empty()) cpus = cpus_in("/sys/devices/system/cpu/online", allowed);
