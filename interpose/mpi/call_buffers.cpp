@@ -17,6 +17,7 @@ constexpr std::uint64_t kMostAtOnce = 1 << 30;
 // Calls `body` with a pointer to elements of `side`, their number and their place among packed bytes.
 template <class Body>
 int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::uint64_t bytes, Body body) {
+  if (bytes <= kMostAtOnce) return body(buffer, static_cast<int>(elements), 0, static_cast<int>(bytes));
   MPI_Aint lower = 0, extent = 0;
   PMPI_Type_get_extent(type, &lower, &extent);
   const std::uint64_t each = bytes / elements;
@@ -53,6 +54,7 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
 }
 
 std::byte* at_element(const void* buffer, std::uint64_t number, MPI_Datatype type) {
+  if (number == 0) return static_cast<std::byte*>(const_cast<void*>(buffer));
   MPI_Aint lower = 0, extent = 0;
   PMPI_Type_get_extent(type, &lower, &extent);
   return static_cast<std::byte*>(const_cast<void*>(buffer)) + static_cast<std::ptrdiff_t>(number) * extent;
@@ -76,13 +78,14 @@ bool is_dense_by_itself(MPI_Datatype type) {
 
 bool is_dense(MPI_Datatype type) {
   if (is_known(type)) return true;
-  if (combiner_of(type) == MPI_COMBINER_NAMED) return is_dense_by_itself(type);
-  const Repeated repeated = repeated_by(type);
+  const int combiner = combiner_of(type);
+  if (combiner == MPI_COMBINER_NAMED) return is_dense_by_itself(type);
+  const Repeated repeated = repeated_by(type, combiner);
   return repeated.of && is_dense(repeated.of.get());
 }
 
 CallBuffers::Held& CallBuffers::held() {
-  if (!held_) held_ = std::make_unique<Held>();
+  if (!held_) held_ = std::make_unique_for_overwrite<Held>();
   return *held_;
 }
 
@@ -90,7 +93,7 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   if (are_none() && !blocks && !others) return;
   held().blocks[0] = std::move(blocks);
   held().blocks[1] = std::move(others);
-  for (Portion& portion : held().portions) {
+  for (Portion& portion : held().portions()) {
     if (combiner_of(portion.type) == MPI_COMBINER_NAMED) continue;
     PMPI_Type_dup(portion.type, &portion.type);  // the program may free its own meanwhile
     held().types.emplace_back(portion.type);
@@ -99,14 +102,13 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
 
 const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64_t elements,
                               std::uint64_t bytes) {
-  held().in = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* to = held().in.take(bytes);
   std::byte* from = at_element(side.buffer, first, side.type);
-  return pack_elements(held().in.get(), from, elements, bytes, side.type) ? nullptr : held().in.get();
+  return pack_elements(to, from, elements, bytes, side.type) ? nullptr : to;
 }
 
 const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t bytes) {
-  held().in = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  std::byte* to = held().in.get();
+  std::byte* to = held().in.take(bytes);
   for (Rank rank = 0; rank < ranks; ++rank) {
     const MPI_Datatype type = side.type_of(rank);
     const std::uint64_t these = bytes_of(side.counts[rank], type);
@@ -114,11 +116,11 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
     if (these > 0 && pack_elements(to, begin_of(side, rank), elements, these, type)) return nullptr;
     to += these;
   }
-  return held().in.get();
+  return held().in.data();
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
-  held().portions = {{at_element(side.buffer, 0, side.type), elements, bytes, side.type}};
+  held().whole = {at_element(side.buffer, 0, side.type), elements, bytes, side.type};
   return copy_later(nullptr, bytes);
 }
 
@@ -127,17 +129,16 @@ void* CallBuffers::unpack_later(const BlockSide& side, Rank ranks, std::uint64_t
     const MPI_Datatype type = side.type_of(rank);
     const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
     if (const std::uint64_t these = bytes_of(side.counts[rank], type))
-      held().portions.push_back({begin_of(side, rank), elements, these, type});
+      held().unequal.push_back({begin_of(side, rank), elements, these, type});
   }
   return copy_later(nullptr, bytes);
 }
 
 void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
-  held().out = std::make_unique_for_overwrite<std::byte[]>(bytes);
   held().to = to;
   held().bytes = bytes;
   held().brings_back = true;
-  return held().out.get();
+  return held().out.take(bytes);
 }
 
 void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op) {
@@ -146,19 +147,20 @@ void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op) {
 }
 
 std::byte* CallBuffers::hold(std::uint64_t bytes) {
-  held().in = std::make_unique<std::byte[]>(bytes);
-  return held().in.get();
+  std::byte* memory = held().in.take(bytes);
+  std::fill_n(memory, bytes, std::byte{});
+  return memory;
 }
 
 int CallBuffers::bring_back() {
   if (!std::exchange(held_->brings_back, false)) return MPI_SUCCESS;
   if (held().to) {
     HostBuffer host(held().to, static_cast<int>(held().bytes), MPI_BYTE);
-    std::memcpy(host.get(), held().out.get(), held().bytes);
+    std::memcpy(host.get(), held().out.data(), held().bytes);
     return host.write_back() ? MPI_SUCCESS : MPI_ERR_BUFFER;
   }
-  const std::byte* from = held().out.get();
-  for (const Portion& portion : held().portions) {
+  const std::byte* from = held().out.data();
+  for (const Portion& portion : held().portions()) {
     if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
       return error;
     from += portion.bytes;

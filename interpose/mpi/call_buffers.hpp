@@ -4,9 +4,11 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "interpose/mpi/blocks.hpp"
@@ -61,13 +63,31 @@ class CallBuffers {
     std::uint64_t elements, bytes;
     MPI_Datatype type;
   };
+  // Of a copy; a small one needs no allocation.
+  class Memory {
+   public:
+    std::byte* take(std::uint64_t bytes) {
+      if (bytes <= sizeof few_) return data_ = few_.data();
+      many_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      return data_ = many_.get();
+    }
+    std::byte* data() const { return data_; }
+
+   private:
+    alignas(16) std::array<std::byte, 256> few_;
+    std::unique_ptr<std::byte[]> many_;
+    std::byte* data_ = nullptr;
+  };
   struct Held {
-    std::unique_ptr<std::byte[]> in, out;
+    Memory in, out;
     std::unique_ptr<OwnReductionCall> own;
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
-    std::vector<Portion> portions;
+    Portion whole{};               // where there is one alone
+    std::vector<Portion> unequal;  // else
+
+    std::span<Portion> portions() { return whole.type ? std::span(&whole, 1) : std::span(unequal); }
     std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived
     std::vector<OwnedType> types;
   };

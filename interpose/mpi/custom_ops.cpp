@@ -17,7 +17,7 @@ namespace {
 // MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte.
 bool is_two_bytes(MPI_Datatype type) {
   if (combiner_of(type) != MPI_COMBINER_CONTIGUOUS) return false;
-  const Repeated repeated = repeated_by(type);
+  const Repeated repeated = repeated_by(type, MPI_COMBINER_CONTIGUOUS);
   int size = 0;
   return repeated.of && repeated.count == 2 && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED &&
          PMPI_Type_size(repeated.of.get(), &size) == MPI_SUCCESS && size == 1;

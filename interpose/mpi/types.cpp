@@ -230,12 +230,11 @@ int combiner_of(MPI_Datatype type) {
 }
 
 void FreeType::operator()(MPI_Datatype type) const {
-  if (combiner_of(type) != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+  if (!is_known(type) && combiner_of(type) != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
 }
 
-Repeated repeated_by(MPI_Datatype type) {
+Repeated repeated_by(MPI_Datatype type, int combiner) {
   Repeated repeated;
-  const int combiner = combiner_of(type);
   const bool is_vector = combiner == MPI_COMBINER_VECTOR;
   if (!is_vector && combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
   const int integers = is_vector ? 3 : combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;

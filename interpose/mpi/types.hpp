@@ -30,11 +30,11 @@ struct FreeType {
 using OwnedType = std::unique_ptr<void, FreeType>;
 
 /// What a type made by MPI_Type_contiguous or MPI_Type_dup, or by MPI_Type_vector without gaps, consists of;
-/// nothing where it is another.
+/// nothing where it is another. `combiner`: combiner_of() it.
 struct Repeated {
   OwnedType of;
   int count = 1;
 };
-Repeated repeated_by(MPI_Datatype type);
+Repeated repeated_by(MPI_Datatype type, int combiner);
 
 }  // namespace ddl::mpi
