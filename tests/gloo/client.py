@@ -287,7 +287,7 @@ def again():
         dist.barrier()
         time.sleep(0.1)
         dist.destroy_process_group()
-        join(port=int(os.environ["MASTER_PORT"]) + 1 + i)
+        join(port=int(os.environ["MASTER_PORT"]) + 1)
     check()
 
 
