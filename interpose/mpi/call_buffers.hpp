@@ -84,12 +84,12 @@ class CallBuffers {
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
-    Portion whole{};               // where there is one alone
-    std::vector<Portion> unequal;  // else
-
-    std::span<Portion> portions() { return whole.type ? std::span(&whole, 1) : std::span(unequal); }
+    Portion whole{};                          // where there is one alone
+    std::vector<Portion> unequal;             // else
     std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived
     std::vector<OwnedType> types;
+
+    std::span<Portion> portions() { return whole.type ? std::span(&whole, 1) : std::span(unequal); }
   };
 
   Held& held();
