@@ -104,10 +104,8 @@ std::vector<CoreCpus> usable_cores() {
 
 std::size_t machine_cores() {
   std::set<std::string> cores;  // by the threads of each
-  std::string line;
-  if (!std::getline(std::ifstream("/sys/devices/system/cpu/online") >> std::ws, line)) return 0;
   try {
-    for (int cpu : parse_cpu_list(line)) {
+    for (int cpu : list_in("/sys/devices/system/cpu/online")) {
       std::string threads;
       std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");

@@ -61,19 +61,17 @@ def run_forked(ranks, cases, **variables):
     with tempfile.TemporaryDirectory() as folder:
         env = {**environment(ranks, f"{BUILD}/lib", variables), "TEST_FORKS_IN": folder}
         job = subprocess.Popen([PYTHON, f"{HERE}/client.py", *cases.split()], env=env, start_new_session=True)
-        hangs = False
         try:
             job.wait(timeout=HANGS)
         except subprocess.TimeoutExpired:
-            hangs = True
             os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+        end = job.wait()
         said = []
         for rank in range(ranks):
             with open(f"{folder}/{rank}", encoding="utf-8") as file:
                 said.append(file.read())
-        if hangs:
-            raise AssertionError(f"ranks hang: {cases}, {variables}\n" + "\n".join(said))
+        if end != 0:
+            raise AssertionError(f"exit {end}, {-signal.SIGKILL} where ranks hang: {cases}, {variables}\n" + "\n".join(said))
         with open(f"{folder}/codes", encoding="utf-8") as file:
             codes = json.load(file)
     return codes, said

@@ -2,6 +2,8 @@
 #ifndef DDL_TESTS_MPI_CHECK_H
 #define DDL_TESTS_MPI_CHECK_H
 
+#include <time.h>
+
 #include "values.h"
 
 struct group { /* a communicator under test; comm may be MPI_COMM_NULL on ranks outside it */
@@ -38,6 +40,8 @@ void start_nonblocking(struct call* call);
 /* Verifies result, guards and send buffer, compares float bits between ranks (a collective), frees the
  * buffers. */
 void finish_call(struct call* call);
+
+double seconds_by(clockid_t clock);
 
 /* Prints the line "check: N cases M failures" on rank 0; the program's exit code. */
 int report(void);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "matrix.h"
 
@@ -123,11 +122,7 @@ static void again_and_again(MPI_Comm comm) {
       }
 }
 
-static double seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+static double seconds(void) { return seconds_by(CLOCK_MONOTONIC); }
 
 /* One to four barriers after another call, to each of which another rank comes late: nobody leaves one before
  * all have come. The ranks see one clock. */

@@ -107,11 +107,7 @@ static void first_call_of_a_communicator(void) {
   MPI_Comm_free(&fresh);
 }
 
-static double processor_s(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+static double processor_s(void) { return seconds_by(CLOCK_THREAD_CPUTIME_ID); }
 
 /* Whoever waits for nothing but long calls between hosts may sleep, as in a blocking call; what is pending
  * goes on all the same: rank 1 comes late, and after it has received from rank 0, which waits already. */
