@@ -23,11 +23,11 @@ namespace ddl {
 class BiasedMutex {
  public:
   BiasedMutex() = default;
+  BiasedMutex(const BiasedMutex&) = delete;
+  BiasedMutex& operator=(const BiasedMutex&) = delete;
   /// Tells the kernel now that this process uses membarrier, which the first lock() would. Worth it while the
   /// process has one thread: then it takes a microsecond, later 11 ms, until all processors have been seen.
   static void prepare();
-  BiasedMutex(const BiasedMutex&) = delete;
-  BiasedMutex& operator=(const BiasedMutex&) = delete;
 
   void lock() {
     if (!enter()) lock_within();

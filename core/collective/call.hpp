@@ -69,8 +69,8 @@ struct Call {
   bool has_layout() const { return in_blocks.counts || out_blocks.counts; }
 };
 
-/// Whether nothing but that all ranks have come matters: so a barrier is made, and whoever makes such a call
-/// himself is served alike.
+/// Whether nothing but that all ranks have come matters: so a barrier is made, but for one that follows a
+/// barrier, and whoever makes such a call himself is served alike.
 inline bool is_barrier(const Call& call) {
   return call.kind == Kind::all_reduce && call.count == 1 && call.type == DType::uint8 &&
          call.op == Op::bor && !call.own;
