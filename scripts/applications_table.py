@@ -55,7 +55,7 @@ def programs(ranks):
                             prepare="ld1.x <silicon_atom.in"),
         "cp2k": Program("CP2K, dynamics of water", ["cp2k.psmp", "-i", "water.inp"], "cp2k.psmp", r"^ +\d+ +\d",
                         file="water.numbers", inputs=["water.inp"]),
-        "nwchem": Program("NWChem, geometry of water", ["nwchem", "water.nw"], "nwchem", r"Total DFT energy", last=True,
+        "nwchem": Program("NWChem, geometry of water", ["nwchem.openmpi", "water.nw"], "nwchem.openmpi", r"Total DFT energy", last=True,
                           inputs=["water.nw"]),
         "gromacs": Program("GROMACS, box of water", ["gmx_mpi", "mdrun", "-s", "water.tpr", "-reprod", "-ntomp", "1",
                                                      "-g", "water.log"], "gmx_mpi",

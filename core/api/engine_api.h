@@ -80,8 +80,8 @@ typedef struct ddl_engine_api {
   ddl_outcome (*run_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number);
   void (*forget_kept)(ddl_comm* comm);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
-  /* Why calls like that are left to the original library, as long as nothing else is found out; NULL: they
-   * are not. */
+  /* Why all further calls like that are left to the original library: a rank may make them without asking
+   * run(), whatever the others do. NULL: they are not, or not yet for good. */
   const char* (*left_to_original)(ddl_comm* comm, const ddl_collective_call* call);
   /* Starts a call that moves while the program computes; `owner` is the caller's name for it. Where it is
    * under way, *started is the engine's name for it. */

@@ -183,7 +183,7 @@ void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
 const char* SessionCommunicator::left_to_original(const Call& asked) {
   if (has_failed()) return nullptr;
   make_usable();
-  return selection_->nonblocking(shape_of(asked)).original;
+  return selection_->left_to_original(shape_of(asked));
 }
 
 SessionCommunicator::StartRoute SessionCommunicator::route_to_start(const Call& asked) {

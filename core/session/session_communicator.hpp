@@ -72,8 +72,8 @@ class SessionCommunicator {
   /// before it. Those of one key are made one after the other; see KeyCounts. It takes the way of nonblocking
   /// calls.
   Outcome run(const Call& asked, std::uint64_t key);
-  /// Why blocking calls like that are left to the original library, as long as nothing else is found out;
-  /// null: they are not.
+  /// Why all further calls like that are left to the original library: a rank may make them without asking
+  /// run(), whatever the others do. null: they are not, or not yet for good.
   const char* left_to_original(const Call& asked);
   /// Starts a call that moves while the program computes; `owner` is the caller's name for it, and `started`
   /// the session's where it is under way, for Session::wait(). Error when a device copy fails.

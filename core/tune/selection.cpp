@@ -78,6 +78,11 @@ Route Selection::settled(Class& of_class, Task task) {
   return route;
 }
 
+const char* Selection::left_to_original(const CallShape& call) {
+  Class& of_class = class_of(call);
+  return of_class.tuner ? nullptr : settled(of_class, call.task).original;
+}
+
 PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
   const auto root = static_cast<std::size_t>(task.root);
   if (of_class.of_root.size() <= root) of_class.of_root.resize(root + 1);

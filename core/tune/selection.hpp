@@ -71,6 +71,9 @@ class Selection {
   /// begins anew, and Route::began_anew says so.
   Route blocking(const CallShape& call);
   Route nonblocking(const CallShape& call) { return settled(class_of(call), call.task); }
+  /// Why all further calls of that size go to the original, so that blocking() need not be asked before one;
+  /// null: they do not, or the tuner still counts the calls, which all ranks must count alike.
+  const char* left_to_original(const CallShape& call);
   /// The plan of an all-reduce that nobody measures: the same at any time, on all ranks. By any thread.
   /// Error, alike on all ranks, where there is none.
   static PreparedPlan& unmeasured(PlanStore& plans, Mode mode, Bytes bytes, const WireFormat& wire);

@@ -268,90 +268,6 @@ static void with_types_that_return(MPI_Comm comm) {
   }
 }
 
-/* Ways to lay four ints into memory, in the order in which they travel: two without gaps, of which one is
- * backwards, and others. */
-enum { kInts = 4, LAYOUTS = 6 };
-static const int kPlaces[LAYOUTS][kInts] = {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 3, 4},
-                                            {0, 2, 4, 6}, {3, 2, 1, 0}, {5, 0, 1, 7}};
-static const int kExtents[LAYOUTS] = {4, 4, 5, 7, 4, 8};
-
-static MPI_Datatype type_of(int layout) {
-  MPI_Datatype type;
-  if (layout == 0) MPI_Type_vector(1, kInts, 9, MPI_INT, &type);
-  if (layout == 1) MPI_Type_vector(2, 2, 2, MPI_INT, &type);
-  if (layout == 2) MPI_Type_vector(2, 2, 3, MPI_INT, &type);
-  if (layout == 3) MPI_Type_vector(kInts, 1, 2, MPI_INT, &type);
-  if (layout > 3) MPI_Type_create_indexed_block(kInts, 1, kPlaces[layout], MPI_INT, &type);
-  MPI_Type_commit(&type);
-  return type;
-}
-
-/* So many elements in each block; the value of an int that is in none of them is left alone. */
-static int* int_of(int* memory, int layout, int n, int block, int i) {
-  return memory + (block * n + i / kInts) * kExtents[layout] + kPlaces[layout][i % kInts];
-}
-
-static void check_layout(enum kind kind, int* out, int layout, int n, int blocks, int root, int seed) {
-  int held = 0;
-  const int end = blocks * n * kExtents[layout];
-  for (int b = 0; b < blocks; ++b)
-    for (int i = 0; i < n * kInts; ++i) {
-      int* got = int_of(out, layout, n, b, i);
-      const int want = expected(kind, root, b, i, seed);
-      if (*got != want) return wrong("made types", kNames[kind], n, b * n * kInts + i, *got, want);
-      *got = kUntouched;
-    }
-  for (int i = 0; i <= end; ++i) held += out[i] != kUntouched;
-  if (held > 0) wrong("between made types", kNames[kind], n, 0, held, 0);
-}
-
-/* One call with types made for it, other ones on each rank and side; seldom with one that MPI names. */
-static void with_made_types(enum kind kind, MPI_Comm comm, int root, int n, int turn, int seed) {
-  const int in_blocks = kind == ALLTOALL || kind == SCATTER ? size : 1;
-  const int out_blocks = kind == ALLGATHER || kind == ALLTOALL || kind == GATHER ? size : 1;
-  const int is_root = me == root, is_named = (turn + me) % 7 == 6,
-            in_layout = is_named ? 0 : (turn + me) % LAYOUTS, out_layout = (turn / 2 + 5 * me) % LAYOUTS;
-  const int count = is_named ? n * kInts : n;
-  int *in = in_memory, *out = out_memory;
-  MPI_Datatype in_type = is_named ? MPI_INT : type_of(in_layout), out_type = type_of(out_layout);
-  ++cases_done;
-  for (int i = 0; i <= size * n * 8; ++i) in[i] = out[i] = kUntouched;
-  for (int b = 0; b < in_blocks; ++b)
-    for (int i = 0; i < n * kInts; ++i) *int_of(in, in_layout, n, b, i) = value(me, b, i, seed);
-  switch (kind) {
-    case BCAST:
-      if (is_root) {
-        MPI_Bcast(in, count, in_type, root, comm);
-      } else {
-        MPI_Bcast(out, n, out_type, root, comm);
-      }
-      break;
-    case ALLGATHER:
-      MPI_Allgather(in, count, in_type, out, n, out_type, comm);
-      break;
-    case ALLTOALL:
-      MPI_Alltoall(in, count, in_type, out, n, out_type, comm);
-      break;
-    case GATHER:
-      MPI_Gather(in, count, in_type, out, n, out_type, root, comm);
-      break;
-    default:
-      MPI_Scatter(in, count, in_type, out, n, out_type, root, comm);
-      break;
-  }
-  if (!is_named) MPI_Type_free(&in_type);
-  MPI_Type_free(&out_type);
-  const int has_out = kind == BCAST ? !is_root : kind == GATHER ? is_root : 1;
-  if (has_out) check_layout(kind, out, out_layout, n, out_blocks, root, seed);
-}
-
-static void with_types_made_for_each_call(MPI_Comm comm) {
-  static const enum kind kinds[] = {BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER};
-  for (int k = 0; k < 5; ++k)
-    for (int i = 0; i < kRepeats; ++i)
-      with_made_types(kinds[k], comm, i / 7 % size, 1 + i % 2, i, 1000 * k + i);
-}
-
 /* What is no call is refused, however often it was right before. */
 static void wrongly(void) {
   MPI_Comm own;
@@ -386,7 +302,6 @@ int main(int argc, char** argv) {
   of_many_shapes(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
   with_types_that_return(MPI_COMM_WORLD);
-  with_types_made_for_each_call(MPI_COMM_WORLD);
   if (!only_eligible) wrongly();
   const int result = report();
   MPI_Finalize();

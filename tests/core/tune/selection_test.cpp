@@ -26,6 +26,7 @@ struct Calls {
   TrialBudget budget;
   Selection selection;
   std::set<const PreparedPlan*> used = {};
+  bool was_watched = false;  // the last call
 
   /// `began`: the job did; for a long time unless said, so that trials are not too dear.
   Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuningCache& memory,
@@ -44,6 +45,7 @@ struct Calls {
     Observed observed;
     if (route.plan) engine.run(communicator, call, route.plan, &observed);
     used.insert(route.plan);
+    was_watched = route.is_watched;
     selection.finished(shape_of(call), route, now() - call.began, route.plan ? &observed : nullptr);
     return route.plan != nullptr;
   }
@@ -159,6 +161,30 @@ TEST(Selection, OtherCollectivesAreMeasuredAgainstTheOriginalWhateverTheirRoot) 
   EXPECT_GT(originals[0], 100);
   EXPECT_EQ(originals[1], originals[0]);
   EXPECT_EQ(originals[2], originals[0]);
+}
+
+// A rank that has to pack what it sends asks first, in order not to pack for the original; the others do not.
+TEST(Selection, WhatIsStillComparedIsNotLeftToTheOriginalUnseen) {
+  VirtualJob job({0, 0, 1});
+  auto memories = memories_of(job);
+  auto world = job.create(1, {0, 1, 2});
+  TuneSettings settings;
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    std::vector<std::int32_t> values(100);
+    int left = 0, unseen = 0;
+    for (int i = 0; i < 300; ++i) {
+      Call call{
+          values.data(), values.data(), values.size(), DType::int32, Op::sum, "x", now(), Kind::broadcast, 0};
+      const bool is_left = maker.selection.left_to_original(Calls::shape_of(call)) != nullptr;
+      const bool ours = maker.run(call);
+      left += is_left;
+      unseen += is_left && (ours || maker.was_watched);
+    }
+    EXPECT_GT(left, 100) << "an original that takes no time has won";
+    EXPECT_EQ(unseen, 0);
+  });
 }
 
 // Every rank makes so many equal broadcasts from rank 1; returns by how many plans.

@@ -1,0 +1,148 @@
+/* Small calls with derived types that the program makes for each call, other ones on each rank: some lie
+ * without gaps, some have to be packed, and some ranks name a type of MPI's instead. Every result is
+ * verified, and nothing between the elements may be touched. An ordinary MPI program: it knows nothing of who
+ * serves its calls.
+ *
+ *   made_types */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "matrix.h"
+
+enum { kRepeats = 100, kLong = 1000, kMostCount = 20, kMostExtent = 8 };
+
+enum kind { BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, KINDS };
+static const char* const kNames[KINDS] = {"bcast", "allgather", "alltoall", "gather", "scatter"};
+
+/* Ways to lay four ints into memory, in the order in which they travel: two without gaps, and others, of
+ * which one is backwards. NAMED: four of MPI_INT. */
+enum { kInts = 4, LAYOUTS = 6, NAMED = LAYOUTS };
+static const int kPlaces[LAYOUTS + 1][kInts] = {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 3, 4}, {0, 2, 4, 6},
+                                                {3, 2, 1, 0}, {5, 0, 1, 7}, {0, 1, 2, 3}};
+static const int kExtents[LAYOUTS + 1] = {4, 4, 5, 7, 4, kMostExtent, 4};
+
+static int size, me;
+static int *in, *out;
+
+static void wrong(const char* what, enum kind kind, int n, int i, int got, int expected) {
+  if (failures++ < 10)
+    fprintf(stderr, "check: %s, %s of %d elements, rank %d of %d: int %d is %d, not %d\n", what, kNames[kind],
+            n, me, size, i, got, expected);
+}
+
+/* Elements of a layout and their type, as a call names them. */
+struct elements {
+  int layout, count;
+  MPI_Datatype type;
+};
+
+static struct elements elements_of(int layout, int n) {
+  if (layout == NAMED) return (struct elements){layout, n * kInts, MPI_INT};
+  MPI_Datatype type;
+  if (layout == 0) MPI_Type_vector(1, kInts, 9, MPI_INT, &type);
+  if (layout == 1) MPI_Type_vector(2, 2, 2, MPI_INT, &type);
+  if (layout == 2) MPI_Type_vector(2, 2, 3, MPI_INT, &type);
+  if (layout == 3) MPI_Type_vector(kInts, 1, 2, MPI_INT, &type);
+  if (layout > 3) MPI_Type_create_indexed_block(kInts, 1, kPlaces[layout], MPI_INT, &type);
+  MPI_Type_commit(&type);
+  return (struct elements){layout, n, type};
+}
+
+static void forget(struct elements* elements) {
+  if (elements->layout != NAMED) MPI_Type_free(&elements->type);
+}
+
+static int* int_of(int* memory, int layout, int n, int block, int i) {
+  return memory + (block * n + i / kInts) * kExtents[layout] + kPlaces[layout][i % kInts];
+}
+
+/* What int i of that block is to be here. */
+static int expected(enum kind kind, int root, int block, int i, int seed) {
+  const int from = kind == BCAST || kind == SCATTER ? root : block;
+  return value(from, kind == ALLTOALL || kind == SCATTER ? me : 0, i, seed);
+}
+
+static void check_output(enum kind kind, int layout, int n, int blocks, int root, int seed) {
+  int held = 0;
+  for (int b = 0; b < blocks; ++b)
+    for (int i = 0; i < n * kInts; ++i) {
+      int* got = int_of(out, layout, n, b, i);
+      const int want = expected(kind, root, b, i, seed);
+      if (*got != want) return wrong("made types", kind, n, b * n * kInts + i, *got, want);
+      *got = kUntouched;
+    }
+  for (int i = 0; i <= blocks * n * kExtents[layout]; ++i) held += out[i] != kUntouched;
+  if (held > 0) wrong("between made types", kind, n, 0, held, 0);
+}
+
+/* One call of n elements of these layouts here. */
+static void one(enum kind kind, MPI_Comm comm, int root, int n, int in_layout, int out_layout, int seed) {
+  const int in_blocks = kind == ALLTOALL || kind == SCATTER ? size : 1;
+  const int out_blocks = kind == ALLGATHER || kind == ALLTOALL || kind == GATHER ? size : 1;
+  const int is_root = me == root;
+  struct elements from = elements_of(in_layout, n), to = elements_of(out_layout, n);
+  ++cases_done;
+  for (int i = 0; i <= size * n * kMostExtent; ++i) in[i] = out[i] = kUntouched;
+  for (int b = 0; b < in_blocks; ++b)
+    for (int i = 0; i < n * kInts; ++i) *int_of(in, in_layout, n, b, i) = value(me, b, i, seed);
+  switch (kind) {
+    case BCAST:
+      if (is_root)
+        MPI_Bcast(in, from.count, from.type, root, comm);
+      else
+        MPI_Bcast(out, to.count, to.type, root, comm);
+      break;
+    case ALLGATHER:
+      MPI_Allgather(in, from.count, from.type, out, to.count, to.type, comm);
+      break;
+    case ALLTOALL:
+      MPI_Alltoall(in, from.count, from.type, out, to.count, to.type, comm);
+      break;
+    case GATHER:
+      MPI_Gather(in, from.count, from.type, out, to.count, to.type, root, comm);
+      break;
+    default:
+      MPI_Scatter(in, from.count, from.type, out, to.count, to.type, root, comm);
+      break;
+  }
+  forget(&from);
+  forget(&to);
+  const int has_out = kind == BCAST ? !is_root : kind == GATHER ? is_root : 1;
+  if (has_out) check_output(kind, out_layout, n, out_blocks, root, seed);
+}
+
+static void of_all_layouts(MPI_Comm comm) {
+  for (enum kind kind = 0; kind < KINDS; ++kind)
+    for (int i = 0; i < kRepeats; ++i) {
+      const int in_layout = (i + me) % 7 == 6 ? NAMED : (i + me) % LAYOUTS;
+      one(kind, comm, i / 7 % size, 1 + i % 2, in_layout, (i / 2 + 5 * me) % LAYOUTS, 1000 * kind + i);
+    }
+}
+
+/* The same call so often that whoever serves it may try several ways, of which all ranks must try the same
+ * one, also where only some of them have to pack. */
+static void where_some_pack(MPI_Comm comm) {
+  static const int counts[] = {1, 2, 6, kMostCount};
+  for (enum kind kind = 0; kind < KINDS; ++kind)
+    for (int c = 0; c < 4; ++c)
+      for (int i = 0; i < kLong; ++i) {
+        const int layout = me % 2 == c % 2 ? 3 : NAMED;
+        one(kind, comm, 0, counts[c], layout, layout, kind + i);
+      }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const size_t ints = (size_t)(size * kMostCount * kMostExtent) + 1;
+  in = malloc(ints * sizeof(int));
+  out = malloc(ints * sizeof(int));
+  of_all_layouts(MPI_COMM_WORLD);
+  where_some_pack(MPI_COMM_WORLD);
+  const int result = report();
+  MPI_Finalize();
+  free(in);
+  free(out);
+  return result;
+}
