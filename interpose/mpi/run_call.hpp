@@ -100,17 +100,22 @@ inline std::optional<int> run_kept(const Made& made) { return run_kept(made, sta
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
 
+/// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than others.
+inline void note_kind(const RoutedCall& route, Collective collective) {
+  if (route.comm) route.comm->ends_with_barrier = collective == Collective::barrier;
+}
+
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
 /// the original does in mode m; `made`, where there is one, may be kept.
 template <class Adapt, class Original, class InTwoSteps>
 int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
              InTwoSteps in_two_steps, const Made* made) {
   if (is_empty(route)) return done_without_elements(collective, Form::blocking);
+  note_kind(route, collective);
   route.call.name = name_of(collective, Form::blocking);
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
   if (route.reason) return pass_through(collective, Form::blocking, route, original);
-  route.comm->ends_with_barrier = collective == Collective::barrier;
   const ddl_engine_api* api = state().api;
   int is_measured = 0;
   ddl_kept_call* kept = nullptr;
@@ -147,11 +152,11 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);
   }
+  note_kind(route, collective);
   route.call.name = name_of(collective, Form::nonblocking);
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
-    route.comm->ends_with_barrier = collective == Collective::barrier;
     buffers.outlive_call(std::move(route.blocks), std::move(route.in_blocks));
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;

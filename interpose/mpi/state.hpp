@@ -33,7 +33,7 @@ struct CommState {
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
   KeptCalls kept;
-  bool ends_with_barrier = false;  // what the engine was last given of it, alike on all its ranks
+  bool ends_with_barrier = false;  // its last call with elements, alike on all its ranks
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.

@@ -120,7 +120,7 @@ static void of_all_layouts(MPI_Comm comm) {
 }
 
 /* The same call so often that whoever serves it may try several ways, of which all ranks must try the same
- * one, also where only some of them have to pack. */
+ * one, also where only some of them have to pack; with up to two barriers behind it. */
 static void where_some_pack(MPI_Comm comm) {
   static const int counts[] = {1, 2, 6, kMostCount};
   for (enum kind kind = 0; kind < KINDS; ++kind)
@@ -128,6 +128,7 @@ static void where_some_pack(MPI_Comm comm) {
       for (int i = 0; i < kLong; ++i) {
         const int layout = me % 2 == c % 2 ? 3 : NAMED;
         one(kind, comm, 0, counts[c], layout, layout, kind + i);
+        for (int b = 0; b < i % 3; ++b) MPI_Barrier(comm);
       }
 }
 
