@@ -100,7 +100,8 @@ inline std::optional<int> run_kept(const Made& made) { return run_kept(made, sta
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
 
-/// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than others.
+/// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
+/// others.
 inline void note_kind(const RoutedCall& route, Collective collective) {
   if (route.comm) route.comm->ends_with_barrier = collective == Collective::barrier;
 }
