@@ -65,10 +65,11 @@ int iallreduce_on_host_memory(const void* in, void* out, int count, MPI_Datatype
 // The MPI library's own reduce-scatter and all-gather: IBM's mode m.
 int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm) {
-  int size = 0, me = 0, bytes = 0;
+  int size = 0, me = 0;
+  MPI_Aint lower = 0, extent = 0;
   PMPI_Comm_size(comm, &size);
   PMPI_Comm_rank(comm, &me);
-  PMPI_Type_size(type, &bytes);
+  PMPI_Type_get_extent(type, &lower, &extent);  // a pair may have a gap
   std::vector<int> counts, offsets;
   for (int r = 0; r < size; ++r) {
     Range part = part_of({0, static_cast<Elements>(count)}, static_cast<std::uint64_t>(r),
@@ -77,7 +78,7 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
     offsets.push_back(static_cast<int>(part.first));
   }
   std::vector<char> mine(
-      static_cast<std::size_t>(counts[static_cast<std::size_t>(me)]) * static_cast<std::size_t>(bytes) + 1);
+      static_cast<std::size_t>(counts[static_cast<std::size_t>(me)]) * static_cast<std::size_t>(extent) + 1);
   int result = PMPI_Reduce_scatter(in == MPI_IN_PLACE ? out : in, mine.data(), counts.data(), type, op, comm);
   if (result != MPI_SUCCESS) return result;
   return PMPI_Allgatherv(mine.data(), counts[static_cast<std::size_t>(me)], type, out, counts.data(),

@@ -69,17 +69,19 @@ std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places pla
   if (!side.counts || !side.displacements) return {};
   MPI_Datatype known = MPI_DATATYPE_NULL;
   MPI_Aint lower = 0, extent = 0;
-  int size = 0;
+  std::uint64_t size = 0;
   for (Rank rank = 0; rank < ranks; ++rank) {
     const MPI_Datatype type = side.type_of(rank);
-    if (type == MPI_DATATYPE_NULL || side.counts[rank] < 0) return {};
-    if (type != known) {
-      if (PMPI_Type_size(type, &size) != MPI_SUCCESS) return {};
-      extent = size;
+    if (side.counts[rank] < 0) return {};
+    if (rank == 0 || type != known) {
+      const std::optional<std::uint64_t> found = size_of_type(type);
+      if (!found) return {};
+      size = *found;
+      extent = static_cast<MPI_Aint>(size);
       if (!is_known(type) && PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) return {};
       known = type;
     }
-    const auto bytes = static_cast<std::uint64_t>(side.counts[rank]) * static_cast<std::uint64_t>(size);
+    const auto bytes = static_cast<std::uint64_t>(side.counts[rank]) * size;
     const std::int64_t given = side.displacements[rank] * (side.types ? 1 : extent);
     list.push_back({bytes, places == Places::given ? given : static_cast<std::int64_t>(end_of(list))});
   }

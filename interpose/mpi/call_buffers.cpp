@@ -14,10 +14,33 @@ namespace {
 // MPI counts packed bytes in an int.
 constexpr std::uint64_t kMostAtOnce = 1 << 30;
 
-// Calls `body` with a pointer to elements of `side`, their number and their place among packed bytes.
+// Of so many bytes in a row.
+OwnedType type_of_bytes(std::uint64_t bytes) {
+  MPI_Datatype chunk = MPI_DATATYPE_NULL, all = MPI_DATATYPE_NULL;
+  PMPI_Type_contiguous(static_cast<int>(kMostAtOnce), MPI_BYTE, &chunk);
+  const OwnedType owned(chunk);
+  const std::uint64_t rest = bytes % kMostAtOnce;
+  const std::array<int, 2> counts = {static_cast<int>(bytes / kMostAtOnce), static_cast<int>(rest)};
+  const std::array<MPI_Aint, 2> places = {0, static_cast<MPI_Aint>(bytes - rest)};
+  const std::array<MPI_Datatype, 2> types = {chunk, MPI_BYTE};
+  PMPI_Type_create_struct(2, counts.data(), places.data(), types.data(), &all);
+  PMPI_Type_commit(&all);
+  return OwnedType(all);
+}
+
+// From elements of one type to those of another: what is too long to be packed, by a message to ourselves.
+int copy_elements(const void* from, int count, MPI_Datatype type, void* to, int to_count,
+                  MPI_Datatype to_type) {
+  constexpr int kTag = 32767;  // persistent requests have those below
+  return PMPI_Sendrecv(from, count, type, 0, kTag, to, to_count, to_type, 0, kTag, state().own_self,
+                       MPI_STATUS_IGNORE);
+}
+
+// Calls `body` with a pointer to elements of `side`, their number, their place among packed bytes and how
+// many of these they are.
 template <class Body>
 int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::uint64_t bytes, Body body) {
-  if (bytes <= kMostAtOnce) return body(buffer, static_cast<int>(elements), 0, static_cast<int>(bytes));
+  if (bytes <= kMostAtOnce) return body(buffer, static_cast<int>(elements), 0, bytes);
   MPI_Aint lower = 0, extent = 0;
   PMPI_Type_get_extent(type, &lower, &extent);
   const std::uint64_t each = bytes / elements;
@@ -25,32 +48,37 @@ int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::ui
   for (std::uint64_t done = 0; done < elements; done += most) {
     const std::uint64_t now = std::min(most, elements - done);
     auto* from = static_cast<std::byte*>(buffer) + static_cast<std::ptrdiff_t>(done) * extent;
-    if (int error = body(from, static_cast<int>(now), done * each, static_cast<int>(now * each)))
-      return error;
+    if (int error = body(from, static_cast<int>(now), done * each, now * each)) return error;
   }
   return MPI_SUCCESS;
 }
 
 int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::uint64_t bytes,
                   MPI_Datatype type) {
-  return in_portions(type, from, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
+  auto pack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
+    if (!host.fetch()) return MPI_ERR_BUFFER;
+    if (size > kMostAtOnce)
+      return copy_elements(host.get(), number, type, to + at, 1, type_of_bytes(size).get());
     int position = 0;
-    return host.fetch() ? PMPI_Pack(host.get(), number, type, to + at, size, &position, MPI_COMM_SELF)
-                        : MPI_ERR_BUFFER;
-  });
+    return PMPI_Pack(host.get(), number, type, to + at, static_cast<int>(size), &position, MPI_COMM_SELF);
+  };
+  return in_portions(type, from, elements, bytes, pack);
 }
 
 int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from, std::uint64_t bytes,
                     MPI_Datatype type) {
-  return in_portions(type, to, elements, bytes, [&](void* these, int number, std::uint64_t at, int size) {
+  auto unpack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
+    if (!host.fetch()) return MPI_ERR_BUFFER;
     int position = 0;
-    int error = host.fetch()
-                    ? PMPI_Unpack(from + at, size, &position, host.get(), number, type, MPI_COMM_SELF)
-                    : MPI_ERR_BUFFER;
+    const int error = size > kMostAtOnce
+                          ? copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type)
+                          : PMPI_Unpack(from + at, static_cast<int>(size), &position, host.get(), number,
+                                        type, MPI_COMM_SELF);
     return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
-  });
+  };
+  return in_portions(type, to, elements, bytes, unpack);
 }
 
 std::byte* at_element(const void* buffer, std::uint64_t number, MPI_Datatype type) {
@@ -68,10 +96,10 @@ std::byte* begin_of(const BlockSide& side, Rank rank) {
 
 // As MPI names it.
 bool is_dense_by_itself(MPI_Datatype type) {
-  int size = 0;
+  const std::optional<std::uint64_t> size = size_of_type(type);
   MPI_Aint lower = 0, extent = 0;
-  return PMPI_Type_size(type, &size) == MPI_SUCCESS &&
-         PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 && extent == size;
+  return size && PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
+         static_cast<std::uint64_t>(extent) == *size;
 }
 
 }  // namespace

@@ -14,17 +14,19 @@
 namespace ddl::mpi {
 namespace {
 
-// MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte.
-bool is_two_bytes(MPI_Datatype type) {
-  if (combiner_of(type) != MPI_COMBINER_CONTIGUOUS) return false;
+// What MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte, consists of; of other types nothing.
+MPI_Datatype byte_of_two(MPI_Datatype type) {
+  if (combiner_of(type) != MPI_COMBINER_CONTIGUOUS) return MPI_DATATYPE_NULL;
   const Repeated repeated = repeated_by(type, MPI_COMBINER_CONTIGUOUS);
-  int size = 0;
-  return repeated.of && repeated.count == 2 && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED &&
-         PMPI_Type_size(repeated.of.get(), &size) == MPI_SUCCESS && size == 1;
+  const MPI_Datatype byte = repeated.of ? repeated.of.get() : MPI_DATATYPE_NULL;
+  const bool is_byte = combiner_of(byte) == MPI_COMBINER_NAMED && size_of_type(byte) == 1u;
+  return is_byte && repeated.count == 2 ? byte : MPI_DATATYPE_NULL;
 }
 
+// A function may ask which type it is called for.
 struct Known {
   MPI_Op op;
+  MPI_Datatype byte;
   std::optional<Reduction> reduction;
 };
 std::mutex ops_mutex;
@@ -36,15 +38,16 @@ std::vector<Known>& known() {
 }  // namespace
 
 std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
-  if (op == MPI_OP_NULL || !is_two_bytes(type)) return std::nullopt;
+  const MPI_Datatype byte = op == MPI_OP_NULL ? MPI_DATATYPE_NULL : byte_of_two(type);
+  if (byte == MPI_DATATYPE_NULL) return std::nullopt;
   std::lock_guard lock(ops_mutex);
   for (const Known& one : known())
-    if (one.op == op) return one.reduction;
+    if (one.op == op && one.byte == byte) return one.reduction;
   auto apply = [&](void* out, const void* a, const void* b, std::size_t elements) {
     std::copy_n(static_cast<const std::byte*>(b), 2 * elements, static_cast<std::byte*>(out));
     PMPI_Reduce_local(a, out, static_cast<int>(elements), type, op);
   };
-  known().push_back({op, recognise(apply, 2)});
+  known().push_back({op, byte, recognise(apply, 2)});
   return known().back().reduction;
 }
 

@@ -110,7 +110,7 @@ void count_not_persistent(const char* name, const char* reason) {
 }
 
 int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Request* request) {
-  constexpr int kTags = 1 << 15;  // the least that MPI promises; calls that live together are fewer
+  constexpr int kTags = (1 << 15) - 1;  // MPI promises one more; calls that live together are fewer
   static std::atomic<int> made{0};
   auto call = std::make_shared<PersistentCall>();
   call->start = std::move(start);

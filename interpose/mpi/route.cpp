@@ -36,11 +36,7 @@ Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out
   return {in_blocks, out_blocks, uses_in, uses_out, out_says ? &out : &in};
 }
 
-bool is_right(const Side& side) {
-  int size = 0;
-  return side.count >= 0 && (is_known(side.type) || (side.type != MPI_DATATYPE_NULL &&
-                                                     PMPI_Type_size(side.type, &size) == MPI_SUCCESS));
-}
+bool is_right(const Side& side) { return side.count >= 0 && size_of_type(side.type); }
 
 // MPI forbids it and Open MPI lets it pass. Other ranks, whose blocks lie elsewhere, know nothing of it, so
 // it must not choose the route.
@@ -80,8 +76,8 @@ const char* find_reduction_route(RoutedCall& route, Task task, const void* in, v
   const bool has_out = blocks_out(task, known.me, known.size) > 0;
   if (in == MPI_IN_PLACE && has_out)
     in = out;
-  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1))
-    return kErroneous;  // of one element Open MPI lets it pass, as in place
+  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1 && task.kind != Kind::reduce_scatter))
+    return kErroneous;  // of one element, and there, Open MPI lets it pass, as in place
   if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return kErroneous;
   const auto elements = static_cast<std::uint64_t>(count) * parts;
   route.bytes = elements * size_of(reduction.type);
@@ -118,7 +114,8 @@ const char* find_comm(MPI_Comm comm, CommState*& found) {
 }
 
 bool can_be_read(const Side& side) {
-  return is_right(side) && (side.buffer || side.count == 0 || !is_dense(side.type));  // or MPI_BOTTOM
+  // Else it is MPI_BOTTOM.
+  return is_right(side) && (side.buffer || bytes_of(side.count, side.type) == 0 || !is_dense(side.type));
 }
 
 const char* name_of(Collective collective, Form form) {
@@ -142,11 +139,7 @@ const char* name_of(Collective collective, Form form) {
 }
 
 std::uint64_t bytes_of(int count, MPI_Datatype type) {
-  if (count <= 0) return 0;
-  if (const std::uint64_t known = size_of_known(type)) return static_cast<std::uint64_t>(count) * known;
-  int size = 0;
-  if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS) return 0;
-  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
+  return count > 0 ? static_cast<std::uint64_t>(count) * size_of_type(type).value_or(0) : 0;
 }
 
 RoutedCall route_reduction(Task task, const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,

@@ -221,6 +221,14 @@ const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, s
   return nullptr;
 }
 
+std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
+  MPI_Count size = 0;
+  if (const std::uint64_t known = size_of_known(type)) return known;
+  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0)
+    return std::nullopt;
+  return static_cast<std::uint64_t>(size);
+}
+
 int combiner_of(MPI_Datatype type) {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   if (type == MPI_DATATYPE_NULL ||

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/reduce/recognise.hpp"
 
@@ -15,6 +16,9 @@ namespace ddl::mpi {
 bool is_known(MPI_Datatype type);
 /// Bytes of an element of these; 0 of another type.
 std::uint64_t size_of_known(MPI_Datatype type);
+
+/// Bytes of an element of any type; nothing where it is none.
+std::optional<std::uint64_t> size_of_type(MPI_Datatype type);
 
 /// How the engine does this operation on this type: an element of `type` is `parts` elements of the
 /// reduction's. Returns null, or why it cannot; then the others are not set.

@@ -192,6 +192,8 @@ bool adapt_pairs(RoutedCall& route, const Pairs& pairs, CallBuffers& buffers) {
   const bool on_device = is_on_device(in.buffer, out.buffer);
   const bool packs = on_device || pairs.in_place || !are_dense(in, comm.size);
   const bool unpacks = on_device || !are_dense(out, comm.size);
+  call.in_blocks.counts = route.in_blocks->counts.data();
+  call.out_blocks.counts = route.blocks->counts.data();
   if ((packs || unpacks) && (route.reason = state().api->left_to_original(comm.engine, &call))) return true;
   auto pack_places = [&](const BlockSide& side) {
     return comm.blocks.find(list_blocks(side, comm.size, Places::packed));

@@ -132,6 +132,31 @@ static void where_some_pack(MPI_Comm comm) {
       }
 }
 
+/* Types of no ints, on one rank or on all: then some name no buffer either. */
+static void with_types_of_nothing(MPI_Comm comm) {
+  int counts[64], places[64];
+  MPI_Datatype none, own;
+  MPI_Type_contiguous(0, MPI_INT, &none);
+  MPI_Type_contiguous(me, MPI_INT, &own);
+  MPI_Type_commit(&none);
+  MPI_Type_commit(&own);
+  for (int r = 0, at = 0; r < size; at += counts[r++]) counts[r] = r, places[r] = at;
+  for (int turn = 0; turn < 4; ++turn) {
+    for (int i = 0; i < me; ++i) in[i] = value(me, 0, i, turn);
+    MPI_Allgatherv(me > 0 ? in : NULL, 1, own, out, counts, places, MPI_INT, comm);
+    for (int r = 0; r < size; ++r)
+      for (int i = 0; i < r; ++i)
+        if (out[places[r] + i] != value(r, 0, i, turn))
+          wrong("none of a rank", ALLGATHER, 1, places[r] + i, out[places[r] + i], value(r, 0, i, turn));
+    MPI_Barrier(comm);
+    MPI_Bcast(me == 0 ? in : NULL, 1, none, 0, comm);
+    MPI_Barrier(comm);
+    cases_done += 2;
+  }
+  MPI_Type_free(&none);
+  MPI_Type_free(&own);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -141,6 +166,7 @@ int main(int argc, char** argv) {
   out = malloc(ints * sizeof(int));
   of_all_layouts(MPI_COMM_WORLD);
   where_some_pack(MPI_COMM_WORLD);
+  with_types_of_nothing(MPI_COMM_WORLD);
   const int result = report();
   MPI_Finalize();
   free(in);

@@ -26,6 +26,23 @@ static void check(const char* what, int* at, int first, int count) {
   free(at);
 }
 
+/* A reduce-scatter whose result is to lie at the beginning of its input, in one int on the first rank. */
+static void reduce_scatter(void) {
+  int counts[64], first = 0;
+  for (int r = 0; r < size; ++r) counts[r] = r == 0 ? 1 : kInts;
+  for (int r = 0; r < me; ++r) first += counts[r];
+  int* at = malloc((size_t)size * kInts * sizeof(int));
+  for (int i = 0; i < size * kInts; ++i) at[i] = me + i;
+  MPI_Reduce_scatter(at, at, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < counts[me]; ++i)
+    if (at[i] != size * (first + i) + size * (size - 1) / 2) {
+      fprintf(stderr, "check: reduce-scatter, rank %d, element %d: %d\n", me, i, at[i]);
+      ++failures;
+      break;
+    }
+  free(at);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -46,6 +63,7 @@ int main(int argc, char** argv) {
     MPI_Scatter(at, kInts, MPI_INT, at + me * kInts, kInts, MPI_INT, root, MPI_COMM_WORLD);
     check("scatter", at, me, 1);
   }
+  reduce_scatter();
   long all = 0;
   MPI_Allreduce(&failures, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (me == 0) printf("check: %ld failures\n", all);
