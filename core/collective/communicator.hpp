@@ -111,7 +111,9 @@ class Communicator : public Sender {
                         std::uint32_t& unfinished) override;
   bool fetch(const View& view, std::byte* into) override;
   void work(Bytes bytes, const std::function<void()>& body) override;
-  void flush(std::uint32_t& unfinished) override { shared_.fabrics.wire->flush(unfinished); }
+  void flush(std::span<const Rank> to, std::uint32_t& unfinished) override {
+    shared_.fabrics.wire->flush(to, unfinished);
+  }
 
  private:
   using Number = Credit::Number;  // of a collective call, from 0

@@ -171,7 +171,7 @@ void Communicator::warn_receiver() {
   if (!warning_->sent) {
     warning_->message.unfinished = &warning_->unfinished;
     warning_->sent = wire ? fabrics.wire->send(warning_->message) : fabrics.local->send(warning_->message);
-    if (warning_->sent && wire) fabrics.wire->flush(warning_->unfinished);
+    if (warning_->sent && wire) fabrics.wire->flush(warning_->message.to, warning_->unfinished);
   }
   if (warning_->sent && warning_->unfinished == 0) problem_ = std::move(warning_->problem);
 }

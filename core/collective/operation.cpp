@@ -115,7 +115,7 @@ bool Operation::advance(Sender& sender) {
     if (segments_opened_ < segments_) open(run, segments_opened_++);
   }
   if (segments_finished_ == segments_ && sent_on_wire_) {
-    sender.flush(unfinished_);
+    sender.flush(prepared_->beyond, unfinished_);
     sent_on_wire_ = false;
   }
   is_stirred_ |= moved || (segments_finished_ == segments_ && unfinished_ > 0);

@@ -86,9 +86,9 @@ class Sender {
   /// advance(): it takes several microseconds, leaving the lock a tenth of one.
   static constexpr Bytes kLongWork = 64 << 10;
   virtual void work(Bytes bytes, const std::function<void()>& body) = 0;
-  /// Sees to it that all that was sent between hosts leaves without further progress calls; counts in
-  /// `unfinished`.
-  virtual void flush(std::uint32_t& unfinished) = 0;
+  /// Sees to it that all that was sent to these ranks of the job on other hosts leaves without further
+  /// progress calls; counts in `unfinished`.
+  virtual void flush(std::span<const Rank> to, std::uint32_t& unfinished) = 0;
 };
 
 /// Whether this thread is one of the engine's and not the program's; set where such a thread begins.

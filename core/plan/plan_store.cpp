@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -141,6 +142,19 @@ void PlanStore::check(Task task) const {
                 "that is a copy and no message");
 }
 
+namespace {
+
+std::vector<Rank> ranks_beyond(const Plan& plan, const Members& members) {
+  std::set<Rank> found(plan.peers.begin(), plan.peers.end());
+  for (const Expected& message : plan.expected) found.insert(message.from);
+  std::vector<Rank> beyond;
+  for (Rank member : found)
+    if (!members.is_here(member)) beyond.push_back(members.ranks[static_cast<std::size_t>(member)]);
+  return beyond;
+}
+
+}  // namespace
+
 PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   plans_.push_back(std::make_unique<PreparedPlan>());
   PreparedPlan& prepared = *plans_.back();
@@ -150,6 +164,7 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   prepared.task = task;
   prepared.plan = std::move(plan);
   for (Rank peer : prepared.plan.peers) prepared.to.push_back(members_.ranks[static_cast<std::size_t>(peer)]);
+  prepared.beyond = ranks_beyond(prepared.plan, members_);
   const Bytes segments = prepared.plan.segment > 0 ? divide_up(bytes, prepared.plan.segment) : 1;
   for (const Step& step : prepared.plan.steps) {
     if (step.fabric == Fabric::wire)

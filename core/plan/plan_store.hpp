@@ -47,7 +47,8 @@ struct PreparedPlan {
   Plan plan;
   // The same with the owners of its funnels shifted, itself the first; null: not made yet.
   std::vector<PreparedPlan*> shifted;
-  std::vector<Rank> to;  // the plan's peers, as ranks in the job
+  std::vector<Rank> to;      // the plan's peers, as ranks in the job
+  std::vector<Rank> beyond;  // whom it sends to or hears from on other hosts, each once, likewise
   // All it does is to send everything to everybody of the host and to reduce: its blocks need no count of
   // their readers, see Communicator::kept_block().
   bool is_one_shot = false;

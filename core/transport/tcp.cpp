@@ -165,10 +165,12 @@ bool TcpTransport::push(Bytes at_least) {
 }
 
 // A stream of a rail that is tried again has nothing to flush but its hello.
-void TcpTransport::flush(std::uint32_t& unfinished) {
+void TcpTransport::flush(std::span<const Rank> to, std::uint32_t& unfinished) {
   for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail)
-    for (Rank to : impl_->rails[rail].used)
-      if (!impl_->lost_rails.is_lost(to, rail)) impl_->out(rail, to)->flush(unfinished);
+    for (Rank rank : to) {
+      OutStream* stream = impl_->out(rail, rank);
+      if (stream && !impl_->lost_rails.is_lost(rank, rail)) stream->flush(unfinished);
+    }
 }
 
 bool TcpTransport::Impl::on_out(std::size_t index) {

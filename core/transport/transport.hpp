@@ -135,9 +135,9 @@ class Transport {
   virtual ~Transport() = default;
   /// False: no room now, nothing was sent, come again after progress().
   virtual bool send(const Outgoing& message) = 0;
-  /// Counts in `unfinished` until all that was sent has left this process: afterwards it arrives without
-  /// progress() here.
-  virtual void flush(std::uint32_t& unfinished) { (void)unfinished; }
+  /// Counts in `unfinished` until all that was sent to these ranks of the job has left this process:
+  /// afterwards it arrives without progress() here. Others may be outside MPI and read nothing.
+  virtual void flush(std::span<const Rank> to, std::uint32_t& unfinished) { (void)to, (void)unfinished; }
   /// Messages to one peer may be held back to travel together: hands on those to whom so many bytes have
   /// gathered. progress() does it too. True when any left.
   virtual bool push(Bytes at_least) {

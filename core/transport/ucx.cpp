@@ -29,9 +29,9 @@ struct UcxTransport::Rail {
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
   std::vector<ucp_ep_h> endpoints;  // by rank in the job
+  std::vector<bool> unflushed;      // likewise: something was sent since the last flush
   Impl* owner = nullptr;
   Bytes sent = 0;
-  bool sent_since_flush = false;
 };
 
 struct UcxTransport::Impl {
@@ -143,7 +143,10 @@ void UcxTransport::set_rails(const std::vector<std::size_t>& interface_of_rail,
   for (auto& rail : impl_->rails)
     if (rail) Impl::close_rail(*rail);
   impl_->rails = std::move(rails);
-  for (auto& rail : impl_->rails) rail->endpoints.assign(addresses.size(), nullptr);
+  for (auto& rail : impl_->rails) {
+    rail->endpoints.assign(addresses.size(), nullptr);
+    rail->unflushed.assign(addresses.size(), false);
+  }
   impl_->addresses = std::move(addresses);
 }
 
@@ -187,7 +190,7 @@ bool UcxTransport::send(const Outgoing& message) {
     ucs_status_ptr_t request = ucp_am_send_nbx(endpoint, kMessage, &send->header, sizeof(Header),
                                                message.payload.data(), message.payload.size(), &how);
     rail.sent += sizeof(Header) + message.payload.size();
-    rail.sent_since_flush = true;
+    rail.unflushed[static_cast<std::size_t>(to)] = true;
     if (UCS_PTR_IS_PTR(request)) continue;
     impl_->finish(send);
     if (UCS_PTR_IS_ERR(request)) impl_->failures.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
@@ -197,17 +200,21 @@ bool UcxTransport::send(const Outgoing& message) {
 
 // A send counts as complete once UCX has copied it; what it holds back (a full socket) leaves only while
 // somebody makes progress. A rank that is done may never come back, so its last bytes are pushed out first.
-void UcxTransport::flush(std::uint32_t& unfinished) {
-  for (auto& rail : impl_->rails) {
-    if (!std::exchange(rail->sent_since_flush, false)) continue;
-    Impl::Send* send = impl_->take_send({}, &unfinished);
-    ucp_request_param_t how{};
-    how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    how.cb.send = Impl::on_sent;
-    how.user_data = send;
-    ucs_status_ptr_t request = ucp_worker_flush_nbx(rail->worker, &how);
-    if (!UCS_PTR_IS_PTR(request)) impl_->finish(send);  // an error shows through on_failure
-  }
+void UcxTransport::flush(std::span<const Rank> to, std::uint32_t& unfinished) {
+  for (auto& rail : impl_->rails)
+    for (Rank rank : to) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (!rail->unflushed[at]) continue;
+      rail->unflushed[at] = false;
+      if (!rail->endpoints[at]) continue;  // it has failed
+      Impl::Send* send = impl_->take_send({}, &unfinished);
+      ucp_request_param_t how{};
+      how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+      how.cb.send = Impl::on_sent;
+      how.user_data = send;
+      ucs_status_ptr_t request = ucp_ep_flush_nbx(rail->endpoints[at], &how);
+      if (!UCS_PTR_IS_PTR(request)) impl_->finish(send);  // an error shows through on_failure
+    }
 }
 
 void UcxTransport::Impl::on_sent(void* request, ucs_status_t, void* user) {

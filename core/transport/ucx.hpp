@@ -26,7 +26,7 @@ class UcxTransport : public WireTransport {
   void set_rails(const std::vector<std::size_t>& interface_of_rail,
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
-  void flush(std::uint32_t& unfinished) override;
+  void flush(std::span<const Rank> to, std::uint32_t& unfinished) override;
   bool progress(MessageHandler& handler) override;
   Bytes bytes_sent(std::size_t rail) const override;
   void close() override;

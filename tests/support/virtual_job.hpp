@@ -95,7 +95,7 @@ class VirtualJob {
       ++*message.unfinished;
       return true;
     }
-    void flush(std::uint32_t& unfinished) override {
+    void flush(std::span<const Rank>, std::uint32_t& unfinished) override {
       if (!holds_flushes) return;
       ++unfinished;
       flushed.push_back(&unfinished);

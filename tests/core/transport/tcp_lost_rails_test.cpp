@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -117,7 +118,7 @@ TEST(TcpLostRails, ARailThatWasGivenUpIsTriedAgain) {
   std::uint32_t flushed = 0;  // nobody waits for a rail that is tried again
   for (Nanoseconds end = now() + kPatience; now() < end && !is_back;) {
     ASSERT_TRUE(goes());
-    pair.a.flush(flushed);
+    pair.a.flush(std::array<Rank, 1>{1}, flushed);
     is_back = pair.a.bytes_sent(1) > before;
   }
   ASSERT_TRUE(pair.until([&] { return flushed == 0; }));

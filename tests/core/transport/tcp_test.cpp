@@ -27,6 +27,8 @@ using test::pattern;
 using test::send;
 using test::TcpPair;
 
+constexpr Rank kB[] = {1};  // the other one of a pair
+
 }  // namespace
 
 TEST(Tcp, MessagesOfEverySizeArriveWholeBothWaysAtOnce) {
@@ -99,14 +101,35 @@ TEST(Tcp, FlushCountsUntilTheKernelHasAll) {
   send(pair.a, 1, large, 1, unfinished);
   send(pair.a, 1, std::span(large).first(10), 2, unfinished);
   pair.a.progress(pair.at_a);
-  pair.a.flush(flushed);
+  pair.a.flush(kB, flushed);
   EXPECT_EQ(flushed, 1u);
   EXPECT_EQ(unfinished, 1u) << "the large one; the small one is copied";
   ASSERT_TRUE(pair.until([&] { return flushed == 0; }));
   EXPECT_EQ(unfinished, 0u);
   ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 2; }));
-  pair.a.flush(flushed);
+  pair.a.flush(kB, flushed);
   EXPECT_EQ(flushed, 0u) << "nothing waits";
+}
+
+TEST(Tcp, FlushWaitsForNobodyElse) {
+  std::vector<TcpRail> rails = {{"lo", "127.0.0.1"}};
+  TcpTransport a(rails, 0), b(rails, 1), c(rails, 2);
+  Copied at_a, at_b, at_c;
+  std::vector<std::vector<WireAddress>> addresses = {{a.address(0)}, {b.address(0)}, {c.address(0)}};
+  for (TcpTransport* one : {&a, &b, &c}) one->set_rails({0}, addresses);
+  const std::vector<std::byte> large = pattern(16 << 20, 1);  // more than the kernel takes
+  std::uint32_t unfinished = 0, flushed = 0;
+  send(a, 2, large, 1, unfinished);
+  send(a, 1, std::span(large).first(10), 2, unfinished);
+  a.flush(kB, flushed);
+  auto until = [&](auto&& so, std::initializer_list<std::pair<TcpTransport*, Copied*>> moved) {
+    for (Nanoseconds end = now() + kPatience; now() < end && !so();)
+      for (auto [one, handler] : moved) one->progress(*handler);
+    return so();
+  };
+  EXPECT_TRUE(until([&] { return flushed == 0 && at_b.messages.size() == 1; }, {{&a, &at_a}, {&b, &at_b}}));
+  EXPECT_EQ(unfinished, 1u) << "of who does not read";
+  EXPECT_TRUE(until([&] { return unfinished == 0; }, {{&a, &at_a}, {&c, &at_c}}));
 }
 
 TEST(Tcp, AViewStaysUntilItIsReleasedAndItsMemoryIsUsedAgain) {
