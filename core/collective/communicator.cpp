@@ -18,7 +18,7 @@ Communicator::~Communicator() {
 
 void Communicator::start(const Call& call, PreparedPlan& plan, Completion& completion) {
   Operation& operation = queue(call, plan, completion);
-  if (operation.is_open()) operation.advance(*this);
+  if (operation.is_open() && !is_working_) operation.advance(*this);
   if (operation.done()) remove_done();
 }
 

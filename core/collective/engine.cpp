@@ -160,7 +160,7 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
       call.start_time();
       communicator.start(call.call(), call.plan(), completion);
     }
-    if (!completion.done()) take_up(communicator, 0);
+    if (!completion.done() || !communicator.problem().empty()) take_up(communicator, 0);
   }
   if (!completion.done()) wait(communicator, completion);
 }
@@ -188,7 +188,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
     communicator.run(call, *plan, completion, wait_at_once());
   else
     communicator.start(call, *plan, completion);
-  if (!completion.done()) take_up(communicator, 0);
+  if (!completion.done() || !communicator.problem().empty()) take_up(communicator, 0);
 }
 
 // Nobody wants to know of one of our own.

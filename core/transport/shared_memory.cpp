@@ -101,8 +101,10 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   return true;
 }
 
-// The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date.
+// The receiver's count is a cache line of the receiver's: it is read only when ours may be out of date. The
+// counts wrap: no entry is older than a mailbox has room for.
 bool SharedMemoryTransport::has_been_taken(Peer& peer, std::uint32_t entry) {
+  if (peer.put - entry > Mailbox::kEntries) return true;
   auto has = [&] { return static_cast<std::int32_t>(peer.gone - entry) > 0; };
   if (has()) return true;
   peer.gone = peer.to->taken.load(std::memory_order_acquire);
