@@ -50,7 +50,7 @@ OutStream::Frame& OutStream::append() {
 }
 
 void OutStream::send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished) {
-  if (state_ != StreamState::open) return;
+  if (state_ == StreamState::left) return;  // of one that is broken another takes over what waits
   Frame& frame = append();
   std::memcpy(frame.head.data(), &header, sizeof(header));
   frame.head_bytes = sizeof(header);

@@ -85,7 +85,8 @@ class OutStream {
   /// Something waits for a push, and not for the kernel.
   bool is_gathering() const { return waiting_ > 0 && !is_blocked_; }
 
-  /// Puts a message behind those that wait; it leaves with push() or wake(), at once where a lot waits.
+  /// Puts a message behind those that wait; it leaves with push() or wake(), at once where a lot waits. Where
+  /// the stream has broken it waits for take_over().
   void send(const Header& header, std::span<const std::byte> payload, std::uint32_t& unfinished);
   /// Hands what waits to the kernel if that many bytes have gathered; true when it took any.
   bool push(Bytes at_least);

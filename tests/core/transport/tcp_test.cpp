@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 
 #include "core/base/clock.hpp"
@@ -109,6 +111,29 @@ TEST(Tcp, FlushCountsUntilTheKernelHasAll) {
   ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 2; }));
   pair.a.flush(kB, flushed);
   EXPECT_EQ(flushed, 0u) << "nothing waits";
+}
+
+// Two rails may break at once, before anybody has looked at either.
+TEST(Tcp, WhatIsGivenToABrokenStreamIsTakenOver) {
+  std::array<int, 2> gone{}, there{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, gone.data()), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, there.data()), 0);
+  ::close(gone[1]);
+  OutStream broken(Socket(gone[0]), Hello{}, Keeps::unacknowledged), next(Socket(there[0]), Hello{});
+  Header header{};
+  std::uint32_t unfinished = 0;
+  const std::vector<std::byte> payload = pattern(1000, 1);
+  broken.send(header, payload, unfinished);
+  broken.push(0);
+  ASSERT_EQ(broken.state(), StreamState::broken);
+  broken.send(header, payload, unfinished);
+  EXPECT_EQ(unfinished, 2u);
+  next.take_over(broken, 1, 0, Loss::of_a_peer);
+  EXPECT_EQ(unfinished, 0u);
+  std::array<std::byte, 4096> came{};
+  const auto bytes = static_cast<std::size_t>(::read(there[1], came.data(), came.size()));
+  EXPECT_EQ(bytes, sizeof(Hello) + sizeof(Header) + 2 * (sizeof(Header) + payload.size()));
+  ::close(there[1]);
 }
 
 TEST(Tcp, FlushWaitsForNobodyElse) {
