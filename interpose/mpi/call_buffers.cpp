@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "interpose/mpi/device_buffers.hpp"
@@ -31,7 +32,9 @@ OwnedType type_of_bytes(std::uint64_t bytes) {
 // From elements of one type to those of another: what is too long to be packed, by a message to ourselves.
 int copy_elements(const void* from, int count, MPI_Datatype type, void* to, int to_count,
                   MPI_Datatype to_type) {
-  constexpr int kTag = 32767;  // persistent requests have those below
+  constexpr int kTag = 0;  // persistent requests have others
+  static std::mutex one_at_a_time;
+  std::lock_guard lock(one_at_a_time);
   return PMPI_Sendrecv(from, count, type, 0, kTag, to, to_count, to_type, 0, kTag, state().own_self,
                        MPI_STATUS_IGNORE);
 }

@@ -13,10 +13,43 @@
 namespace ddl::mpi {
 namespace {
 
+// Of a message to ourselves: nobody else's as long as this lives. From 1 on, see call_buffers.cpp.
+class OwnTag {
+ public:
+  OwnTag() {
+    std::lock_guard lock(mutex());
+    if (free().empty()) free().push_back(++made());
+    tag_ = free().back();
+    free().pop_back();
+  }
+  OwnTag(const OwnTag&) = delete;
+  OwnTag& operator=(const OwnTag&) = delete;
+  ~OwnTag() {
+    std::lock_guard lock(mutex());
+    free().push_back(tag_);
+  }
+  operator int() const { return tag_; }
+
+ private:
+  static std::mutex& mutex() {
+    static auto& one = *new std::mutex;  // for exit handlers, as calls()
+    return one;
+  }
+  static std::vector<int>& free() {
+    static auto& all = *new std::vector<int>;
+    return all;
+  }
+  static int& made() {
+    static int number = 0;
+    return number;
+  }
+  int tag_;
+};
+
 struct PersistentCall {
   StartCall start;
   std::unique_ptr<HeldArguments> held;
-  int tag;
+  OwnTag tag;
 };
 
 // By their requests: a handle is another's only after MPI_Request_free.
@@ -80,6 +113,10 @@ int begin(const std::shared_ptr<PersistentCall>& call) {
 }  // namespace
 
 MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
+  return is_ignored() ? MPI_DATATYPE_NULL : copy_of(type);
+}
+
+MPI_Datatype HeldArguments::copy_of(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL || combiner_of(type) == MPI_COMBINER_NAMED) return type;
   MPI_Datatype copy = type;
   if (PMPI_Type_dup(type, &copy) == MPI_SUCCESS) types_.emplace_back(copy);
@@ -87,9 +124,9 @@ MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
 }
 
 const MPI_Datatype* HeldArguments::hold(const MPI_Datatype* types) {
-  if (!types) return nullptr;
+  if (is_ignored() || !types) return nullptr;
   std::vector<MPI_Datatype> copies;
-  for (Rank rank = 0; rank < state_of(comm_)->size; ++rank) copies.push_back(hold(types[rank]));
+  for (Rank rank = 0; rank < state_of(comm_)->size; ++rank) copies.push_back(copy_of(types[rank]));
   return arrays_.emplace_back(std::move(copies)).data();
 }
 
@@ -110,12 +147,9 @@ void count_not_persistent(const char* name, const char* reason) {
 }
 
 int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Request* request) {
-  constexpr int kTags = (1 << 15) - 1;  // MPI promises one more; calls that live together are fewer
-  static std::atomic<int> made{0};
   auto call = std::make_shared<PersistentCall>();
   call->start = std::move(start);
   call->held = std::move(held);
-  call->tag = made.fetch_add(1, std::memory_order_relaxed) % kTags;
   free_what_waits();
   const int result = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, call->tag, state().own_self, request);
   if (result != MPI_SUCCESS) return result;

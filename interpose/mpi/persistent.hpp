@@ -15,9 +15,12 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,15 +32,39 @@
 
 namespace ddl::mpi {
 
+/// Of a call with two types, whether MPI does not look at the first or second one on this rank: what the
+/// program gives there may be anything.
+using IgnoredTypes = std::array<bool, 2>;
+template <class... All>
+IgnoredTypes ignored_types(std::string_view name, MPI_Comm comm, All... arguments) {
+  const void *in = nullptr, *out = nullptr;
+  int last = 0, types = 0;  // the last number is the root where there is one
+  auto see = [&](auto one) {
+    using One = decltype(one);
+    if constexpr (std::is_same_v<One, const void*>) in = one;
+    if constexpr (std::is_same_v<One, void*>) out = one;
+    if constexpr (std::is_same_v<One, int>) last = one;
+    types += std::is_same_v<One, MPI_Datatype> || std::is_same_v<One, const MPI_Datatype*>;
+  };
+  (see(arguments), ...);
+  if (types < 2) return {};
+  auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const bool is_elsewhere = state_of(comm)->me != last;
+  return {in == MPI_IN_PLACE || (has("_Scatter") && is_elsewhere),
+          out == MPI_IN_PLACE || (has("_Gather") && is_elsewhere)};
+}
+
 /// The arguments of a call, for as long as its request lives; its communicator is one of its own. Arrays of
 /// counts and places stay the program's.
 class HeldArguments {
  public:
-  explicit HeldArguments(MPI_Comm comm) : comm_(make_comm_of_request(comm)) {}
+  explicit HeldArguments(MPI_Comm comm, IgnoredTypes ignored = {})
+      : comm_(make_comm_of_request(comm)), ignored_(ignored) {}
   HeldArguments(const HeldArguments&) = delete;
   HeldArguments& operator=(const HeldArguments&) = delete;
   ~HeldArguments() { free_later(comm_); }
   MPI_Comm comm() const { return comm_; }
+  /// One argument after the other, from the first on.
   MPI_Comm hold(MPI_Comm) { return comm_; }
   MPI_Datatype hold(MPI_Datatype type);
   const MPI_Datatype* hold(const MPI_Datatype* types);
@@ -48,7 +75,12 @@ class HeldArguments {
   }
 
  private:
+  bool is_ignored() { return ignored_[types_seen_++ % ignored_.size()]; }
+  MPI_Datatype copy_of(MPI_Datatype type);
+
   MPI_Comm comm_;
+  IgnoredTypes ignored_;
+  std::size_t types_seen_ = 0;
   std::vector<OwnedType> types_;
   std::vector<std::vector<MPI_Datatype>> arrays_;
   std::unique_ptr<OwnReductionCall> op_;
@@ -78,8 +110,9 @@ struct PersistentAs<name, original, start, std::index_sequence<i...>> {
       using Original = int (*)(Argument<i>..., MPI_Info, MPI_Request*);
       return reinterpret_cast<Original>(next().*original)(arguments..., info, request);
     }
-    auto held = std::make_unique<HeldArguments>(comm);
-    auto call = [kept = std::make_tuple(held->hold(arguments)...)](MPI_Request* under_way) {
+    auto held = std::make_unique<HeldArguments>(comm, ignored_types(name.text, comm, arguments...));
+    // In braces they are held in their order.
+    auto call = [kept = std::tuple<Argument<i>...>{held->hold(arguments)...}](MPI_Request* under_way) {
       return start(std::get<i>(kept)..., under_way);
     };
     return make_persistent(std::move(call), std::move(held), request);
