@@ -123,6 +123,7 @@ bool SparseGradients::advance(EngineTurn& turn) {
   bool moved = false;
   for (std::size_t i = 0; i < calls_.size() && !turn.failed(); ++i) moved |= step(i, turn);
   while (!calls_.empty() && calls_.front()->phase == Phase::done) {
+    calls_.front()->gradient.reset();  // who knows when the slot is used again
     idle_.push_back(std::move(calls_.front()));
     calls_.pop_front();
   }
