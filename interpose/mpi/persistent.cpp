@@ -17,31 +17,28 @@ namespace {
 class OwnTag {
  public:
   OwnTag() {
-    std::lock_guard lock(mutex());
-    if (free().empty()) free().push_back(++made());
-    tag_ = free().back();
-    free().pop_back();
+    std::lock_guard lock(all().mutex);
+    if (all().idle.empty()) all().idle.push_back(++all().made);
+    tag_ = all().idle.back();
+    all().idle.pop_back();
   }
   OwnTag(const OwnTag&) = delete;
   OwnTag& operator=(const OwnTag&) = delete;
   ~OwnTag() {
-    std::lock_guard lock(mutex());
-    free().push_back(tag_);
+    std::lock_guard lock(all().mutex);
+    all().idle.push_back(tag_);
   }
   operator int() const { return tag_; }
 
  private:
-  static std::mutex& mutex() {
-    static auto& one = *new std::mutex;  // for exit handlers, as calls()
-    return one;
-  }
-  static std::vector<int>& free() {
-    static auto& all = *new std::vector<int>;
-    return all;
-  }
-  static int& made() {
-    static int number = 0;
-    return number;
+  struct Tags {
+    std::mutex mutex;
+    std::vector<int> idle;
+    int made = 0;
+  };
+  static Tags& all() {
+    static auto& tags = *new Tags;  // for exit handlers
+    return tags;
   }
   int tag_;
 };
