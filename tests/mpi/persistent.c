@@ -10,11 +10,9 @@
 #include <mpi-ext.h> /* after mpi.h */
 
 #include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { kInts = 600, kMostRanks = 8, kStarts = 5 };
 enum kind {
@@ -356,60 +354,6 @@ static void between_groups(void) {
   MPI_Comm_free(&half);
 }
 
-/* Types that MPI does not look at may be anything. */
-static void with_types_of_no_matter(MPI_Comm comm) {
-  enum { kNone = 0x1234 };
-  const MPI_Datatype none = (MPI_Datatype)(uintptr_t)kNone;
-  const int is_root = rank == size - 1;
-  int mine = rank, *all = malloc((size_t)size * sizeof(int));
-  MPI_Request requests[3];
-  for (int i = 0; i < size; ++i) all[i] = i == rank ? rank : -1;
-  MPIX_Gather_init(&mine, 1, MPI_INT, all, 1, is_root ? MPI_INT : none, size - 1, comm, MPI_INFO_NULL,
-                   &requests[0]);
-  MPIX_Scatter_init(all, 1, is_root ? MPI_INT : none, &mine, 1, MPI_INT, size - 1, comm, MPI_INFO_NULL,
-                    &requests[1]);
-  MPIX_Allgather_init(MPI_IN_PLACE, 0, none, all, 1, MPI_INT, comm, MPI_INFO_NULL, &requests[2]);
-  for (int i = 0; i < 3; ++i) {
-    MPI_Start(&requests[i]);
-    MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-    MPI_Request_free(&requests[i]);
-  }
-  ++cases;
-  for (int i = 0; i < size; ++i)
-    if ((mine != rank || all[i] != i) && failures++ < 10)
-      fprintf(stderr, "check: types of no matter, rank %d: %d, of rank %d %d\n", rank, mine, i, all[i]);
-  free(all);
-}
-
-/* One that lives while very many others come and go is told apart from all of them: the last of these ends
- * long before it does. */
-static void among_many(MPI_Comm comm) {
-  enum { kMany = 1 << 15 };
-  int mine = 1, all = 0, other = 0;
-  MPI_Request lasting, passing;
-  MPIX_Allreduce_init(&mine, &all, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &lasting);
-  for (int i = 1; i < kMany; ++i) {
-    MPIX_Bcast_init(&other, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &passing);
-    if (i > kMany - 4) {
-      all = 0;
-      if (rank == 0) MPI_Start(&lasting);
-      MPI_Start(&passing);
-      if (rank != 0) {
-        MPI_Wait(&passing, MPI_STATUS_IGNORE);
-        usleep(20000);
-        MPI_Start(&lasting);
-      }
-      MPI_Wait(&lasting, MPI_STATUS_IGNORE);
-      ++cases;
-      if (all != size && failures++ < 10)
-        fprintf(stderr, "check: among many, rank %d: %d, not %d\n", rank, all, size);
-      MPI_Wait(&passing, MPI_STATUS_IGNORE);
-    }
-    MPI_Request_free(&passing);
-  }
-  MPI_Request_free(&lasting);
-}
-
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int frees = 0;
@@ -429,8 +373,6 @@ int main(int argc, char** argv) {
   }
   if (frees) freed(copy);
   between_groups();
-  with_types_of_no_matter(MPI_COMM_WORLD);
-  if (frees && size == 2) among_many(MPI_COMM_WORLD);
   MPI_Comm_free(&copy);
   long mine[2] = {cases, failures}, all[2];
   MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
