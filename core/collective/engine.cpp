@@ -160,7 +160,7 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
       call.start_time();
       communicator.start(call.call(), call.plan(), completion);
     }
-    if (!completion.done() || !communicator.problem().empty()) take_up(communicator, 0);
+    take_up_rest(communicator, completion);
   }
   if (!completion.done()) wait(communicator, completion);
 }
@@ -188,7 +188,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
     communicator.run(call, *plan, completion, wait_at_once());
   else
     communicator.start(call, *plan, completion);
-  if (!completion.done() || !communicator.problem().empty()) take_up(communicator, 0);
+  take_up_rest(communicator, completion);
 }
 
 // Nobody wants to know of one of our own.
@@ -205,6 +205,11 @@ void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
   if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
   notices_.store(shared_.notices.size(), std::memory_order_relaxed);
+}
+
+// One that is done at once leaves nothing, unless something was found wrong on the way.
+void Engine::take_up_rest(Communicator& communicator, const Completion& completion) {
+  if (!completion.done() || !communicator.problem().empty()) take_up(communicator, 0);
 }
 
 Completion* Engine::next_done() {
