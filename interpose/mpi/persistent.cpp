@@ -127,6 +127,12 @@ const MPI_Datatype* HeldArguments::hold(const MPI_Datatype* types) {
   return arrays_.emplace_back(std::move(copies)).data();
 }
 
+// Counts, or places, of all ranks, which stand before their side's type.
+const int* HeldArguments::hold(const int* counts) {
+  if (!counts || ignored_[types_seen_ % ignored_.size()]) return counts;
+  return counts_.emplace_back(counts, counts + state_of(comm_)->size).data();
+}
+
 MPI_Op HeldArguments::hold(MPI_Op op) {
   if (op != MPI_OP_NULL) op_ = std::make_unique<OwnReductionCall>(MPI_BYTE, op);
   return op;

@@ -9,8 +9,8 @@
 // its starts are the only calls. The engine knows which of them belong to one of the program's: small
 // all-reduces of these may travel together (DDL_LAZY_BYTES).
 //
-// What the program may free between its calls (types, operations) is held until the request is freed. Thread
-// safety: all functions.
+// What the program may free between its calls (types, operations, arrays of counts) is held until the request
+// is freed. Thread safety: all functions.
 #pragma once
 
 #include <mpi.h>
@@ -54,8 +54,8 @@ IgnoredTypes ignored_types(std::string_view name, MPI_Comm comm, All... argument
           out == MPI_IN_PLACE || (has("_Gather") && is_elsewhere)};
 }
 
-/// The arguments of a call, for as long as its request lives; its communicator is one of its own. Arrays of
-/// counts and places stay the program's.
+/// The arguments of a call, for as long as its request lives; its communicator is one of its own. Arrays are
+/// copied: Open MPI looks at them when the request is made and never again, so programs free them by then.
 class HeldArguments {
  public:
   explicit HeldArguments(MPI_Comm comm, IgnoredTypes ignored = {})
@@ -68,6 +68,7 @@ class HeldArguments {
   MPI_Comm hold(MPI_Comm) { return comm_; }
   MPI_Datatype hold(MPI_Datatype type);
   const MPI_Datatype* hold(const MPI_Datatype* types);
+  const int* hold(const int* counts);
   MPI_Op hold(MPI_Op op);
   template <class Other>
   Other hold(Other other) {
@@ -83,6 +84,7 @@ class HeldArguments {
   std::size_t types_seen_ = 0;
   std::vector<OwnedType> types_;
   std::vector<std::vector<MPI_Datatype>> arrays_;
+  std::vector<std::vector<int>> counts_;
   std::unique_ptr<OwnReductionCall> op_;
 };
 

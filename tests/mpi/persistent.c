@@ -145,6 +145,8 @@ static struct call make(enum kind kind, MPI_Comm comm, MPI_Datatype type, MPI_Op
     c.types[r] = type;
   }
   init(&c, type, op);
+  /* Open MPI has read them by now, so programs may count on that. */
+  for (int r = 0; r < c.ranks; ++r) c.counts[r] = c.places[r] = c.byte_places[r] = -1000000;
   return c;
 }
 
