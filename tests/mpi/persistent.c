@@ -6,13 +6,12 @@
  * --mpi4 takes the names of MPI 4, which the MPI library itself may lack; --freed frees types and operations
  * before the calls that were made of them start, which Open MPI 4.1 does not outlive. */
 #include <mpi.h>
-
-#include <mpi-ext.h> /* after mpi.h */
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "persistent_names.h"
 
 enum { kInts = 600, kMostRanks = 8, kStarts = 5 };
 enum kind {
@@ -41,9 +40,9 @@ static const char* const kNames[KINDS] = {"allreduce",      "bcast",    "reduce"
 typedef int allreduce_init(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int bcast_init(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int barrier_init(MPI_Comm, MPI_Info, MPI_Request*);
-static allreduce_init* make_allreduce = MPIX_Allreduce_init;
-static bcast_init* make_bcast = MPIX_Bcast_init;
-static barrier_init* make_barrier = MPIX_Barrier_init;
+static allreduce_init* make_allreduce = MPI_Allreduce_init;
+static bcast_init* make_bcast = MPI_Bcast_init;
+static barrier_init* make_barrier = MPI_Barrier_init;
 
 static void take_names_of_mpi4(void) {
   *(void**)&make_allreduce = dlsym(RTLD_DEFAULT, "MPI_Allreduce_init");
@@ -84,41 +83,41 @@ static void init(struct call* c, MPI_Datatype type, MPI_Op op) {
       make_bcast(c->me == root ? in : out, n, type, root, comm, info, r);
       break;
     case REDUCE:
-      MPIX_Reduce_init(in, out, n, type, op, root, comm, info, r);
+      MPI_Reduce_init(in, out, n, type, op, root, comm, info, r);
       break;
     case ALLGATHER:
-      MPIX_Allgather_init(in, n, type, out, n, type, comm, info, r);
+      MPI_Allgather_init(in, n, type, out, n, type, comm, info, r);
       break;
     case ALLGATHERV:
-      MPIX_Allgatherv_init(in, n, type, out, counts, places, type, comm, info, r);
+      MPI_Allgatherv_init(in, n, type, out, counts, places, type, comm, info, r);
       break;
     case REDUCE_SCATTER:
-      MPIX_Reduce_scatter_init(in, out, counts, type, op, comm, info, r);
+      MPI_Reduce_scatter_init(in, out, counts, type, op, comm, info, r);
       break;
     case REDUCE_SCATTER_BLOCK:
-      MPIX_Reduce_scatter_block_init(in, out, n, type, op, comm, info, r);
+      MPI_Reduce_scatter_block_init(in, out, n, type, op, comm, info, r);
       break;
     case ALLTOALL:
-      MPIX_Alltoall_init(in, n, type, out, n, type, comm, info, r);
+      MPI_Alltoall_init(in, n, type, out, n, type, comm, info, r);
       break;
     case ALLTOALLV:
-      MPIX_Alltoallv_init(in, counts, places, type, out, counts, places, type, comm, info, r);
+      MPI_Alltoallv_init(in, counts, places, type, out, counts, places, type, comm, info, r);
       break;
     case ALLTOALLW:
-      MPIX_Alltoallw_init(in, counts, c->byte_places, c->types, out, counts, c->byte_places, c->types, comm,
+      MPI_Alltoallw_init(in, counts, c->byte_places, c->types, out, counts, c->byte_places, c->types, comm,
                           info, r);
       break;
     case GATHER:
-      MPIX_Gather_init(in, n, type, out, n, type, root, comm, info, r);
+      MPI_Gather_init(in, n, type, out, n, type, root, comm, info, r);
       break;
     case GATHERV:
-      MPIX_Gatherv_init(in, n, type, out, counts, places, type, root, comm, info, r);
+      MPI_Gatherv_init(in, n, type, out, counts, places, type, root, comm, info, r);
       break;
     case SCATTER:
-      MPIX_Scatter_init(in, n, type, out, n, type, root, comm, info, r);
+      MPI_Scatter_init(in, n, type, out, n, type, root, comm, info, r);
       break;
     case SCATTERV:
-      MPIX_Scatterv_init(in, counts, places, type, out, n, type, root, comm, info, r);
+      MPI_Scatterv_init(in, counts, places, type, out, n, type, root, comm, info, r);
       break;
     default:
       make_barrier(comm, info, r);
@@ -343,7 +342,7 @@ static void between_groups(void) {
   int mine = rank, got = -1, want = 0;
   for (int r = 1 - rank % 2; r < size; r += 2) want += r;
   MPI_Request request;
-  MPIX_Allreduce_init(&mine, &got, 1, MPI_INT, MPI_SUM, between, MPI_INFO_NULL, &request);
+  MPI_Allreduce_init(&mine, &got, 1, MPI_INT, MPI_SUM, between, MPI_INFO_NULL, &request);
   for (int start = 0; start < 2; ++start, ++cases) {
     got = -1;
     MPI_Start(&request);

@@ -7,14 +7,13 @@
  * --alone makes the persistent calls alone, so that a report is about them; --freed also frees what is under
  * way, which Open MPI 4.1 does not outlive. */
 #include <mpi.h>
-
-#include <mpi-ext.h> /* after mpi.h */
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "persistent_names.h"
 
 enum { kMany = 600, kRounds = 4, kLongest = 20000 };
 
@@ -78,7 +77,7 @@ static void make(struct call* call, int number, MPI_Comm comm) {
   prepare(call, number);
   call->is_self = comm == MPI_COMM_SELF;
   const int is_own = number % 40 == 3 && call->type == MPI_INT;
-  MPIX_Allreduce_init(call->in == call->out ? MPI_IN_PLACE : call->in, call->out, call->count, call->type,
+  MPI_Allreduce_init(call->in == call->out ? MPI_IN_PLACE : call->in, call->out, call->count, call->type,
                       is_own ? own_sum : MPI_SUM, comm, MPI_INFO_NULL, &call->request);
 }
 

@@ -1,13 +1,12 @@
 /* What persistent collectives are told apart by, and what of their arguments counts on which rank, results
  * verified. An ordinary MPI program: it knows nothing of who serves its calls. */
 #include <mpi.h>
-
-#include <mpi-ext.h> /* after mpi.h */
-
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "persistent_names.h"
 
 static long cases, failures;
 static int rank, size;
@@ -20,11 +19,11 @@ static void with_types_of_no_matter(MPI_Comm comm) {
   int mine = rank, *all = malloc((size_t)size * sizeof(int));
   MPI_Request requests[3];
   for (int i = 0; i < size; ++i) all[i] = i == rank ? rank : -1;
-  MPIX_Gather_init(&mine, 1, MPI_INT, all, 1, is_root ? MPI_INT : none, size - 1, comm, MPI_INFO_NULL,
+  MPI_Gather_init(&mine, 1, MPI_INT, all, 1, is_root ? MPI_INT : none, size - 1, comm, MPI_INFO_NULL,
                    &requests[0]);
-  MPIX_Scatter_init(all, 1, is_root ? MPI_INT : none, &mine, 1, MPI_INT, size - 1, comm, MPI_INFO_NULL,
+  MPI_Scatter_init(all, 1, is_root ? MPI_INT : none, &mine, 1, MPI_INT, size - 1, comm, MPI_INFO_NULL,
                     &requests[1]);
-  MPIX_Allgather_init(MPI_IN_PLACE, 0, none, all, 1, MPI_INT, comm, MPI_INFO_NULL, &requests[2]);
+  MPI_Allgather_init(MPI_IN_PLACE, 0, none, all, 1, MPI_INT, comm, MPI_INFO_NULL, &requests[2]);
   for (int i = 0; i < 3; ++i) {
     MPI_Start(&requests[i]);
     MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
@@ -43,9 +42,9 @@ static void among_many(MPI_Comm comm) {
   enum { kMany = 1 << 15 };
   int mine = 1, all = 0, other = 0;
   MPI_Request lasting, passing;
-  MPIX_Allreduce_init(&mine, &all, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &lasting);
+  MPI_Allreduce_init(&mine, &all, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &lasting);
   for (int i = 1; i < kMany; ++i) {
-    MPIX_Bcast_init(&other, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &passing);
+    MPI_Bcast_init(&other, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &passing);
     if (i > kMany - 4) {
       all = 0;
       if (rank == 0) MPI_Start(&lasting);

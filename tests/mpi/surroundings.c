@@ -4,13 +4,12 @@
  *
  *   surroundings errors|single|funneled|serialized|multiple|groups|spawn */
 #include <mpi.h>
-
-#include <mpi-ext.h> /* after mpi.h */
-
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "persistent_names.h"
 
 enum { kMost = 16, kInts = 50 };
 static int rank, size, handled;
@@ -70,7 +69,7 @@ static void calls_on(MPI_Comm comm, int rounds) {
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &ranks);
   MPI_Request request, persistent;
-  MPIX_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
+  MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
   for (int round = 0; round < rounds; ++round) {
     mine = me + round;
     MPI_Start(&persistent);
