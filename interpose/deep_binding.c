@@ -130,8 +130,8 @@ static void visit_imports(const struct imports* object, visit_function* visit, v
       const ElfW(Sym)* symbol = &object->symbols[ELF64_R_SYM(row->r_info)];
       ElfW(Addr) word = object->base + row->r_offset;
       if (symbol->st_shndx != SHN_UNDEF || row->r_addend != 0 || word % sizeof(void*) != 0) continue;
-      if (ddl_may_be_hooked(object->names + symbol->st_name))
-        visit((void**)word, object->names + symbol->st_name, context);
+      const char* name = object->names + symbol->st_name;
+      if (ddl_may_be_hooked(name) || strncmp(name, "PMIx_", 5) == 0) visit((void**)word, name, context);
     }
 }
 

@@ -80,5 +80,6 @@ void* ddl_load_sibling(const char* file) {
 void* ddl_hook_of(const char* name, const void* found) {
   const char* enable = getenv("DDL_ENABLE");
   if (enable && strcmp(enable, "0") == 0) return NULL;
-  return name[0] != 'n' ? ddl_mpi_hook_of(name, found) : ddl_nccl_hook_of(name, found);
+  if (name[0] == 'n') return ddl_nccl_hook_of(name, found);
+  return strncmp(name, "PMIx", 4) == 0 ? ddl_pmix_hook_of(name, found) : ddl_mpi_hook_of(name, found);
 }

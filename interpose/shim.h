@@ -24,6 +24,10 @@ DDL_SHIM_LOCAL ddl_lookup_function* ddl_next_lookup(void);
 DDL_SHIM_LOCAL void* ddl_hook_of(const char* name, const void* found);
 DDL_SHIM_LOCAL void* ddl_mpi_hook_of(const char* name, const void* found);
 DDL_SHIM_LOCAL void* ddl_nccl_hook_of(const char* name, const void* found);
+DDL_SHIM_LOCAL void* ddl_pmix_hook_of(const char* name, const void* found);
+
+/* A key under which the MPI library has told all ranks something by PMIx; "": none so far. */
+DDL_SHIM_LOCAL ddl_key_function ddl_published_key;
 
 /* Begins it as names of hooks do? */
 DDL_SHIM_LOCAL int ddl_may_be_hooked(const char* name);

@@ -51,7 +51,8 @@ ddl_job* announce(const ddl_host_library* host) {
       return gather(mine.data(), mine.size(), all) != 0;
     };
     auto job = std::make_unique<ddl_job>();
-    job->session = ddl::announce({host->has_progress_hook != 0, all_gather, host->progress});
+    job->session =
+        ddl::announce({host->has_progress_hook != 0, {all_gather, host->published_key}, host->progress});
     return job->session ? job.release() : nullptr;
   });
 }

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 17 };
+enum { DDL_ENGINE_VERSION = 18 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -33,6 +33,8 @@ typedef struct ddl_host_library {
   /* Fills `all` with `bytes` bytes of every rank of the job, in their order, and waits for them; 0: it
    * failed. Called in join. */
   int (*all_gather)(const void* mine, uint64_t bytes, void* all);
+  /* A key under which it has told all ranks something by PMIx; "" where none is known. Called in join. */
+  const char* (*published_key)(void);
   void (*progress)(void); /* moves it while we wait */
 } ddl_host_library;
 

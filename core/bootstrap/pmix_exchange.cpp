@@ -18,12 +18,12 @@ constexpr const char* kEndpointKey = "ddl.1.endpoint";
 
 class PmixExchange : public Exchange {
  public:
-  PmixExchange(const pmix_proc_t& self, double timeout_s, AllGather all_gather)
-      : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1), all_gather_(std::move(all_gather)) {
+  PmixExchange(const pmix_proc_t& self, double timeout_s, MpiExchange mpi)
+      : self_(self), timeout_s_(static_cast<int>(timeout_s) + 1), mpi_(std::move(mpi)) {
     size_ = static_cast<Rank>(pmix_job_number(self_, PMIX_JOB_SIZE, timeout_s_).value_or(0));
     if (size_ == 0) throw Error("PMIx does not tell the size of the job", "", "set DDL_ENABLE=0");
   }
-  ~PmixExchange() override { PMIx_Finalize(nullptr, 0); }
+  ~PmixExchange() override { DDL_PMIX(PMIx_Finalize)(nullptr, 0); }
 
   Rank rank() const override { return static_cast<Rank>(self_.rank); }
   Rank size() const override { return size_; }
@@ -47,15 +47,9 @@ class PmixExchange : public Exchange {
   }
 
  private:
-  // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
-  std::optional<std::vector<std::byte>> endpoint_of(Rank rank) {
-    auto endpoint = get(rank, PMIX_OPTIONAL);
-    return endpoint ? endpoint : get(rank, PMIX_IMMEDIATE);
-  }
-
   Answers gather() {
     std::vector<std::byte> all(mine_.size() * static_cast<std::size_t>(size_));
-    if (!all_gather_ || !all_gather_(mine_, all.data()))
+    if (!mpi_.all_gather || !mpi_.all_gather(mine_, all.data()))
       throw Error("the MPI library cannot exchange what the ranks say");
     Answers answers;
     for (auto at = all.begin(); answers.size() < static_cast<std::size_t>(size_);) {
@@ -66,14 +60,33 @@ class PmixExchange : public Exchange {
     return answers;
   }
 
-  std::optional<std::vector<std::byte>> get(Rank rank, const char* how) {
-    pmix_proc_t peer;
-    PMIX_LOAD_PROCID(&peer, self_.nspace, static_cast<pmix_rank_t>(rank));
+  // First what the exchange in MPI_Init brought; where that carries no data, the peer's server is asked.
+  std::optional<std::vector<std::byte>> endpoint_of(Rank rank) {
+    const pmix_proc_t peer = pmix_proc(self_.nspace, static_cast<pmix_rank_t>(rank));
+    auto endpoint = get(peer, PMIX_OPTIONAL);
+    if (!endpoint) endpoint = get(peer, PMIX_IMMEDIATE);
+    if (endpoint || !fetch(peer)) return endpoint;
+    return get(peer, PMIX_OPTIONAL);
+  }
+
+  // With PMIx 5 what a rank of another host has published stays at our server until a get waits for one of
+  // its keys, and comes as a whole then. Who waits for a key that is never published disturbs the gets after
+  // that: so it is one of the MPI library's own, which a rank without the engine has published too.
+  bool fetch(const pmix_proc_t& peer) {
+    const std::string key = mpi_.published_key ? mpi_.published_key() : "";
+    if (key.empty()) return false;
+    auto [status, value] = pmix_get(peer, key.c_str(), nullptr, timeout_s_);
+    if (value) pmix_release(value);
+    return status == PMIX_SUCCESS;
+  }
+
+  std::optional<std::vector<std::byte>> get(const pmix_proc_t& peer, const char* how) {
     auto [status, value] = pmix_get(peer, kEndpointKey, how, timeout_s_);
     // A late or failed answer is not "there is none": others may have got it, and would then decide
     // otherwise.
     if (status != PMIX_SUCCESS && status != PMIX_ERR_NOT_FOUND)
-      throw Error(fmt::format("PMIx does not answer for rank {}: {}", rank, PMIx_Error_string(status)));
+      throw Error(fmt::format("PMIx does not answer for rank {}: {}", peer.rank,
+                              DDL_PMIX(PMIx_Error_string)(status)));
     if (!value) return std::nullopt;
     return pmix_take_bytes(value);
   }
@@ -81,22 +94,23 @@ class PmixExchange : public Exchange {
   pmix_proc_t self_;
   int timeout_s_;
   Rank size_ = 0;
-  const AllGather all_gather_;
+  const MpiExchange mpi_;
   int round_ = 0;                // that were begun
   std::vector<std::byte> mine_;  // of the round under way, after the first
 };
 
 }  // namespace
 
-JobStart start_by_pmix(double timeout_s, AllGather all_gather) {
+JobStart start_by_pmix(double timeout_s, MpiExchange mpi) {
   if (foreign_env("PMIX_NAMESPACE").empty()) return {};  // by hand: PMIx_Init would only find that out slowly
   pmix_proc_t self;
-  if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return {};
+  auto* const begin = DDL_PMIX(PMIx_Init);
+  if (!begin || begin(&self, nullptr, 0) != PMIX_SUCCESS) return {};
   std::unique_ptr<PmixExchange> exchange;
   try {
-    exchange = std::make_unique<PmixExchange>(self, timeout_s, std::move(all_gather));
+    exchange = std::make_unique<PmixExchange>(self, timeout_s, std::move(mpi));
   } catch (...) {
-    PMIx_Finalize(nullptr, 0);
+    DDL_PMIX(PMIx_Finalize)(nullptr, 0);
     throw;
   }
   HostCounts hosts = exchange->host_counts();

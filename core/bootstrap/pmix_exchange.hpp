@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 
 #include "core/bootstrap/exchange.hpp"
 
@@ -14,8 +15,14 @@ namespace ddl {
 /// Fills `all` with every rank's bytes, by rank, as many from each. Waits for them; false: it failed.
 using AllGather = std::function<bool(std::span<const std::byte> mine, std::byte* all)>;
 
+/// What the MPI library lends, once it is initialised.
+struct MpiExchange {
+  AllGather all_gather;
+  std::function<std::string()> published_key;  // one under which it tells all ranks something; "": not known
+};
+
 /// No exchange where there is no PMIx server (a process outside any job). PMIx counts its users, so the MPI
 /// library's own use is not disturbed, in whatever order both begin and end. Throws Error.
-JobStart start_by_pmix(double timeout_s, AllGather all_gather);
+JobStart start_by_pmix(double timeout_s, MpiExchange mpi);
 
 }  // namespace ddl

@@ -5,7 +5,7 @@
 
 namespace ddl {
 
-JobStart start_by_pmix(double /*timeout_s*/, AllGather /*all_gather*/) { return {}; }
+JobStart start_by_pmix(double /*timeout_s*/, MpiExchange /*mpi*/) { return {}; }
 
 std::unique_ptr<PmixJob> PmixJob::open(double /*timeout_s*/) { return nullptr; }
 

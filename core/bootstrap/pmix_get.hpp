@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/bootstrap/pmix_library.hpp"
 
 namespace ddl {
 
@@ -22,41 +22,34 @@ namespace ddl {
 /// PMIX_OPTIONAL asks only what is known here, PMIX_IMMEDIATE the servers too; null waits for it.
 inline std::pair<pmix_status_t, pmix_value_t*> pmix_get(const pmix_proc_t& whose, const char* key,
                                                         const char* how, int timeout_s) {
-  bool yes = true;
-  pmix_info_t info[2];
-  PMIX_INFO_LOAD(&info[0], PMIX_TIMEOUT, &timeout_s, PMIX_INT);
-  PMIX_INFO_LOAD(&info[1], how ? how : PMIX_TIMEOUT, &yes, PMIX_BOOL);
+  const pmix_info_t info[] = {pmix_info(PMIX_TIMEOUT, timeout_s), pmix_info(how ? how : PMIX_OPTIONAL, true)};
   pmix_value_t* value = nullptr;
-  pmix_status_t status = PMIx_Get(&whose, key, info, how ? 2 : 1, &value);
-  PMIX_INFO_DESTRUCT(&info[0]);
-  PMIX_INFO_DESTRUCT(&info[1]);
+  pmix_status_t status = DDL_PMIX(PMIx_Get)(&whose, key, info, how ? 2 : 1, &value);
   return {status, status == PMIX_SUCCESS ? value : nullptr};
 }
 
 /// A number about the whole job, as PMIX_JOB_SIZE; nothing where it is not known.
 inline std::optional<std::uint32_t> pmix_job_number(const pmix_proc_t& self, const char* key, int timeout_s) {
-  pmix_proc_t job;
-  PMIX_LOAD_PROCID(&job, self.nspace, PMIX_RANK_WILDCARD);
+  const pmix_proc_t job = pmix_proc(self.nspace, PMIX_RANK_WILDCARD);
   pmix_value_t* value = pmix_get(job, key, PMIX_OPTIONAL, timeout_s).second;
   if (!value) return std::nullopt;
   std::optional<std::uint32_t> result;
   if (value->type == PMIX_UINT32) result = value->data.uint32;
-  PMIX_VALUE_RELEASE(value);
+  pmix_release(value);
   return result;
 }
 
 /// Tells all others, who ask for that key of this rank. Throws Error.
 inline void pmix_publish(const char* key, std::span<const std::byte> bytes) {
-  pmix_value_t value;
-  PMIX_VALUE_CONSTRUCT(&value);
+  std::vector<char> copy(bytes.size());
+  std::memcpy(copy.data(), bytes.data(), bytes.size());
+  pmix_value_t value{};
   value.type = PMIX_BYTE_OBJECT;
-  value.data.bo.size = bytes.size();
-  value.data.bo.bytes = static_cast<char*>(std::malloc(bytes.size()));
-  std::memcpy(value.data.bo.bytes, bytes.data(), bytes.size());
-  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
-  PMIX_VALUE_DESTRUCT(&value);
-  if (status == PMIX_SUCCESS) status = PMIx_Commit();
-  if (status != PMIX_SUCCESS) throw Error(std::string("PMIx cannot publish: ") + PMIx_Error_string(status));
+  value.data.bo = {copy.data(), copy.size()};  // PMIx takes a copy
+  pmix_status_t status = DDL_PMIX(PMIx_Put)(PMIX_GLOBAL, key, &value);
+  if (status == PMIX_SUCCESS) status = DDL_PMIX(PMIx_Commit)();
+  if (status != PMIX_SUCCESS)
+    throw Error(std::string("PMIx cannot publish: ") + DDL_PMIX(PMIx_Error_string)(status));
 }
 
 /// Of a value that somebody has published; it is released.
@@ -66,7 +59,7 @@ inline std::optional<std::vector<std::byte>> pmix_take_bytes(pmix_value_t* value
     const auto* begin = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
     bytes.emplace(begin, begin + value->data.bo.size);
   }
-  PMIX_VALUE_RELEASE(value);
+  pmix_release(value);
   return bytes;
 }
 

@@ -40,13 +40,13 @@ class OpenedJob final : public PmixJob {
     }
     fence();
     if (rank() == 0) return {mine.begin(), mine.end()};
-    pmix_proc_t first;
-    PMIX_LOAD_PROCID(&first, self_.nspace, 0);
-    auto [status, value] = pmix_get(first, key.c_str(), PMIX_OPTIONAL, timeout_s_);
+    const pmix_proc_t first = pmix_proc(self_.nspace, 0);
+    auto [status, value] = pmix_get(first, key.c_str(), nullptr, timeout_s_);
     std::optional<std::vector<std::byte>> bytes;
     if (value) bytes = pmix_take_bytes(value);
     if (!bytes)
-      throw Error(fmt::format("PMIx does not tell what rank 0 has published: {}", PMIx_Error_string(status)));
+      throw Error(fmt::format("PMIx does not tell what rank 0 has published: {}",
+                              DDL_PMIX(PMIx_Error_string)(status)));
     return std::move(*bytes);
   }
 
@@ -59,9 +59,7 @@ class OpenedJob final : public PmixJob {
       std::optional<pmix_status_t> status;
     };
     auto fence = std::make_shared<Fence>();
-    bool yes = true;
-    pmix_info_t collect;
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    const pmix_info_t collect = pmix_info(PMIX_COLLECT_DATA, true);
     auto done = [](pmix_status_t status, void* data) {
       std::unique_ptr<std::shared_ptr<Fence>> owner(static_cast<std::shared_ptr<Fence>*>(data));
       Fence& of_all = **owner;
@@ -70,12 +68,12 @@ class OpenedJob final : public PmixJob {
       of_all.ends.notify_one();
     };
     auto* own = new std::shared_ptr<Fence>(fence);
-    pmix_status_t status = PMIx_Fence_nb(nullptr, 0, &collect, 1, done, own);
-    PMIX_INFO_DESTRUCT(&collect);
+    pmix_status_t status = DDL_PMIX(PMIx_Fence_nb)(nullptr, 0, &collect, 1, done, own);
     if (status != PMIX_SUCCESS) {
       delete own;
       if (status != PMIX_OPERATION_SUCCEEDED)
-        throw Error(fmt::format("PMIx brings the ranks not together: {}", PMIx_Error_string(status)));
+        throw Error(
+            fmt::format("PMIx brings the ranks not together: {}", DDL_PMIX(PMIx_Error_string)(status)));
       return;
     }
     std::unique_lock lock(fence->mutex);
@@ -84,7 +82,8 @@ class OpenedJob final : public PmixJob {
       throw Error(fmt::format("not all ranks have come within {} s", timeout_s_), "a job needs all its ranks",
                   "see what keeps them, or raise DDL_TIMEOUT");
     if (*fence->status != PMIX_SUCCESS)
-      throw Error(fmt::format("PMIx brings the ranks not together: {}", PMIx_Error_string(*fence->status)));
+      throw Error(
+          fmt::format("PMIx brings the ranks not together: {}", DDL_PMIX(PMIx_Error_string)(*fence->status)));
   }
 
   pmix_proc_t self_;
@@ -97,10 +96,11 @@ const pmix_proc_t* begun() {
   static std::optional<pmix_proc_t> self = []() -> std::optional<pmix_proc_t> {
     static pid_t owner = ::getpid();
     pmix_proc_t proc;
-    if (foreign_env("PMIX_NAMESPACE").empty() || PMIx_Init(&proc, nullptr, 0) != PMIX_SUCCESS)
-      return std::nullopt;
+    if (foreign_env("PMIX_NAMESPACE").empty()) return std::nullopt;
+    auto* const begin = DDL_PMIX(PMIx_Init);
+    if (!begin || begin(&proc, nullptr, 0) != PMIX_SUCCESS) return std::nullopt;
     std::atexit([] {
-      if (::getpid() == owner) PMIx_Finalize(nullptr, 0);
+      if (::getpid() == owner) DDL_PMIX(PMIx_Finalize)(nullptr, 0);
     });
     return proc;
   }();

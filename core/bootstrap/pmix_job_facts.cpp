@@ -39,7 +39,10 @@ std::optional<Answer> within_limit(std::function<Answer()> question) {
   return answer.get();
 }
 
-std::string reason(pmix_status_t status) { return PMIx_Error_string(status); }
+std::string reason(pmix_status_t status) {
+  auto* const text = DDL_PMIX(PMIx_Error_string);
+  return text ? text(status) : "that there is no library of it";
+}
 
 // Local, bounded questions about the job (rank PMIX_RANK_WILDCARD) or one rank.
 class Answers {
@@ -73,12 +76,11 @@ class Answers {
  private:
   template <class Value, class Read>
   std::optional<Value> ask(pmix_rank_t rank, const char* key, Read read) const {
-    pmix_proc_t whose;
-    PMIX_LOAD_PROCID(&whose, job_.c_str(), rank);
+    const pmix_proc_t whose = pmix_proc(job_.c_str(), rank);
     pmix_value_t* found = pmix_get(whose, key, PMIX_OPTIONAL, kGetTimeoutSeconds).second;
     if (!found) return std::nullopt;
     std::optional<Value> value = read(*found);
-    PMIX_VALUE_RELEASE(found);
+    pmix_release(found);
     return value;
   }
 
@@ -120,32 +122,30 @@ struct HardwareAnswer {
 };
 
 void read_distances(pmix_topology_t& topology, HardwareAnswer& answer) {
-  pmix_cpuset_t bound;
-  PMIX_CPUSET_CONSTRUCT(&bound);
-  pmix_status_t status = PMIx_Get_cpuset(&bound, PMIX_CPUBIND_PROCESS);
+  pmix_cpuset_t bound{};
+  pmix_status_t status = DDL_PMIX(PMIx_Get_cpuset)(&bound, PMIX_CPUBIND_PROCESS);
   if (status != PMIX_SUCCESS) {
     answer.notes.push_back(fmt::format("distances unknown: PMIx_Get_cpuset says {}", reason(status)));
     return;
   }
-  pmix_device_distance_t* found = nullptr;
+  pmix_device_distance_t* found = nullptr;  // never freed: a question is asked once
   std::size_t count = 0;
-  status = PMIx_Compute_distances(&topology, &bound, nullptr, 0, &found, &count);
+  status = DDL_PMIX(PMIx_Compute_distances)(&topology, &bound, nullptr, 0, &found, &count);
   if (status != PMIX_SUCCESS)
     answer.notes.push_back(fmt::format("distances unknown: PMIx_Compute_distances says {}", reason(status)));
   for (std::size_t i = 0; status == PMIX_SUCCESS && i < count; ++i)
     answer.distances.push_back({found[i].osname ? found[i].osname : "", found[i].uuid ? found[i].uuid : "",
-                                PMIx_Device_type_string(found[i].type), found[i].mindist, found[i].maxdist});
+                                DDL_PMIX(PMIx_Device_type_string)(found[i].type), found[i].mindist,
+                                found[i].maxdist});
   if (status == PMIX_SUCCESS && count == 0)
     answer.notes.push_back("PMIx_Compute_distances answers, but knows no device");
-  if (found) PMIX_DEVICE_DIST_FREE(found, count);
-  PMIx_Cpuset_destruct(&bound);
+  DDL_PMIX(PMIx_Cpuset_destruct)(&bound);
 }
 
 HardwareAnswer read_hardware() {
   HardwareAnswer answer;
-  pmix_topology_t topology;
-  PMIX_TOPOLOGY_CONSTRUCT(&topology);
-  pmix_status_t status = PMIx_Load_topology(&topology);
+  pmix_topology_t topology{};
+  pmix_status_t status = DDL_PMIX(PMIx_Load_topology)(&topology);
   if (status != PMIX_SUCCESS) {
     answer.notes.push_back(fmt::format("PMIx_Load_topology says {}", reason(status)));
     return answer;
@@ -175,7 +175,8 @@ struct Started {
 
 Started start_pmix() {
   Started started;
-  started.status = PMIx_Init(&started.self, nullptr, 0);
+  auto* const begin = DDL_PMIX(PMIx_Init);
+  started.status = begin ? begin(&started.self, nullptr, 0) : PMIX_ERR_NOT_FOUND;
   return started;
 }
 
@@ -200,7 +201,7 @@ JobFacts read_job_facts() {
   read_job(answers, facts);
   read_ranks(answers, facts);
   take_hardware(facts);
-  if (!within_limit<pmix_status_t>([] { return PMIx_Finalize(nullptr, 0); }))
+  if (!within_limit<pmix_status_t>([] { return DDL_PMIX(PMIx_Finalize)(nullptr, 0); }))
     facts.notes.push_back("PMIx_Finalize did not come back");
   return facts;
 }

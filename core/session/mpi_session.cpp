@@ -26,7 +26,7 @@ std::unique_ptr<Session> announce(HostLibrary library) {
         std::make_unique<JoinWatch>(nanoseconds_of(options.env.stall_warn_s), "MPI_Init", rank);
   options.progress_hook = library.calls_from_waits;
   options.progress = std::move(library.progress);
-  JobStart start = start_by_pmix(options.env.timeout_s, std::move(library.all_gather));
+  JobStart start = start_by_pmix(options.env.timeout_s, std::move(library.exchange));
   if (!start.exchange) return nullptr;
   if (start.exchange->rank() == 0)
     for (const std::string& warning : options.env.warnings) log_warning(warning);

@@ -11,7 +11,7 @@ namespace ddl {
 /// What the MPI library lends.
 struct HostLibrary {
   bool calls_from_waits = false;   // it can call us from its own waits
-  AllGather all_gather;            // not before it is initialised
+  MpiExchange exchange;
   std::function<void()> progress;  // moves it while a rank waits in the engine
 };
 

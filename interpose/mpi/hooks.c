@@ -111,7 +111,7 @@ static void load_front(void) {
   ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)ddl_dlsym(library, "ddl_mpi_front");
 #define DDL_HOOK(name, arguments, handler) originals.name = (ddl_function)original_of_##name;
 #include "interpose/mpi/hooks.def"
-  if (!make || !make(DDL_FRONT_VERSION, &originals, &front)) return;
+  if (!make || !make(DDL_FRONT_VERSION, &originals, ddl_published_key, &front)) return;
   char owner[32];
   snprintf(owner, sizeof owner, "%ld", (long)getpid());
   setenv("DDL_OWNER_PID", owner, 1);

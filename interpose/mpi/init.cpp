@@ -58,6 +58,7 @@ void announce() {
   const ddl_host_library library = {
       .has_progress_hook = s.opal_progress_register && s.opal_progress_unregister,
       .all_gather = all_gather,
+      .published_key = s.published_key,
       .progress = move_original,
   };
   s.job = s.api->announce(&library);

@@ -46,6 +46,7 @@ struct State {
   bool active = false;          // every rank of the job agreed to use the engine
   bool several_threads = true;  // may be in MPI at the same time
   int keyval = MPI_KEYVAL_INVALID;
+  ddl_key_function* published_key = nullptr;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
   int (*opal_progress)() = nullptr;
   int (*opal_progress_register)(int (*)()) = nullptr;

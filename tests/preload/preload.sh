@@ -47,7 +47,7 @@ warnings() { grep -c '^ddl: warning' "$work/log"; }
 
 case $case_name in
   exports)
-    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(P?MPIX?_|nccl|_ZN4gloo[0-9](allreduce|broadcast|reduce|allgather|barrier)E|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'dlopen dlsym' ] || fail "shim exports $got"
+    got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(P?MPIX?_|nccl|_ZN4gloo[0-9](allreduce|broadcast|reduce|allgather|barrier)E|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'PMIx_Initialized PMIx_Put dlopen dlsym' ] || fail "shim exports $got"
     for name in $(grep -oE '^DDL_(PERSISTENT_)?HOOK\(MPIX?_[A-Za-z_]+' "$(dirname "$0")/../../interpose/mpi/hooks.def" | cut -d'(' -f2); do
       [ "$(nm -D --defined-only "$shim" | grep -cE " T P?$name\$")" = 2 ] || fail "the shim has not both names of $name"
     done
@@ -55,6 +55,7 @@ case $case_name in
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
     readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
+    readelf -d "$lib/libddl.so" | grep NEEDED | grep -E 'mpi|pmix' && fail "the engine brings a PMIx along"
     api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/api/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
     got=$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}' | sort)
     [ "$got" = "$(printf '%s\n' ddl_engine $api | sort)" ] || fail "the engine exports $got"

@@ -1,0 +1,71 @@
+#include "core/bootstrap/pmix_library.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/env.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr const char* kName = "libpmix.so.2";
+
+void* load() {
+  if (void* here = dlopen(kName, RTLD_LAZY | RTLD_NOLOAD)) return here;
+  for (const std::string& path :
+       pmix_library_paths(foreign_env("OMPI_LIBDIR_LOC"), foreign_env("PMIX_PREFIX"), DDL_PMIX_LIBDIR))
+    if (void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> pmix_library_paths(std::string_view ompi_libdir, std::string_view pmix_prefix,
+                                            std::string_view built_with) {
+  std::vector<std::string> paths;
+  auto look_in = [&](std::string_view folder, const char* inside) {
+    if (!folder.empty()) paths.push_back(std::string(folder) + inside + "/" + kName);
+  };
+  for (const char* inside : {"", "/openmpi"}) look_in(ompi_libdir, inside);
+  for (const char* inside : {"/lib", "/lib64"}) look_in(pmix_prefix, inside);
+  look_in(built_with, "");
+  paths.push_back(kName);
+  return paths;
+}
+
+void* pmix_function(const char* name) {
+  static void* const library = load();
+  return library ? dlsym(library, name) : nullptr;
+}
+
+pmix_proc_t pmix_proc(const char* job, pmix_rank_t rank) {
+  pmix_proc_t proc{};
+  std::strncpy(proc.nspace, job, PMIX_MAX_NSLEN);
+  proc.rank = rank;
+  return proc;
+}
+
+pmix_info_t pmix_info(const char* key, bool value) {
+  pmix_info_t info{};
+  std::strncpy(info.key, key, PMIX_MAX_KEYLEN);
+  info.value.type = PMIX_BOOL;
+  info.value.data.flag = value;
+  return info;
+}
+
+pmix_info_t pmix_info(const char* key, int value) {
+  pmix_info_t info = pmix_info(key, false);
+  info.value.type = PMIX_INT;
+  info.value.data.integer = value;
+  return info;
+}
+
+void pmix_release(pmix_value_t* value) {
+  if (value->type == PMIX_BYTE_OBJECT) std::free(value->data.bo.bytes);
+  if (value->type == PMIX_STRING) std::free(value->data.string);
+  std::free(value);
+}
+
+}  // namespace ddl
