@@ -8,15 +8,6 @@
 
 namespace ddl {
 
-SignalKeeper::SignalKeeper() {
-  for (int s = 1; s < kSignals; ++s) known_[s] = sigaction(s, nullptr, &before_[s]) == 0;
-}
-
-SignalKeeper::~SignalKeeper() {
-  for (int s = 1; s < kSignals; ++s)
-    if (known_[s]) sigaction(s, &before_[s], nullptr);
-}
-
 const ddl_engine_api* load_engine(const char** why) {
   Dl_info self;
   *why = "it is not known where this library lies";
@@ -25,7 +16,6 @@ const ddl_engine_api* load_engine(const char** why) {
   path = path.substr(0, path.rfind('/') + 1) + "libddl.so";
   static const std::string cut_short = path + ": the file is cut short";
   if (ddl_is_cut_short(path.c_str())) return *why = cut_short.c_str(), nullptr;
-  SignalKeeper keeper;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     *why = dlerror();

@@ -22,4 +22,24 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+/// Signal handlers that are installed while it lives, as by loading and starting UCX, go with it: the
+/// program's stay the program's.
+class SignalHandlersKept {
+ public:
+  SignalHandlersKept() {
+    for (int s = 1; s < kSignals; ++s) known_[s] = sigaction(s, nullptr, &before_[s]) == 0;
+  }
+  ~SignalHandlersKept() {
+    for (int s = 1; s < kSignals; ++s)
+      if (known_[s]) sigaction(s, &before_[s], nullptr);
+  }
+  SignalHandlersKept(const SignalHandlersKept&) = delete;
+  SignalHandlersKept& operator=(const SignalHandlersKept&) = delete;
+
+ private:
+  static constexpr int kSignals = 32;
+  struct sigaction before_[kSignals];
+  bool known_[kSignals] = {};
+};
+
 }  // namespace ddl

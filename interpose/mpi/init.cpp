@@ -52,7 +52,6 @@ int all_gather(const void* mine, std::uint64_t bytes, void* all) {
 void announce() {
   State& s = state();
   find_progress(s);
-  SignalKeeper keeper;
   s.api = engine_or_warning();
   if (!s.api) return;
   const ddl_host_library library = {
@@ -68,7 +67,6 @@ void connect() {
   State& s = state();
   if (!s.job) return;
   PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
-  SignalKeeper keeper;
   s.active = s.api->join(s.job) != 0;
   if (!s.active) return;
   int level = MPI_THREAD_MULTIPLE;

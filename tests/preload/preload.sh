@@ -55,7 +55,7 @@ case $case_name in
     [ "$(nm -D --defined-only "$lib/libddl_nccl.so" | awk '{print $3}')" = ddl_nccl_front ] || fail "NCCL front exports more"
     [ "$(nm -D --defined-only "$lib/libddl_gloo.so" | awk '{print $3}')" = ddl_gloo_front ] || fail "gloo front exports more"
     readelf -d "$lib/libddl_nccl.so" | grep NEEDED | grep -E 'cuda|nccl|mpi|pmix|ucp' && fail "the NCCL front needs more than it may"
-    readelf -d "$lib/libddl.so" | grep NEEDED | grep -E 'mpi|pmix' && fail "the engine brings a PMIx along"
+    readelf -d "$lib/libddl.so" | grep NEEDED | grep -E 'mpi|pmix|uc[ps]' && fail "the engine brings a PMIx or a UCX along"
     api=$(grep -oE '^DDL_API .*\<ddl_[a-z_]+\(' "$(dirname "$0")/../../core/api/ddl.h" | grep -oE 'ddl_[a-z_]+\($' | tr -d '(')
     got=$(nm -D --defined-only "$lib/libddl.so" | awk '{print $3}' | sort)
     [ "$got" = "$(printf '%s\n' ddl_engine $api | sort)" ] || fail "the engine exports $got"
@@ -87,7 +87,9 @@ case $case_name in
     [ "$(warnings)" = 0 ] || fail "warnings"
     ;;
   signals)
-    preloaded 2 -x DDL_FAKE_HOSTS=1,1 "$programs/preload_client" signals || fail "exit $?"
+    for wire in tcp ucx; do
+      preloaded 2 -x DDL_FAKE_HOSTS=1,1 -x DDL_WIRE=$wire "$programs/preload_client" signals || fail "$wire: exit $?"
+    done
     ;;
   local_plugin)
     plugin_on_engine "$host" "$plugins/libpreload_plugin.so" local
