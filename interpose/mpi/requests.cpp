@@ -200,11 +200,11 @@ Pending* known(MPI_Request request) {
 // turns with looking after its sockets (4 hosts x 2, 4 B: 57 us, in here 49) and never sleeps (16 MiB: 420 ms
 // of all processors, in here 145).
 void wait_in_engine(int count, const MPI_Request* requests) {
-  if (inside || !requests || count < 1 || asked_count.load(std::memory_order_relaxed) > 0) return;
+  State& s = state();
+  if (!s.active || inside || !requests || count < 1 || asked_count.load(std::memory_order_relaxed) > 0) return;
   if (std::any_of(requests, requests + count,
                   [](MPI_Request request) { return request != MPI_REQUEST_NULL && !known(request); }))
     return;
-  State& s = state();
   try {
     // Those that the helper has ended: the library's wait would look at sockets first.
     complete_engine_calls();

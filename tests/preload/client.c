@@ -34,6 +34,12 @@ static void sums(MPI_Comm comm) {
   }
 }
 
+static void waits_for_nothing(void) {
+  MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  check(MPI_Wait(none, MPI_STATUS_IGNORE) == MPI_SUCCESS, "a wait for nothing fails");
+  check(MPI_Waitall(2, none, MPI_STATUSES_IGNORE) == MPI_SUCCESS, "a wait for two times nothing fails");
+}
+
 /* A child that only exits, one that runs another program, one that runs an MPI-free shell: none may disturb
  * the job. */
 static void with_children(void) {
@@ -70,6 +76,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  waits_for_nothing();
   if (strcmp(what, "children") == 0)
     with_children();
   else if (strcmp(what, "signals") == 0)

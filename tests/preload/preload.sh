@@ -81,6 +81,8 @@ case $case_name in
   sums)
     preloaded 3 "$programs/preload_client" sums || fail "exit $?"
     [ "$(engine_calls)" -gt 0 ] || fail "the engine did nothing"
+    preloaded 3 -x DDL_ENABLE=0 "$programs/preload_client" sums || fail "switched off: exit $?"
+    [ "$(warnings)" = 0 ] || fail "switched off: warnings"
     ;;
   children)
     preloaded 2 "$programs/preload_client" children || fail "exit $?"
