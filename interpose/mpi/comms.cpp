@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "core/base/error.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/state.hpp"
 
@@ -45,14 +44,18 @@ std::vector<int> members_of(MPI_Comm comm) {
   return members;
 }
 
-void attach(MPI_Comm comm, std::uint64_t identity, Rank size, Rank me, ddl_comm* engine) {
+CommState* make_state(std::uint64_t identity, Rank size, Rank me, ddl_comm* engine) {
   auto* created = new CommState;
   created->size = size;
   created->me = me;
   created->identity = identity;
   created->engine = engine;
   created->reason = "no memory for another communicator";
-  PMPI_Comm_set_attr(comm, state().keyval, created);
+  return created;
+}
+
+void attach(MPI_Comm comm, std::uint64_t identity, Rank size, Rank me, ddl_comm* engine) {
+  PMPI_Comm_set_attr(comm, state().keyval, make_state(identity, size, me, engine));
 }
 
 void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identity) {
@@ -68,13 +71,6 @@ std::uint64_t identity_of_next(CommState& parent) {
 
 void attach_duplicate(const CommState& of, std::uint64_t identity, MPI_Comm created) {
   attach(created, identity, of.size, of.me, state().api->comm_dup(of.engine, identity));
-}
-
-// Communicators that wait to be freed.
-std::mutex waiting_mutex;
-auto& waiting() {
-  static auto& all = *new std::vector<MPI_Comm>;  // for exit handlers
-  return all;
 }
 
 int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
@@ -167,6 +163,7 @@ struct Asked {
   unsigned deletions = 0;
   CommState* state = nullptr;
   unsigned thread = 0;
+  CommState* instead = nullptr;
 };
 
 // Looking up what a thread has of its own costs some nanoseconds: not where MPI allows one thread at a time.
@@ -181,9 +178,13 @@ Asked& asked_last() {
 
 }  // namespace
 
+StateInstead::StateInstead(CommState* state) { asked_last().instead = state; }
+StateInstead::~StateInstead() { asked_last().instead = nullptr; }
+
 CommState* state_of(MPI_Comm comm, unsigned& thread) {
   Asked& last = asked_last();
   thread = last.thread;
+  if (last.instead) return last.instead;
   unsigned deleted = deletions.load(std::memory_order_acquire);
   if (comm == last.comm && deleted == last.deletions) return last.state;
   void* value = nullptr;
@@ -207,34 +208,10 @@ void release(CommState* comm) {
   delete comm;
 }
 
-// Not a duplicate to MPI: that has the program's attributes, too.
-MPI_Comm make_comm_of_request(MPI_Comm parent) {
-  CommState& from = *state_of(parent);
-  MPI_Comm created = MPI_COMM_NULL;
-  if (PMPI_Comm_split(parent, 0, from.me, &created) != MPI_SUCCESS)
-    throw Error("no communicator for a persistent request");
-  MPI_Errhandler handler;
-  if (PMPI_Comm_get_errhandler(parent, &handler) == MPI_SUCCESS) {
-    PMPI_Comm_set_errhandler(created, handler);
-    PMPI_Errhandler_free(&handler);
-  }
+CommState* make_state_of_request(MPI_Comm comm) {
+  CommState& from = *state_of(comm);
   const std::uint64_t identity = identity_of_next(from);
-  attach(created, identity, from.size, from.me, state().api->comm_of_request(from.engine, identity));
-  return created;
-}
-
-void free_later(MPI_Comm comm) {
-  std::lock_guard lock(waiting_mutex);
-  waiting().push_back(comm);
-}
-
-void free_what_waits() {
-  std::vector<MPI_Comm> these;
-  {
-    std::lock_guard lock(waiting_mutex);
-    these.swap(waiting());
-  }
-  for (MPI_Comm comm : these) PMPI_Comm_free(&comm);
+  return make_state(identity, from.size, from.me, state().api->comm_of_request(from.engine, identity));
 }
 
 int comm_dup(MPI_Comm comm, MPI_Comm* created) {

@@ -18,12 +18,17 @@ CommState* state_of(MPI_Comm comm);
 /// Also which of the threads asks, from 1; 0 where MPI allows one at a time.
 CommState* state_of(MPI_Comm comm, unsigned& thread);
 void release(CommState* comm);
-/// All ranks of the communicator make one for a persistent request: MPI lets each rank start these in an
-/// order of its own.
-MPI_Comm make_comm_of_request(MPI_Comm parent);
-/// Where the program may be within a call of the library's progress.
-void free_later(MPI_Comm comm);
-void free_what_waits();
+/// The state for the starts of one persistent request, which all ranks of the communicator make together: MPI
+/// lets each rank start its requests in an order of its own. To be released.
+CommState* make_state_of_request(MPI_Comm comm);
+/// While it lives, every communicator has this state for the calls of this thread.
+class StateInstead {
+ public:
+  explicit StateInstead(CommState* state);
+  ~StateInstead();
+  StateInstead(const StateInstead&) = delete;
+  StateInstead& operator=(const StateInstead&) = delete;
+};
 int comm_dup(MPI_Comm comm, MPI_Comm* created);
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created);
 int comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request);

@@ -18,6 +18,7 @@
 #include "interpose/load_engine.hpp"
 #include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/persistent.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"

@@ -1,9 +1,13 @@
 #include "interpose/mpi/persistent.hpp"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
+#include "core/base/error.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
@@ -91,10 +95,12 @@ class Started : public OriginalWork {
 // What the engine does ends without a request of its own: who waits for hundreds of calls would have to ask
 // after each of them, and each answer takes a look at the library's sockets.
 int begin(const std::shared_ptr<PersistentCall>& call) {
-  EndsWithoutRequest by_engine([call](int error) {
+  auto end = [call](int error) {
     if (error != MPI_SUCCESS) PMPI_Comm_call_errhandler(call->held->comm(), error);
     tell_done(*call);
-  });
+  };
+  StateInstead state(call->held->state());
+  PersistentStart by_engine(std::move(end), call->held->original);
   MPI_Request request = MPI_REQUEST_NULL;
   if (int error = call->start(&request)) {
     tell_done(*call);  // nobody waits for what has not begun
@@ -107,7 +113,41 @@ int begin(const std::shared_ptr<PersistentCall>& call) {
   return MPI_SUCCESS;
 }
 
+// The original's requests that wait to be freed: where they are dropped, the program may be within a call of
+// the library's progress.
+std::mutex waiting_mutex;
+auto& waiting() {
+  static auto& all = *new std::vector<MPI_Request>;  // for exit handlers
+  return all;
+}
+
 }  // namespace
+
+void free_what_waits() {
+  std::vector<MPI_Request> these;
+  {
+    std::lock_guard lock(waiting_mutex);
+    these.swap(waiting());
+  }
+  for (MPI_Request request : these) PMPI_Request_free(&request);
+}
+
+ddl_function original_that_makes(std::string_view name) {
+  const bool is_extension = name.starts_with("MPIX_");
+  const std::string what(name.substr(is_extension ? 5 : 4));
+  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  for (const char* prefix : {is_extension ? "PMPIX_" : "PMPI_", is_extension ? "PMPI_" : "PMPIX_"})
+    if (void* found = library ? dlsym(library, (prefix + what).c_str()) : nullptr)
+      return reinterpret_cast<ddl_function>(found);
+  throw Error("this MPI library has no " + std::string(name));
+}
+
+HeldArguments::~HeldArguments() {
+  release(state_);
+  if (original == MPI_REQUEST_NULL) return;
+  std::lock_guard lock(waiting_mutex);
+  waiting().push_back(original);
+}
 
 MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
   return is_ignored() ? MPI_DATATYPE_NULL : copy_of(type);
@@ -123,14 +163,14 @@ MPI_Datatype HeldArguments::copy_of(MPI_Datatype type) {
 const MPI_Datatype* HeldArguments::hold(const MPI_Datatype* types) {
   if (is_ignored() || !types) return nullptr;
   std::vector<MPI_Datatype> copies;
-  for (Rank rank = 0; rank < state_of(comm_)->size; ++rank) copies.push_back(copy_of(types[rank]));
+  for (Rank rank = 0; rank < state_->size; ++rank) copies.push_back(copy_of(types[rank]));
   return arrays_.emplace_back(std::move(copies)).data();
 }
 
 // Counts, or places, of all ranks, which stand before their side's type.
 const int* HeldArguments::hold(const int* counts) {
   if (!counts || ignored_[types_seen_ % ignored_.size()]) return counts;
-  return counts_.emplace_back(counts, counts + state_of(comm_)->size).data();
+  return counts_.emplace_back(counts, counts + state_->size).data();
 }
 
 MPI_Op HeldArguments::hold(MPI_Op op) {

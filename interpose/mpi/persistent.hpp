@@ -5,9 +5,10 @@
 // it starts the nonblocking call of the same kind, too; when that is done, a message to ourselves completes
 // the receive. A start is counted as that nonblocking call.
 //
-// Ranks may start their requests in different orders. So each request has a communicator of its own, where
-// its starts are the only calls. The engine knows which of them belong to one of the program's: small
-// all-reduces of these may travel together (DDL_LAZY_BYTES).
+// Ranks may start their requests in different orders. So to the engine each request is a communicator of its
+// own, where its starts are the only calls. It knows which of them belong to one of the program's: small
+// all-reduces of these may travel together (DDL_LAZY_BYTES). For starts that are left to the original there
+// is a persistent request of the original's, made when ours is.
 //
 // What the program may free between its calls (types, operations, arrays of counts) is held until the request
 // is freed. Thread safety: all functions.
@@ -54,18 +55,19 @@ IgnoredTypes ignored_types(std::string_view name, MPI_Comm comm, All... argument
           out == MPI_IN_PLACE || (has("_Gather") && is_elsewhere)};
 }
 
-/// The arguments of a call, for as long as its request lives; its communicator is one of its own. Arrays are
-/// copied: Open MPI looks at them when the request is made and never again, so programs free them by then.
+/// The arguments of a call, for as long as its request lives, and what it is made on. Arrays are copied: Open
+/// MPI looks at them when the request is made and never again, so programs free them by then.
 class HeldArguments {
  public:
   explicit HeldArguments(MPI_Comm comm, IgnoredTypes ignored = {})
-      : comm_(make_comm_of_request(comm)), ignored_(ignored) {}
+      : comm_(comm), state_(make_state_of_request(comm)), ignored_(ignored) {}
   HeldArguments(const HeldArguments&) = delete;
   HeldArguments& operator=(const HeldArguments&) = delete;
-  ~HeldArguments() { free_later(comm_); }
+  ~HeldArguments();
   MPI_Comm comm() const { return comm_; }
+  /// Of the starts.
+  CommState* state() const { return state_; }
   /// One argument after the other, from the first on.
-  MPI_Comm hold(MPI_Comm) { return comm_; }
   MPI_Datatype hold(MPI_Datatype type);
   const MPI_Datatype* hold(const MPI_Datatype* types);
   const int* hold(const int* counts);
@@ -75,11 +77,14 @@ class HeldArguments {
     return other;
   }
 
+  MPI_Request original = MPI_REQUEST_NULL;  // the original's for the same call; freed with this
+
  private:
   bool is_ignored() { return ignored_[types_seen_++ % ignored_.size()]; }
   MPI_Datatype copy_of(MPI_Datatype type);
 
   MPI_Comm comm_;
+  CommState* state_;
   IgnoredTypes ignored_;
   std::size_t types_seen_ = 0;
   std::vector<OwnedType> types_;
@@ -96,6 +101,10 @@ using StartCall = std::function<int(MPI_Request*)>;
 const char* why_not_persistent(MPI_Comm comm);
 void count_not_persistent(const char* name, const char* reason);
 int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Request* request);
+/// The original's function of that name, or of MPI 4's for an extension's and the other way round. Throws
+/// Error: there is neither.
+ddl_function original_that_makes(std::string_view name);
+void free_what_waits();
 
 /// The hook of a persistent call: its name, its original in the table, and our nonblocking call, whose
 /// arguments, but for the request at the end, it has.
@@ -106,17 +115,18 @@ struct PersistentAs<name, original, start, std::index_sequence<i...>> {
   template <std::size_t k>
   using Argument = std::tuple_element_t<k, std::tuple<All...>>;
   static int init(Argument<i>... arguments, MPI_Info info, MPI_Request* request) {
+    using Original = int (*)(Argument<i>..., MPI_Info, MPI_Request*);
     const MPI_Comm comm = comm_among(arguments...);
     if (const char* reason = why_not_persistent(comm)) {
       count_not_persistent(name.text, reason);
-      using Original = int (*)(Argument<i>..., MPI_Info, MPI_Request*);
       return reinterpret_cast<Original>(next().*original)(arguments..., info, request);
     }
+    static const auto make_original = reinterpret_cast<Original>(original_that_makes(name.text));
     auto held = std::make_unique<HeldArguments>(comm, ignored_types(name.text, comm, arguments...));
     // In braces they are held in their order.
-    auto call = [kept = std::tuple<Argument<i>...>{held->hold(arguments)...}](MPI_Request* under_way) {
-      return start(std::get<i>(kept)..., under_way);
-    };
+    const std::tuple<Argument<i>...> kept{held->hold(arguments)...};
+    if (const int error = make_original(std::get<i>(kept)..., info, &held->original)) return error;
+    auto call = [kept](MPI_Request* under_way) { return start(std::get<i>(kept)..., under_way); };
     return make_persistent(std::move(call), std::move(held), request);
   }
 };

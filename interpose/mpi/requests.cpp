@@ -40,7 +40,7 @@ std::vector<Pending*> asked;  // those that ask for themselves
 std::atomic<int> under_way{0}, asked_count{0};
 std::atomic<bool> registered{false};
 thread_local bool inside = false;  // the engine's wait moves Open MPI, which calls us again
-thread_local EndsWithoutRequest* ends_without_request = nullptr;
+thread_local PersistentStart* persistent_start = nullptr;
 
 // The request of the engine's call that this thread has started last. It may be freed by another thread.
 struct Newest {
@@ -201,7 +201,8 @@ Pending* known(MPI_Request request) {
 // of all processors, in here 145).
 void wait_in_engine(int count, const MPI_Request* requests) {
   State& s = state();
-  if (!s.active || inside || !requests || count < 1 || asked_count.load(std::memory_order_relaxed) > 0) return;
+  if (!s.active || inside || !requests || count < 1 || asked_count.load(std::memory_order_relaxed) > 0)
+    return;
   if (std::any_of(requests, requests + count,
                   [](MPI_Request request) { return request != MPI_REQUEST_NULL && !known(request); }))
     return;
@@ -242,17 +243,25 @@ void drop_pending(Pending* call) {
   delete call;
 }
 
-EndsWithoutRequest::EndsWithoutRequest(std::function<void(int)> end) : end_(std::move(end)) {
-  ends_without_request = this;
+PersistentStart::PersistentStart(std::function<void(int)> end, MPI_Request original)
+    : end_(std::move(end)), original_(original) {
+  persistent_start = this;
 }
 
-EndsWithoutRequest::~EndsWithoutRequest() { ends_without_request = nullptr; }
+PersistentStart::~PersistentStart() { persistent_start = nullptr; }
+
+PersistentStart* PersistentStart::current() { return persistent_start; }
+
+int PersistentStart::start_original(MPI_Request* request) {
+  *request = original_;
+  return PMPI_Start(&original_);
+}
 
 int make_request(Pending* call, ddl_started* started, MPI_Request* request) {
-  if (ends_without_request && !ends_without_request->has_taken()) {
+  if (persistent_start && !persistent_start->has_taken()) {
     be_called();
     *request = MPI_REQUEST_NULL;
-    call->end = std::exchange(ends_without_request->end_, nullptr);
+    call->end = std::exchange(persistent_start->end_, nullptr);
     step(call);
     return MPI_SUCCESS;
   }

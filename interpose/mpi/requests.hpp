@@ -44,20 +44,25 @@ int make_request(Pending* call, ddl_started* started, MPI_Request* request);
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
 /// The same without a request.
 void watch(std::unique_ptr<PendingWork> work);
-/// While it lives, the next call of the engine that this thread starts gets no request: that is
-/// MPI_REQUEST_NULL, and `end` is called, by whoever hears of the end of the call, with an MPI error code.
-class EndsWithoutRequest {
+/// While it lives, the next nonblocking call that this thread makes is the start of a persistent one. Where
+/// the engine takes it, it gets no request: that is MPI_REQUEST_NULL, and `end` is called, by whoever hears
+/// of the end of the call, with an MPI error code. Else the original's request for it is started.
+class PersistentStart {
  public:
-  explicit EndsWithoutRequest(std::function<void(int)> end);
-  ~EndsWithoutRequest();
-  EndsWithoutRequest(const EndsWithoutRequest&) = delete;
-  EndsWithoutRequest& operator=(const EndsWithoutRequest&) = delete;
+  PersistentStart(std::function<void(int)> end, MPI_Request original);
+  ~PersistentStart();
+  PersistentStart(const PersistentStart&) = delete;
+  PersistentStart& operator=(const PersistentStart&) = delete;
+  /// That of this thread, if there is one.
+  static PersistentStart* current();
   /// There was such a call, and `end` is, or was, called.
   bool has_taken() const { return !end_; }
+  int start_original(MPI_Request* request);
 
  private:
   friend int make_request(Pending* call, ddl_started* started, MPI_Request* request);
   std::function<void(int)> end_;
+  MPI_Request original_;
 };
 /// A request that is complete already.
 int make_done_request(MPI_Request* request);

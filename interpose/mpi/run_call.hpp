@@ -170,6 +170,8 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     if (outcome == DDL_DONE) return make_done_request(request);
     if (outcome == DDL_FAILED) return report_failure(comm);
   }
+  if (PersistentStart* start = PersistentStart::current())
+    return pass_through(collective, Form::nonblocking, route, [&] { return start->start_original(request); });
   return pass_through(collective, Form::nonblocking, route, original);
 }
 

@@ -274,13 +274,18 @@ static void all_at_once(MPI_Comm comm) {
   for (int k = 0; k < KINDS; ++k) drop(&calls[k]);
 }
 
+static void add(void* in, void* inout, int* n, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *n; ++i) ((int*)inout)[i] += ((int*)in)[i];
+}
+
 /* Ranks may start what they have made in orders of their own, blocking calls in between. */
-static void in_any_order(MPI_Comm comm) {
+static void in_any_order(MPI_Comm comm, MPI_Op op) {
   struct call calls[KINDS];
   int me, ranks, sum = -1;
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &ranks);
-  for (int k = 0; k < KINDS; ++k) calls[k] = make((enum kind)k, comm, MPI_INT, MPI_SUM);
+  for (int k = 0; k < KINDS; ++k) calls[k] = make((enum kind)k, comm, MPI_INT, op);
   for (int start = 0; start < 3; ++start) {
     for (int k = 0; k < KINDS; ++k) fill(&calls[k], start);
     for (int i = 0; i < KINDS; ++i) {
@@ -293,11 +298,6 @@ static void in_any_order(MPI_Comm comm) {
     for (int k = 0; k < KINDS; ++k) verify(&calls[k], start, "in any order");
   }
   for (int k = 0; k < KINDS; ++k) drop(&calls[me % 2 ? KINDS - 1 - k : k]);
-}
-
-static void add(void* in, void* inout, int* n, MPI_Datatype* type) {
-  (void)type;
-  for (int i = 0; i < *n; ++i) ((int*)inout)[i] += ((int*)in)[i];
 }
 
 /* What the request was made of may be freed before it starts, and a request while it is under way. */
@@ -367,13 +367,17 @@ int main(int argc, char** argv) {
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm on[] = {MPI_COMM_WORLD, copy, MPI_COMM_SELF};
+  MPI_Op in_order; /* which an engine may leave to the MPI library */
+  MPI_Op_create(add, 0, &in_order);
   for (int c = 0; c < 3; ++c) {
     for (int k = 0; k < KINDS; ++k) one_by_one((enum kind)k, on[c]);
     all_at_once(on[c]);
-    in_any_order(on[c]);
+    in_any_order(on[c], MPI_SUM);
+    in_any_order(on[c], in_order);
   }
   if (frees) freed(copy);
   between_groups();
+  MPI_Op_free(&in_order);
   MPI_Comm_free(&copy);
   long mine[2] = {cases, failures}, all[2];
   MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
