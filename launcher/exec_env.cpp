@@ -102,6 +102,11 @@ std::string preload_list(const std::string& shim, const std::string& existing) {
   return existing.empty() ? shim : shim + ":" + existing;
 }
 
+std::string asan_options(const std::string& existing) {
+  if (existing.find("verify_asan_link_order") != std::string::npos) return existing;
+  return "verify_asan_link_order=0" + (existing.empty() ? "" : ":" + existing);
+}
+
 bool can_be_preloaded(const std::string& file) { return file.find_first_of(" \t\n:") == std::string::npos; }
 
 int master_port(const std::string& job_id) {

@@ -29,6 +29,9 @@ std::string stale_variables_text(const Assignments& set, const System& world);
 
 /// `shim` in front of what is preloaded already.
 std::string preload_list(const std::string& shim, const std::string& existing);
+/// ASAN_OPTIONS that let a program with GCC's address sanitizer run: by itself that ends where another library
+/// is preloaded, for fear of an allocator; the shim has none. What the user says of it stays.
+std::string asan_options(const std::string& existing);
 /// LD_PRELOAD separates names by blanks and colons and has no quotes.
 bool can_be_preloaded(const std::string& file);
 

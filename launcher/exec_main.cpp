@@ -77,6 +77,7 @@ void preload_shim(const RankFacts& facts, const System& world) {
                            "job runs without the engine); install ddlrun under another path",
                            shim));
   setenv("LD_PRELOAD", preload_list(shim, world.variable("LD_PRELOAD")).c_str(), 1);
+  setenv("ASAN_OPTIONS", asan_options(world.variable("ASAN_OPTIONS")).c_str(), 1);
 }
 
 void warn_if_out_of_reach(const RankFacts& facts, const std::string& file) {

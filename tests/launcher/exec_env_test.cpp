@@ -106,4 +106,10 @@ TEST(ExecEnv, TheShimComesBeforeWhatIsPreloadedAlready) {
   EXPECT_FALSE(can_be_preloaded("/a:b/s.so"));
 }
 
+TEST(ExecEnv, TheAddressSanitizerIsToldThatThePreloadedShimIsHarmless) {
+  EXPECT_EQ(asan_options(""), "verify_asan_link_order=0");
+  EXPECT_EQ(asan_options("detect_leaks=0"), "verify_asan_link_order=0:detect_leaks=0");
+  EXPECT_EQ(asan_options("verify_asan_link_order=1"), "verify_asan_link_order=1");
+}
+
 }  // namespace ddl
