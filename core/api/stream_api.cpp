@@ -164,7 +164,8 @@ void end_lease(ddl_lease* lease) {
 
 ddl_stream_result share(ddl_setup* setup, void* original_id, ddl_problem* problem) {
   return guarded(DDL_STREAM_SYSTEM, problem, [&] {
-    std::vector<std::byte> id = setup->setup.share(bytes_of(original_id));
+    std::vector<std::byte> id =
+        setup->setup.share(original_id ? bytes_of(original_id) : std::span<const std::byte>());
     if (id.size() != ddl::RendezvousId::kBytes) throw ddl::Error("rank 0 has no unique id of NCCL");
     std::copy(id.begin(), id.end(), static_cast<std::byte*>(original_id));
     return DDL_STREAM_OK;

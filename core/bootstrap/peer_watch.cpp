@@ -12,6 +12,7 @@ constexpr Nanoseconds kLookEvery = 20'000'000;
 
 RendezvousClient::Blobs PeerWatch::exchange(std::span<const std::byte> blob) {
   std::lock_guard lock(mutex_);
+  if (gone_) throw Error("this rank has left the communicator");
   return rendezvous_->exchange(blob);
 }
 
@@ -35,7 +36,12 @@ std::string PeerWatch::overdue() {
 }
 
 void PeerWatch::vanish() {
-  std::lock_guard lock(mutex_);
+  gone_ = true;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    rendezvous_->interrupt();
+    lock.lock();
+  }
   rendezvous_->vanish();
 }
 

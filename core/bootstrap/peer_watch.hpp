@@ -5,6 +5,7 @@
 // for a while after it, counted only while this process runs, for each thread that waits. Thread safety: all.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,10 +30,12 @@ class PeerWatch {
   void begin();
   /// Asked again and again by who waits; cheap. Why there is no sense in waiting on, "" as long as there is.
   std::string overdue();
-  /// This rank can do no more: the others hear of it.
+  /// This rank can do no more: the others hear of it, and a round that another thread is in ends with an
+  /// Error.
   void vanish();
 
  private:
+  std::atomic<bool> gone_{false};
   std::mutex mutex_;  // of the rendezvous
   std::shared_ptr<RendezvousClient> rendezvous_;
   std::string news_;

@@ -47,6 +47,8 @@ class RendezvousClient {
   /// Between rounds: why nobody can meet here any more, a rank or the server being gone; "" as long as all is
   /// well. Never waits.
   std::string look();
+  /// From another thread: a round under way ends with an Error.
+  void interrupt() { socket_.shut_down(); }
   /// Leaves without goodbye, so that the others hear that this rank is gone.
   void vanish();
 

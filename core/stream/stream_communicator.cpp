@@ -249,7 +249,8 @@ StreamCommunicator::State StreamCommunicator::refuse(const StreamCall& call) con
     return {Trouble::bad_argument,
             Error::sentence(fmt::format("{} names rank {}", call.name, call.root),
                             fmt::format("the ranks are 0 to {}", session_.size() - 1), "")};
-  if (is_between_two(call.kind) && call.root == session_.rank() && !is_copy(call, session_.rank()))
+  if (call.count > 0 && is_between_two(call.kind) && call.root == session_.rank() &&
+      !is_copy(call, session_.rank()))
     return {Trouble::bad_usage,
             Error::sentence(fmt::format("{} is between a rank and itself", call.name),
                             "nothing would meet it", "put the send and an equal receive into one group")};

@@ -164,6 +164,7 @@ ncclResult_t comm_shrink(ncclComm_t comm, int* excluded, int excluded_n, ncclCom
 
 // Forgotten before the original frees the handle: another thread may get the same one at once.
 ncclResult_t comm_destroy(ncclComm_t handle) {
+  if (!handle && !next().ncclCommDestroy) return ncclSuccess;  // what NCCL says to none
   ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
   if (CommPtr record = find_ours(comm)) return guarded([&] { return forget(comm), destroy_ours(*record); });
@@ -173,6 +174,7 @@ ncclResult_t comm_destroy(ncclComm_t handle) {
 }
 
 ncclResult_t comm_abort(ncclComm_t handle) {
+  if (!handle && !next().ncclCommAbort) return ncclSuccess;
   ncclComm_t comm = end_promise(handle);
   if (handle && !comm) return ncclSuccess;
   if (CommPtr record = find_ours(comm)) return guarded([&] { return forget(comm), abort_ours(*record); });

@@ -86,8 +86,10 @@ Decision decide(const Creation& c) {
     result = api->open(setup, &decision.ours, &problem);
   } else if (result == DDL_STREAM_OK) {
     decision.rounds = std::make_unique<SetupExchange>(setup, c.rank, c.ranks);
-    if (c.rank == 0) decision.result = original::ncclGetUniqueId(&decision.original_id);
-    result = api->share(setup, &decision.original_id, &problem);
+    const ncclResult_t has_id =
+        c.rank == 0 ? original::ncclGetUniqueId(&decision.original_id) : ncclResult_t{ncclSuccess};
+    result = api->share(setup, has_id == ncclSuccess ? &decision.original_id : nullptr, &problem);
+    if (has_id != ncclSuccess) return trouble_of(c, has_id, "NCCL gives no unique id");
   }
   return result == DDL_STREAM_OK ? std::move(decision) : trouble_of(c, result_of(result), problem.text);
 }
@@ -212,9 +214,12 @@ ncclResult_t create_together(const std::vector<Creation>& creations) {
   std::vector<Decision> decisions = decide_all(creations, decide);
   ncclResult_t first = ncclSuccess;
   for (std::size_t i = 0; i < creations.size(); ++i) {
-    if (!decisions[i].ours && !decisions[i].is_nothing && decisions[i].result == ncclSuccess) open_group();
-    OnContext on(creations[i].context);
-    ncclResult_t result = settle(creations[i], std::move(decisions[i]));
+    ncclResult_t result = decisions[i].result;
+    if (result == ncclSuccess) {
+      if (!decisions[i].ours && !decisions[i].is_nothing) open_group();
+      OnContext on(creations[i].context);
+      result = settle(creations[i], std::move(decisions[i]));
+    }
     if (went_well(first)) first = result;
   }
   return first;

@@ -1,6 +1,7 @@
 #include "interpose/nccl/messages.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 namespace ddl::nccl {
@@ -24,9 +25,10 @@ auto place_of(const Call& call, const std::vector<ncclComm_t>& comms) {
 bool is_to_itself(const Call& call) { return call.peer == my_rank(call) && !(call.in && call.out); }
 
 // The n-th send of a rank to itself with its n-th receive; what has no partner stays alone, and is refused.
+// What is empty needs none.
 void join_those_to_itself(Calls& calls, Calls::iterator begin) {
   for (auto send = begin; send != calls.end(); ++send) {
-    if (send->verb != Verb::send || !is_to_itself(*send)) continue;
+    if (send->verb != Verb::send || send->count == 0 || !is_to_itself(*send)) continue;
     auto receive = std::find_if(begin, calls.end(), [&](const Call& other) {
       return other.verb == Verb::recv && other.comm == send->comm && is_to_itself(other) &&
              other.count == send->count && other.type == send->type;
@@ -43,20 +45,20 @@ void join_those_to_itself(Calls& calls, Calls::iterator begin) {
 
 void bring_into_common_order(Calls& calls) {
   if (std::none_of(calls.begin(), calls.end(), is_message)) return;
-  Calls ordered;
-  for (auto at = calls.begin(); at != calls.end();) {
-    auto end = std::find_if_not(at, calls.end(), is_message);
-    std::vector<ncclComm_t> comms;
-    for (auto one = at; one != end; ++one)
-      if (std::find(comms.begin(), comms.end(), one->comm) == comms.end()) comms.push_back(one->comm);
-    std::stable_sort(at, end,
-                     [&](const Call& a, const Call& b) { return place_of(a, comms) < place_of(b, comms); });
-    auto run = ordered.insert(ordered.end(), at, end);
-    join_those_to_itself(ordered, run);
-    if (end != calls.end()) ordered.push_back(*end++);
-    at = end;
-  }
-  calls = std::move(ordered);
+  const auto last = std::stable_partition(calls.begin(), calls.end(),
+                                          [](const Call& call) { return call.verb != Verb::destroy_op; });
+  Calls messages, others(last, calls.end());
+  const auto begin = std::stable_partition(calls.begin(), last, std::not_fn(is_message));
+  messages.assign(begin, last);
+  calls.erase(begin, calls.end());
+  std::vector<ncclComm_t> comms;
+  for (const Call& one : messages)
+    if (std::find(comms.begin(), comms.end(), one.comm) == comms.end()) comms.push_back(one.comm);
+  std::stable_sort(messages.begin(), messages.end(),
+                   [&](const Call& a, const Call& b) { return place_of(a, comms) < place_of(b, comms); });
+  join_those_to_itself(messages, messages.begin());
+  calls.insert(calls.end(), messages.begin(), messages.end());
+  calls.insert(calls.end(), others.begin(), others.end());
 }
 
 }  // namespace ddl::nccl

@@ -48,6 +48,15 @@ TEST(PeerWatch, TellsAfterAWhileThatARankIsGone) {
   EXPECT_EQ(pair.wait().substr(0, 14), "rank 1 is gone");
 }
 
+TEST(PeerWatch, WhoGoesEndsARoundOfItsOwn) {
+  MemberPair pair;
+  std::thread meets([&] { EXPECT_THROW(pair.goes->watch.exchange({}), Error); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // most likely it is in the round by then
+  pair.goes->watch.vanish();
+  meets.join();
+  EXPECT_THROW(pair.goes->watch.exchange({}), Error);
+}
+
 TEST(PeerWatch, WhoLeavesProperlyIsNotGone) {
   MemberPair pair;
   pair.goes.reset();

@@ -235,7 +235,7 @@ FAKE_API ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int exclude
 }
 
 FAKE_API ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return fake_valid(comm) ? ncclSuccess : not_a_comm();
+  return !comm || fake_valid(comm) ? ncclSuccess : not_a_comm();
 }
 
 static ncclResult_t destroy(void* what) {
@@ -246,12 +246,14 @@ static ncclResult_t destroy(void* what) {
 }
 
 FAKE_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (!comm) return ncclSuccess;
   return fake_valid(comm) ? destroy(comm) : not_a_comm();
 }
 
 /* In a group all are told first, and only then waited for. */
 
 FAKE_API ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (!comm) return ncclSuccess;
   if (!fake_valid(comm)) return not_a_comm();
   if (comm->area) atomic_store(&comm->area->aborted, 1);
   return fake_start(destroy, comm);

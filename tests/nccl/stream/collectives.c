@@ -107,7 +107,8 @@ void collectives(struct here* here, size_t most_elements) {
   }
 }
 
-/* Everybody to everybody, itself too, each in its own order: a subgroup for whoever takes them as they come. */
+/* Everybody to everybody, itself too, each in its own order: a subgroup for whoever takes them as they come.
+ */
 static void everybody(struct here* here, size_t n) {
   int me = here->rank, all = here->size;
   size_t bytes = n * sizeof(double);
@@ -126,6 +127,30 @@ static void everybody(struct here* here, size_t n) {
     for (size_t i = 0; i < n; ++i)
       check(got[(size_t)r * n + i] == value(r, i) + 4096 * me, "a received value");
   free(got);
+  free(mine);
+}
+
+/* A group where each rank has its message in another place beside a collective; one to itself is empty. */
+static void beside_a_collective(struct here* here, size_t n) {
+  int last = here->size - 1, sends = here->rank == 0, receives = here->rank == last;
+  double* mine = blocks_of(here->rank, 1, n);
+  device_pointer a = buffer_of(mine, n * sizeof *mine), sum = buffer_of(mine, n * sizeof *mine);
+  expect("ncclGroupStart", ncclGroupStart(), ncclSuccess);
+  CALL(ncclSend, 0, NULL, 0, ncclFloat64, here->rank, here->comm, here->stream);
+  CALL(ncclRecv, 0, NULL, 0, ncclFloat64, here->rank, here->comm, here->stream);
+  if (receives && last > 0) CALL(ncclRecv, n * 8, (void*)a, n, ncclFloat64, 0, here->comm, here->stream);
+  CALL(ncclAllReduce, n * 8, (void*)sum, (void*)sum, n, ncclFloat64, ncclMax, here->comm, here->stream);
+  if (sends && last > 0) CALL(ncclSend, n * 8, (void*)a, n, ncclFloat64, last, here->comm, here->stream);
+  expect("ncclGroupEnd", ncclGroupEnd(), ncclSuccess);
+  double *got = fetched(here, a, n), *most = fetched(here, sum, n);
+  for (size_t i = 0; i < n; ++i) {
+    check(!receives || got[i] == value(0, i), "a value from the first rank, beside a collective");
+    double expected = value(0, i);
+    for (int r = 1; r <= last; ++r) expected = value(r, i) > expected ? value(r, i) : expected;
+    check(most[i] == expected, "the largest value, beside a message");
+  }
+  free(got);
+  free(most);
   free(mine);
 }
 
@@ -150,5 +175,6 @@ void messages(struct here* here) {
   for (int c = 0; c < 3; ++c) {
     everybody(here, counts[c]);
     along(here, counts[c]);
+    beside_a_collective(here, counts[c]);
   }
 }

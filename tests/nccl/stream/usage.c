@@ -43,6 +43,8 @@ void refusals(struct here* here) {
   expect("an unknown type", sum(here, a, a, 1, 11, ncclSum), ncclInvalidUsage);
   check(strstr(ncclGetLastError(here->comm), "type") != NULL, "the last error");
   expect("an unknown operation", sum(here, a, a, 1, ncclFloat64, 99), ncclInvalidArgument);
+  expect("the end of none", ncclCommDestroy(NULL), ncclSuccess);
+  expect("the abort of none", ncclCommAbort(NULL), ncclSuccess);
   expect("an end without a start", ncclGroupEnd(), ncclInvalidUsage);
   expect("a null pointer", sum(here, 0, a, 1, ncclFloat64, ncclSum), ncclInvalidArgument);
   expect("to itself", ncclSend((void*)a, 1, ncclFloat64, here->rank, here->comm, here->stream),
