@@ -18,8 +18,8 @@ const ddl_engine_api* load_engine(const char** why) {
   if (ddl_is_cut_short(path.c_str())) return *why = cut_short.c_str(), nullptr;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    *why = dlerror();
-    return nullptr;
+    static const std::string trouble = dlerror();  // its own text goes with the thread
+    return *why = trouble.c_str(), nullptr;
   }
   auto engine = reinterpret_cast<const ddl_engine_api* (*)(uint32_t)>(dlsym(library, "ddl_engine"));
   *why = "libddl.so is of another version than the library beside it";

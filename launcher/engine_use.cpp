@@ -117,7 +117,8 @@ std::string why_not_seen(const UseFacts& facts) {
     return fmt::format("LD_PRELOAD was taken away before {} started: its MPI calls are not intercepted",
                        seen.without_shim);
   if (!facts.far_host.empty()) return {};
-  if (seen.front) return "rank 0 did not come to the end of its MPI_Init";
+  if (seen.front)
+    return is_over(facts) ? "rank 0 could not use it" : "rank 0 did not come to the end of its MPI_Init";
   if (!seen.with_mpi.empty()) return fmt::format("{} did not come to MPI_Init", seen.with_mpi);
   return fmt::format("nothing that {} started {} MPI, NCCL or gloo", facts.program,
                      is_over(facts) ? "used" : "was seen to use");

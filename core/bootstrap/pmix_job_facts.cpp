@@ -145,6 +145,11 @@ void read_distances(pmix_topology_t& topology, HardwareAnswer& answer) {
 HardwareAnswer read_hardware() {
   HardwareAnswer answer;
   pmix_topology_t topology{};
+  if (!DDL_PMIX(PMIx_Load_topology) || !DDL_PMIX(PMIx_Get_cpuset) || !DDL_PMIX(PMIx_Compute_distances) ||
+      !DDL_PMIX(PMIx_Device_type_string) || !DDL_PMIX(PMIx_Cpuset_destruct)) {
+    answer.notes.push_back("topology unknown: this PMIx is older than 4");
+    return answer;
+  }
   pmix_status_t status = DDL_PMIX(PMIx_Load_topology)(&topology);
   if (status != PMIX_SUCCESS) {
     answer.notes.push_back(fmt::format("PMIx_Load_topology says {}", reason(status)));

@@ -12,12 +12,25 @@ namespace {
 
 constexpr const char* kName = "libpmix.so.2";
 
-void* load() {
-  if (void* here = dlopen(kName, RTLD_LAZY | RTLD_NOLOAD)) return here;
+struct Library {
+  void* handle = nullptr;
+  std::string trouble;
+};
+
+Library load() {
+  if (void* here = dlopen(kName, RTLD_LAZY | RTLD_NOLOAD)) return {here, {}};
+  std::string trouble;
   for (const std::string& path :
-       pmix_library_paths(foreign_env("OMPI_LIBDIR_LOC"), foreign_env("PMIX_PREFIX"), DDL_PMIX_LIBDIR))
-    if (void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) return library;
-  return nullptr;
+       pmix_library_paths(foreign_env("OMPI_LIBDIR_LOC"), foreign_env("PMIX_PREFIX"), DDL_PMIX_LIBDIR)) {
+    if (void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) return {library, {}};
+    trouble = dlerror();
+  }
+  return {nullptr, trouble};
+}
+
+const Library& library() {
+  static const Library loaded = load();
+  return loaded;
 }
 
 }  // namespace
@@ -35,10 +48,9 @@ std::vector<std::string> pmix_library_paths(std::string_view ompi_libdir, std::s
   return paths;
 }
 
-void* pmix_function(const char* name) {
-  static void* const library = load();
-  return library ? dlsym(library, name) : nullptr;
-}
+const std::string& pmix_trouble() { return library().trouble; }
+
+void* pmix_function(const char* name) { return library().handle ? dlsym(library().handle, name) : nullptr; }
 
 pmix_proc_t pmix_proc(const char* job, pmix_rank_t rank) {
   pmix_proc_t proc{};

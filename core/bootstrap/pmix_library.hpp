@@ -18,6 +18,8 @@ namespace ddl {
 std::vector<std::string> pmix_library_paths(std::string_view ompi_libdir, std::string_view pmix_prefix,
                                             std::string_view built_with);
 
+/// Why it cannot be loaded; "": it is.
+const std::string& pmix_trouble();
 /// A function of it; null where there is no such library or no such function. Thread safety: all.
 void* pmix_function(const char* name);
 
@@ -30,5 +32,5 @@ void pmix_release(pmix_value_t* value);
 
 }  // namespace ddl
 
-/// `DDL_PMIX(PMIx_Commit)()`. That it is there was seen by a PMIx_Init that succeeded.
+/// `DDL_PMIX(PMIx_Commit)()`. What PMIx had from the first is there where the library is.
 #define DDL_PMIX(name) reinterpret_cast<decltype(&name)>(ddl::pmix_function(#name))

@@ -19,6 +19,7 @@ std::unique_ptr<Session> announce(HostLibrary library) {
     options.env = load_env();
   } catch (const UsageError& error) {
     options.trouble = error.what();
+    options.env.report = foreign_env("DDL_REPORT");  // which is to tell that
   }
   // PMIx itself may wait for a rank that does not go on.
   if (const Rank rank = own_rank(); rank >= 0 && options.env.enable)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -16,12 +17,13 @@ namespace {
 
 constexpr unsigned kMessage = 1;  // our only active message
 
-const UcxLibrary* ucx = nullptr;  // of all transports, from the first on
+std::atomic<const UcxLibrary*> ucx_loaded{nullptr};  // of all transports, from the first on
+const UcxLibrary& ucx() { return *ucx_loaded.load(std::memory_order_relaxed); }
 
 void must(ucs_status_t status, const std::string& what, const std::string& interface) {
   if (status == UCS_OK) return;
   throw Error(
-      fmt::format("UCX cannot {} on interface {}: {}", what, interface, ucx->ucs_status_string(status)),
+      fmt::format("UCX cannot {} on interface {}: {}", what, interface, ucx().ucs_status_string(status)),
       "ranks of different hosts exchange data through it", "name another one with DDL_RAILS");
 }
 
@@ -85,20 +87,20 @@ void UcxTransport::Impl::open_rail(const std::string& interface, const std::stri
   rail->interface = interface;
   rail->owner = this;
   ucp_config_t* config = nullptr;
-  must(ucx->ucp_config_read("DDL", nullptr, &config), "read its configuration", interface);
-  ucx->ucp_config_modify(config, "NET_DEVICES", interface.c_str());
-  if (!tls.empty()) ucx->ucp_config_modify(config, "TLS", tls.c_str());
+  must(ucx().ucp_config_read("DDL", nullptr, &config), "read its configuration", interface);
+  ucx().ucp_config_modify(config, "NET_DEVICES", interface.c_str());
+  if (!tls.empty()) ucx().ucp_config_modify(config, "TLS", tls.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM;
-  ucs_status_t status = ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &rail->context);
-  ucx->ucp_config_release(config);
+  ucs_status_t status = ucx().ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &rail->context);
+  ucx().ucp_config_release(config);
   must(status, "start", interface);
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ucx->ucp_worker_create(rail->context, &worker, &rail->worker);
-  if (status != UCS_OK) ucx->ucp_cleanup(rail->context);
+  status = ucx().ucp_worker_create(rail->context, &worker, &rail->worker);
+  if (status != UCS_OK) ucx().ucp_cleanup(rail->context);
   must(status, "open a worker", interface);
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -107,7 +109,7 @@ void UcxTransport::Impl::open_rail(const std::string& interface, const std::stri
   handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
   handler.cb = on_message;
   handler.arg = rail.get();
-  status = ucx->ucp_worker_set_am_recv_handler(rail->worker, &handler);
+  status = ucx().ucp_worker_set_am_recv_handler(rail->worker, &handler);
   rails.push_back(std::move(rail));
   must(status, "receive", interface);
 }
@@ -116,7 +118,7 @@ UcxTransport::UcxTransport(const std::vector<std::string>& interfaces, const std
     : impl_(std::make_unique<Impl>()) {
   SignalsBlocked blocked;  // UCX starts a thread of its own; the program's signals are not for it
   SignalHandlersKept kept;
-  ucx = &ucx_library();
+  ucx_loaded = &ucx_library();
   try {
     for (const std::string& interface : interfaces) impl_->open_rail(interface, tls);
   } catch (...) {
@@ -134,10 +136,10 @@ WireAddress UcxTransport::address(std::size_t interface) const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
   const Rail& r = *impl_->rails[interface];
-  must(ucx->ucp_worker_get_address(r.worker, &address, &bytes), "name its address", r.interface);
+  must(ucx().ucp_worker_get_address(r.worker, &address, &bytes), "name its address", r.interface);
   auto* begin = reinterpret_cast<std::byte*>(address);
   WireAddress copy(begin, begin + bytes);
-  ucx->ucp_worker_release_address(r.worker, address);
+  ucx().ucp_worker_release_address(r.worker, address);
   return copy;
 }
 
@@ -156,8 +158,8 @@ void UcxTransport::set_rails(const std::vector<std::size_t>& interface_of_rail,
 }
 
 void UcxTransport::Impl::close_rail(Rail& rail) {
-  ucx->ucp_worker_destroy(rail.worker);
-  ucx->ucp_cleanup(rail.context);
+  ucx().ucp_worker_destroy(rail.worker);
+  ucx().ucp_cleanup(rail.context);
 }
 
 ucp_ep_h UcxTransport::Impl::endpoint(Rail& rail, Rank to) {
@@ -172,11 +174,11 @@ ucp_ep_h UcxTransport::Impl::endpoint(Rail& rail, Rank to) {
       reinterpret_cast<const ucp_address_t*>(addresses[static_cast<std::size_t>(to)][index].data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_failure, &rail};
-  ucs_status_t status = ucx->ucp_ep_create(rail.worker, &params, &endpoint);
+  ucs_status_t status = ucx().ucp_ep_create(rail.worker, &params, &endpoint);
   if (status != UCS_OK) {
     endpoint = nullptr;
     failures.emplace_back(
-        to, fmt::format("UCX cannot connect over {}: {}", rail.interface, ucx->ucs_status_string(status)));
+        to, fmt::format("UCX cannot connect over {}: {}", rail.interface, ucx().ucs_status_string(status)));
   }
   return endpoint;
 }
@@ -192,14 +194,14 @@ bool UcxTransport::send(const Outgoing& message) {
     how.flags = UCP_AM_SEND_FLAG_EAGER;
     how.cb.send = Impl::on_sent;
     how.user_data = send;
-    ucs_status_ptr_t request = ucx->ucp_am_send_nbx(endpoint, kMessage, &send->header, sizeof(Header),
-                                                    message.payload.data(), message.payload.size(), &how);
+    ucs_status_ptr_t request = ucx().ucp_am_send_nbx(endpoint, kMessage, &send->header, sizeof(Header),
+                                                     message.payload.data(), message.payload.size(), &how);
     rail.sent += sizeof(Header) + message.payload.size();
     rail.unflushed[static_cast<std::size_t>(to)] = true;
     if (UCS_PTR_IS_PTR(request)) continue;
     impl_->finish(send);
     if (UCS_PTR_IS_ERR(request))
-      impl_->failures.emplace_back(to, ucx->ucs_status_string(UCS_PTR_STATUS(request)));
+      impl_->failures.emplace_back(to, ucx().ucs_status_string(UCS_PTR_STATUS(request)));
   }
   return true;
 }
@@ -218,7 +220,7 @@ void UcxTransport::flush(std::span<const Rank> to, std::uint32_t& unfinished) {
       how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
       how.cb.send = Impl::on_sent;
       how.user_data = send;
-      ucs_status_ptr_t request = ucx->ucp_ep_flush_nbx(rail->endpoints[at], &how);
+      ucs_status_ptr_t request = ucx().ucp_ep_flush_nbx(rail->endpoints[at], &how);
       if (!UCS_PTR_IS_PTR(request)) impl_->finish(send);  // an error shows through on_failure
     }
 }
@@ -226,7 +228,7 @@ void UcxTransport::flush(std::span<const Rank> to, std::uint32_t& unfinished) {
 void UcxTransport::Impl::on_sent(void* request, ucs_status_t, void* user) {
   auto* send = static_cast<Send*>(user);  // a failed send shows through on_failure as well
   send->pool->finish(send);
-  ucx->ucp_request_free(request);
+  ucx().ucp_request_free(request);
 }
 
 ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_t header_bytes, void* data,
@@ -241,7 +243,7 @@ ucs_status_t UcxTransport::Impl::on_message(void* arg, const void* header, size_
     return UCS_OK;
   }
   auto release = [](void* worker, void* token) {
-    ucx->ucp_am_data_release(static_cast<ucp_worker_h>(worker), token);
+    ucx().ucp_am_data_release(static_cast<ucp_worker_h>(worker), token);
   };
   rail->owner->receiver->deliver(known, View(data, bytes, release, rail->worker, data));
   return UCS_INPROGRESS;
@@ -262,13 +264,13 @@ void UcxTransport::Impl::on_failure(void* arg, ucp_ep_h endpoint, ucs_status_t s
   if (at == rail->endpoints.end()) return;
   rail->owner->failures.emplace_back(
       static_cast<Rank>(at - rail->endpoints.begin()),
-      fmt::format("connection over {}: {}", rail->interface, ucx->ucs_status_string(status)));
+      fmt::format("connection over {}: {}", rail->interface, ucx().ucs_status_string(status)));
 }
 
 bool UcxTransport::progress(MessageHandler& handler) {
   impl_->receiver = &handler;
   bool moved = false;
-  for (auto& rail : impl_->rails) moved |= ucx->ucp_worker_progress(rail->worker) != 0;
+  for (auto& rail : impl_->rails) moved |= ucx().ucp_worker_progress(rail->worker) != 0;
   for (auto& [peer, why] : std::exchange(impl_->failures, {})) handler.peer_failed(peer, why);
   return moved;
 }
@@ -286,13 +288,13 @@ void UcxTransport::close() {
       ucp_request_param_t how{};
       how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
       how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-      ucs_status_ptr_t request = ucx->ucp_ep_close_nbx(endpoint, &how);
+      ucs_status_ptr_t request = ucx().ucp_ep_close_nbx(endpoint, &how);
       endpoint = nullptr;
       if (!UCS_PTR_IS_PTR(request)) continue;
       Nanoseconds give_up = now() + 1'000'000'000;
-      while (ucx->ucp_request_check_status(request) == UCS_INPROGRESS && now() < give_up)
-        ucx->ucp_worker_progress(rail->worker);
-      ucx->ucp_request_free(request);
+      while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && now() < give_up)
+        ucx().ucp_worker_progress(rail->worker);
+      ucx().ucp_request_free(request);
     }
   }
 }

@@ -114,8 +114,23 @@ void at_most_a_warning(const char* what, Body body) {
   }
 }
 
-// Without an endpoint info of this rank, which all others see alike.
-void announce_or_pass_through() { at_most_a_warning("collectives use the original library", announce); }
+// Without an endpoint info of this rank, which all others see alike. Whether it was done: not when the
+// program is wrong to come here, which the original tells it.
+bool announce_or_pass_through() {
+  int begun = 0, ended = 0;
+  PMPI_Initialized(&begun);
+  PMPI_Finalized(&ended);
+  if (begun || ended || state().job) return false;
+  at_most_a_warning("collectives use the original library", announce);
+  return true;
+}
+
+int begun(bool was_announced, int result) {
+  State& s = state();
+  if (was_announced && result == MPI_SUCCESS) connect();
+  if (was_announced && result != MPI_SUCCESS && s.job) s.api->close(std::exchange(s.job, nullptr));
+  return result;
+}
 
 // An Open MPI that was opened with RTLD_DEEPBIND has libc's own `environ`, where a program that is no PIE has
 // a copy of it. It frees entries of a list that is not in its own, as in MPI_Init and MPI_Finalize after we,
@@ -135,18 +150,14 @@ int with_one_environment(Call call) {
 }  // namespace
 
 int init(int* argc, char*** argv) {
-  announce_or_pass_through();
-  int result = with_one_environment([&] { return DDL_NEXT(MPI_Init)(argc, argv); });
-  if (result == MPI_SUCCESS) connect();
-  return result;
+  const bool was_announced = announce_or_pass_through();
+  return begun(was_announced, with_one_environment([&] { return DDL_NEXT(MPI_Init)(argc, argv); }));
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
-  announce_or_pass_through();
-  int result =
-      with_one_environment([&] { return DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided); });
-  if (result == MPI_SUCCESS) connect();
-  return result;
+  const bool was_announced = announce_or_pass_through();
+  return begun(was_announced, with_one_environment(
+                                  [&] { return DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided); }));
 }
 
 int finalize() {

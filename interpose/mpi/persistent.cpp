@@ -203,7 +203,7 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
 }
 
 int start(MPI_Request* request) {
-  const std::shared_ptr<PersistentCall> call = find(*request);
+  const std::shared_ptr<PersistentCall> call = request ? find(*request) : nullptr;
   const int result = DDL_NEXT(MPI_Start)(request);
   return call && result == MPI_SUCCESS ? begin(call) : result;
 }
@@ -217,7 +217,7 @@ int startall(int n, MPI_Request requests[]) {
 
 // One under way ends all the same.
 int request_free(MPI_Request* request) {
-  if (known_calls.load(std::memory_order_acquire) > 0) {
+  if (request && known_calls.load(std::memory_order_acquire) > 0) {
     {
       std::lock_guard lock(calls_mutex);
       if (calls().erase(*request) > 0) known_calls.fetch_sub(1, std::memory_order_release);

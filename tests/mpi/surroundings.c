@@ -58,6 +58,9 @@ static void errors(void) {
     for (int r = 0; r < size; ++r) check(out[r] == r, "a right call after wrong ones");
     check(handled == called, "the handler is called for a right one");
   }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  check(MPI_Start(NULL) != MPI_SUCCESS, "a start without a request");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Errhandler_free(&handler);
   MPI_Comm_free(&comm);
 }
