@@ -83,7 +83,8 @@ case $case in
     refused "localhost" RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost DDL_TIMEOUT=1 DDL_PORT="$(free_port)"
     port=$(free_port)
     python3 -c "import socket, time
-s = socket.socket(); s.bind(('', $port)); s.listen(); time.sleep(20)" &
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as connections may have ended there
+s.bind(('', $port)); s.listen(); time.sleep(20)" &
     holder=$!
     sleep 0.5
     refused "port $port" RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost DDL_PORT="$port"
