@@ -251,10 +251,10 @@ ncclResult_t split_original(ncclComm_t parent, int color, int key, ncclComm_t* c
 // ---- hooks ----
 
 ncclResult_t get_unique_id(ncclUniqueId* id) {
-  if (!stream_api()) return original::ncclGetUniqueId(id);
+  if (!id_api()) return original::ncclGetUniqueId(id);
   ddl_problem problem;
   if (!id) return ncclInvalidArgument;
-  ncclResult_t result = result_of(stream_api()->make_id(id, &problem));
+  ncclResult_t result = result_of(id_api()->make_id(id, &problem));
   return result == ncclSuccess ? result : complain(nullptr, result, problem.text);
 }
 

@@ -62,7 +62,12 @@ static int from_original(const void* address) {
          (uintptr_t)address >= __atomic_load_n(&original_begin, __ATOMIC_RELAXED);
 }
 
-static void after_fork(void) { front_is_up = 0; }
+/* What a process has made of communicators is not its forked child's. One that has made none, but an id for
+ * its children, leaves them all they need. */
+static int has_communicators;
+static void after_fork(void) {
+  if (has_communicators) front_is_up = 0;
+}
 
 static void load_front(void) {
   void* library = ddl_load_sibling("libddl_nccl.so");
@@ -90,6 +95,7 @@ static ddl_function enter(ddl_function* of_front, ddl_function* of_original, con
     if (!__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && (begins_use(name) || !found))
       pthread_once(&front_once, load_front);
     if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && *of_front) {
+      if (strncmp(name, "ncclCommInit", 12) == 0) __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
       *entered = 1;
       ++depth;
       return *of_front;

@@ -14,6 +14,7 @@
 #include "interpose/nccl/group.hpp"
 #include "interpose/nccl/hierarchies.hpp"
 #include "interpose/nccl/pending.hpp"
+#include "interpose/nccl/report.hpp"
 #include "interpose/nccl/stream_comm.hpp"
 
 namespace ddl::nccl {
@@ -40,18 +41,23 @@ LastError& last_error() {
 
 const ddl_stream_api* load() {
   const cuda::Found* driver = cuda::process_driver(cuda::Load::kOnDemand);
-  if (!driver || !driver->usable()) return nullptr;
+  if (!driver || !driver->usable() || !environment().enable) return nullptr;
   const char* why = nullptr;
-  if (const ddl_engine_api* all = load_engine(&why)) return all->stream->usable() ? all->stream : nullptr;
+  if (const ddl_engine_api* all = load_engine(&why)) return all->stream;
   log_warning(std::string("NCCL's calls use the original library: ") + why);
   return nullptr;
 }
 
 }  // namespace
 
-const ddl_stream_api* stream_api() {
+const ddl_stream_api* id_api() {
   static const ddl_stream_api* const loaded = load();
   return loaded;
+}
+
+const ddl_stream_api* stream_api() {
+  static const ddl_stream_api* const usable = id_api() && id_api()->usable() ? id_api() : nullptr;
+  return usable;
 }
 
 ncclComm_t new_handle() { return reinterpret_cast<ncclComm_t>(new Block); }

@@ -16,6 +16,9 @@ namespace ddl::nccl {
 /// The engine's functions, loaded at the first question; null where there is no CUDA device, no engine, or
 /// DDL_ENABLE=0.
 const ddl_stream_api* stream_api();
+/// For unique ids alone: CUDA has not been initialised for it, as NCCL does not either, since a process that
+/// has done that cannot fork ranks.
+const ddl_stream_api* id_api();
 
 /// A handle that no NCCL takes for its own, and that is never freed: a program may use it again.
 ncclComm_t new_handle();

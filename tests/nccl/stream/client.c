@@ -265,6 +265,7 @@ int main(int argc, char** argv) {
   char* file = strncmp(argv[2], "rank:", 5) == 0 ? strrchr(argv[2], ':') + 1 : NULL;
   put_up_board(file);
   if (file) return one_rank(atoi(argv[2] + 5)), wrong ? 1 : 0;
+  if (is("forked")) make_ids(); /* by the parent, which is no rank */
   if (strcmp(argv[2], "processes") == 0) return processes(size);
   if (strcmp(argv[2], "one_thread") == 0) return one_thread(), wrong ? 1 : 0;
   if (strcmp(argv[2], "threads") != 0) all(argv[2]);

@@ -50,6 +50,7 @@ silent() { [ -s "$work/ours.err" ] && fail "it says something"; }
 case $case_name in
   alone) orphan 1 processes cases; counted ;;
   two_processes) client 2 processes cases; counted ;;
+  forked) client 3 processes forked; counted ;;
   four_processes) client 4 processes cases; counted ;;
   threads)
     client 4 threads cases; counted
