@@ -103,10 +103,11 @@ class PmixExchange : public Exchange {
 
 JobStart start_by_pmix(double timeout_s, MpiExchange mpi) {
   if (foreign_env("PMIX_NAMESPACE").empty()) return {};  // by hand: PMIx_Init would only find that out slowly
-  if (!pmix_trouble().empty() && launcher_rank() != "0") return {};  // that one says it for all
-  if (!pmix_trouble().empty())
+  if (!pmix_trouble().empty()) {
+    if (launcher_rank() != "0") return {};  // that one says it for all
     throw Error("PMIx, by which the ranks find each other, cannot be loaded", pmix_trouble(),
                 "install it on every host");
+  }
   pmix_proc_t self;
   if (DDL_PMIX(PMIx_Init)(&self, nullptr, 0) != PMIX_SUCCESS) return {};
   std::unique_ptr<PmixExchange> exchange;

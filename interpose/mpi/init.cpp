@@ -37,7 +37,7 @@ const ddl_engine_api* engine_or_warning() {
 
 // Open MPI's own progress: moves everything, and calls us back from the program's waits.
 void find_progress(State& s) {
-  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  void* library = mpi_library();
   if (!library) return;
   s.opal_progress = reinterpret_cast<int (*)()>(dlsym(library, "opal_progress"));
   s.opal_progress_register = reinterpret_cast<int (*)(int (*)())>(dlsym(library, "opal_progress_register"));
@@ -138,7 +138,7 @@ int begun(bool was_announced, int result) {
 // else looks at it there.
 template <class Call>
 int with_one_environment(Call call) {
-  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  void* library = mpi_library();
   auto* theirs = library ? static_cast<char***>(dlsym(library, "environ")) : nullptr;
   if (!theirs || theirs == &environ) return call();
   char** before = std::exchange(*theirs, environ);

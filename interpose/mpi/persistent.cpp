@@ -135,7 +135,7 @@ void free_what_waits() {
 ddl_function original_that_makes(std::string_view name) {
   const bool is_extension = name.starts_with("MPIX_");
   const std::string what(name.substr(is_extension ? 5 : 4));
-  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  void* library = mpi_library();
   for (const char* prefix : {is_extension ? "PMPIX_" : "PMPI_", is_extension ? "PMPI_" : "PMPIX_"})
     if (void* found = library ? dlsym(library, (prefix + what).c_str()) : nullptr)
       return reinterpret_cast<ddl_function>(found);

@@ -54,6 +54,8 @@ struct State {
 };
 State& state();
 const ddl_mpi_table& next();
+/// The handle of the process's Open MPI; null before that is loaded.
+void* mpi_library();
 
 /// The original of a hooked function, with its type.
 #define DDL_NEXT(name) reinterpret_cast<decltype(&name)>(::ddl::mpi::next().name)

@@ -1,7 +1,6 @@
 #include "interpose/nccl/messages.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <tuple>
 
 namespace ddl::nccl {
@@ -45,20 +44,17 @@ void join_those_to_itself(Calls& calls, Calls::iterator begin) {
 
 void bring_into_common_order(Calls& calls) {
   if (std::none_of(calls.begin(), calls.end(), is_message)) return;
-  const auto last = std::stable_partition(calls.begin(), calls.end(),
-                                          [](const Call& call) { return call.verb != Verb::destroy_op; });
-  Calls messages, others(last, calls.end());
-  const auto begin = std::stable_partition(calls.begin(), last, std::not_fn(is_message));
-  messages.assign(begin, last);
-  calls.erase(begin, calls.end());
+  auto turn = [](const Call& call) { return call.verb == Verb::destroy_op ? 2 : is_message(call) ? 1 : 0; };
+  std::stable_sort(calls.begin(), calls.end(),
+                   [&](const Call& a, const Call& b) { return turn(a) < turn(b); });
+  const auto begin = std::find_if(calls.begin(), calls.end(), is_message);
+  const auto end = std::find_if_not(begin, calls.end(), is_message);
   std::vector<ncclComm_t> comms;
-  for (const Call& one : messages)
-    if (std::find(comms.begin(), comms.end(), one.comm) == comms.end()) comms.push_back(one.comm);
-  std::stable_sort(messages.begin(), messages.end(),
+  for (auto one = begin; one != end; ++one)
+    if (std::find(comms.begin(), comms.end(), one->comm) == comms.end()) comms.push_back(one->comm);
+  std::stable_sort(begin, end,
                    [&](const Call& a, const Call& b) { return place_of(a, comms) < place_of(b, comms); });
-  join_those_to_itself(messages, messages.begin());
-  calls.insert(calls.end(), messages.begin(), messages.end());
-  calls.insert(calls.end(), others.begin(), others.end());
+  join_those_to_itself(calls, begin);
 }
 
 }  // namespace ddl::nccl
