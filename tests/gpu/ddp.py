@@ -1,5 +1,5 @@
 """PyTorch's DistributedDataParallel on NCCL, all ranks on one GPU: prints the loss of every step, of the whole batch,
-which must not depend on the number of ranks. Then each other collective once."""
+which must not depend on the number of ranks."""
 import os
 
 import torch
@@ -31,27 +31,6 @@ def train(device):
             print(f"loss {step} {loss.item():.7f}", flush=True)
 
 
-def other_collectives(device):
-    mine = torch.full((1000,), float(rank), device=device)
-    everybody = torch.empty(size * 1000, device=device)
-    dist.all_gather_into_tensor(everybody, mine)
-    assert everybody.tolist() == [float(r) for r in range(size) for _ in range(1000)]
-    share = torch.empty(1000, device=device)
-    dist.reduce_scatter_tensor(share, everybody)
-    assert share.eq(size * rank).all()
-    dist.broadcast(mine, src=size - 1)
-    assert mine.eq(size - 1).all()
-    there, here = torch.full((10,), float(rank), device=device), torch.empty(10, device=device)
-    ring = [dist.P2POp(dist.isend, there, (rank + 1) % size), dist.P2POp(dist.irecv, here, (rank - 1) % size)]
-    for work in dist.batch_isend_irecv(ring):
-        work.wait()
-    assert here.eq((rank - 1) % size).all()
-    half = dist.new_group(list(range(size // 2 + 1)))
-    if rank <= size // 2:
-        dist.all_reduce(here, group=half)
-    dist.barrier()
-
-
 if __name__ == "__main__":
     gpu = torch.device("cuda", 0)
     torch.cuda.set_device(gpu)
@@ -59,5 +38,4 @@ if __name__ == "__main__":
         dist.init_process_group("nccl")
     train(gpu)
     if size > 1:
-        other_collectives(gpu)
         dist.destroy_process_group()

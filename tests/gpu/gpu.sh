@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "FAILED: $*"; tail -n 40 "$work"/out* "$work"/err* 2>/dev/null; exit 1; }
+fail() { echo "FAILED: $*"; tail -n 60 "$work"/out* "$work"/err* 2>/dev/null; exit 1; }
 
 compgen -G '/dev/nvidia[0-9]*' >/dev/null || skip "no GPU here (/dev/nvidia*)"
 # The driver itself, and not the test double beside the test programs: as a program without any library path finds it.
@@ -21,7 +21,7 @@ END
 ) || driver=""
 [ -n "$driver" ] || skip "no CUDA driver (libcuda.so.1)"
 # A rank's streams must not wait behind each other's (docs/nccl.md); the cases have up to eighteen in a process.
-export CUDA_DEVICE_MAX_CONNECTIONS=32
+export CUDA_DEVICE_MAX_CONNECTIONS=32 DDL_VERBOSE=1
 
 client() {
   DDL_VERBOSE=1 LD_PRELOAD="$lib/libddl_shim.so $driver" timeout 300 "$programs/nccl_plugin_host" \
@@ -34,9 +34,22 @@ bits() {  # RANKS FILE
   grep '^bits' "$work/out" | sort -u >"$2"
 }
 has_python() { python3 -c "import $1" 2>/dev/null || skip "python3 has no $1"; }
+limits() { timeout 200 "$programs/gpu_limits" "$@" >"$work/out" 2>"$work/err" || fail "limits $*: exit $?"; grep '^limits' "$work/out"; }
 nccl() { python3 -c 'import glob, nvidia.nccl as n; print(glob.glob(list(n.__path__)[0] + "/lib/libnccl.so.2")[0])' 2>/dev/null; }
-torchrun() {  # RANKS SCRIPT, with LD_PRELOAD in $preload
-  LD_PRELOAD=$preload timeout 300 python3 -m torch.distributed.run --standalone --nproc-per-node "$@" >"$work/out" 2>"$work/err"
+# Ranks of a Python program, of which all must end well; $preload is the shim, or nothing.
+ranks_of() {  # RANKS SCRIPT [ARGUMENT...]
+  local size=$1 rank status=0 started=()
+  shift
+  export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + (RANDOM + $$) % 10000)) WORLD_SIZE=$size
+  for ((rank = 0; rank < size; ++rank)); do
+    RANK=$rank LOCAL_RANK=$rank LD_PRELOAD=$preload timeout "${ranks_time:-200}" python3 "$@" >"$work/out.$rank" 2>"$work/err.$rank" &
+    started+=($!)
+  done
+  for rank in "${started[@]}"; do wait "$rank" || status=$?; done
+  cat "$work"/out.[0-9]* >"$work/out"
+  cat "$work"/err.[0-9]* >"$work/err"
+  rm -f "$work"/out.[0-9]* "$work"/err.[0-9]*
+  return $status
 }
 
 case $case_name in
@@ -76,12 +89,34 @@ case $case_name in
     on GPU
     grep 'ERROR SUMMARY' "$work/out"
     ;;
+  limits) for what in kernels hand_overs; do limits $what; done ;;
   measure)
-    for staging in 33554432 268435456 0; do
-      echo "== 256 MiB, staging of $staging bytes"
-      DDL_GPU_STAGING_BYTES=$staging client 2 processes measure && grep '^measured' "$work/out"
+    for ranks in 2 4; do
+      DDL_TEST_BYTES=1073741824 client $ranks processes measure; on GPU
+      grep '^measured' "$work/out"
     done
-    DDL_GPU_STAGING_BYTES=268435456 client 2 threads measure && grep '^measured' "$work/out"
+    ;;
+  measure_host)
+    for ranks in 2 4; do
+      DDL_GPU_STAGING_BYTES=0 client $ranks processes measure; on host
+      grep '^measured' "$work/out" | sed 's/^measured:/measured by way of the host:/'
+    done
+    ;;
+  staging)  # which size of chunks is best
+    for staging in 4m 8m 16m 32m 64m 128m 256m; do
+      DDL_GPU_STAGING_BYTES=$staging client 2 processes measure
+      sed -n "s/^measured: \\(2 ranks, [0-9]\\{8,\\} bytes\\)/staging of $staging: \\1/p" "$work/out"
+    done
+    ;;
+  mps)
+    command -v nvidia-cuda-mps-control >/dev/null || skip "no MPS (nvidia-cuda-mps-control)"
+    export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
+    mkdir "$work/pipe" "$work/log"
+    nvidia-cuda-mps-control -d || fail "MPS does not start"
+    trap 'echo quit | nvidia-cuda-mps-control >/dev/null; rm -rf "$work"' EXIT
+    limits hand_overs
+    client 2 processes measure; on GPU
+    grep '^measured' "$work/out"
     ;;
   overhead)
     nccl=$(nccl) && [ -n "$nccl" ] || skip "no NCCL (the Python package nvidia-nccl)"
@@ -96,22 +131,51 @@ case $case_name in
     ;;
   ddp)
     has_python torch
-    preload="" torchrun 1 "$here/ddp.py" || fail "one process: exit $?"
+    preload="" ranks_of 1 "$here/ddp.py" || fail "one process: exit $?"
     grep '^loss' "$work/out" >"$work/one"
-    preload="" torchrun 2 "$here/ddp.py" && fail "NCCL itself serves two ranks on one GPU"
-    grep -h -o -m 1 'Duplicate GPU detected.*' "$work/out" "$work/err" || fail "NCCL refuses for another reason"
     for ranks in 2 4; do
-      preload=$lib/libddl_shim.so torchrun $ranks "$here/ddp.py" || fail "$ranks ranks: exit $?"
+      preload=$lib/libddl_shim.so ranks_of $ranks "$here/ddp.py" || fail "$ranks ranks: exit $?"
       grep '^loss' "$work/out" >"$work/several"
-      "$here/same_losses.py" "$work/one" "$work/several" || fail "other losses with $ranks ranks"
+      echo "$ranks ranks: $("$here/same_losses.py" "$work/one" "$work/several")" || fail "other losses with $ranks ranks"
     done
+    ;;
+  refused)  # what NCCL alone says of two ranks on one GPU
+    has_python torch
+    preload="" ranks_time=60 ranks_of 2 "$here/ddp.py" && fail "NCCL itself serves two ranks on one GPU"
+    grep -h -o -m 1 'Duplicate GPU detected.*' "$work/out" "$work/err" || fail "NCCL refuses for another reason"
+    ;;
+  collectives)
+    has_python torch
+    for ranks in 1 2 4; do
+      preload=$lib/libddl_shim.so ranks_of $ranks "$here/collectives.py" || fail "$ranks ranks: exit $?"
+      grep '^collectives' "$work/out"
+    done
+    ;;
+  torch)
+    has_python torch
+    for ranks in 2 4; do
+      for what in steps behind "sweep nccl" "sweep gloo"; do
+        [ "$what" = "sweep gloo" ] && preload="" || preload=$lib/libddl_shim.so
+        ranks_of $ranks "$here/measure.py" $what || { echo "FAILED: $what with $ranks ranks"; tail -n 15 "$work/err"; }
+        grep '^torch' "$work/out"
+      done
+    done
+    preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out"
+    ;;
+  mpi)
+    has_python cupy
+    has_python mpi4py
+    command -v mpirun >/dev/null || skip "no mpirun"
+    LD_PRELOAD="" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe DDL_VERBOSE=1 timeout 200 mpirun --allow-run-as-root -n 2 \
+      -x "LD_PRELOAD=$lib/libddl_shim.so" -x "LD_LIBRARY_PATH=$(dirname "$(dirname "$(command -v mpirun)")")/lib" -x DDL_VERBOSE python3 "$here/mpi_device.py" >"$work/out" 2>"$work/err" </dev/null || fail "exit $?"
+    grep '^mpi' "$work/out"
     ;;
   graph) for ranks in 1 2 3; do client $ranks processes graphs; done ;;
   torch_graph)
     has_python torch
-    preload="" torchrun 1 "$here/graph.py" && grep '^graph' "$work/out" || fail "one rank, NCCL alone"
+    preload="" ranks_of 1 "$here/graph.py" && grep '^graph' "$work/out" || fail "one rank, NCCL alone"
     for ranks in 1 2; do
-      preload=$lib/libddl_shim.so torchrun $ranks "$here/graph.py" && grep '^graph' "$work/out" || fail "$ranks ranks with us"
+      preload=$lib/libddl_shim.so ranks_of $ranks "$here/graph.py" && grep '^graph' "$work/out" || fail "$ranks ranks with us"
     done
     ;;
   cupy)

@@ -85,17 +85,28 @@ static double now_s(void) {
   return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
-static double per_sum(struct here* here, device_pointer from, device_pointer to, size_t count, int calls) {
-  double took = 0;
-  for (int turn = 0; turn < 2; ++turn) { /* the first warms up */
+/* Seconds per all-reduce, and of these what the caller was kept: the better of two turns after one that warms
+ * up. */
+struct time_of_sum {
+  double done, enqueued;
+};
+
+static struct time_of_sum time_sums(struct here* here, device_pointer from, device_pointer to, size_t count,
+                                    int calls) {
+  struct time_of_sum best = {1e9, 1e9};
+  for (int turn = 0; turn < 3; ++turn) {
     double began = now_s();
     for (int i = 0; i < calls; ++i)
       CALL(ncclAllReduce, 4 * count, (void*)from, (void*)to, count, ncclFloat32, ncclSum, here->comm,
            here->stream);
+    double enqueued = (now_s() - began) / calls;
     synchronize(here->stream);
-    took = (now_s() - began) / calls;
+    double done = (now_s() - began) / calls;
+    if (turn == 0) continue;
+    best.done = fmin(best.done, done);
+    best.enqueued = fmin(best.enqueued, enqueued);
   }
-  return took;
+  return best;
 }
 
 /* Milliseconds of one copy of each kind, by a rank that has the GPU to itself. */
@@ -121,23 +132,33 @@ static struct copies time_copies(struct here* here, device_pointer to, device_po
                          1e3 * (at[3] - at[2]) / kTimes};
 }
 
-/* DDL_TEST_BYTES, 256 MiB, of float32 per call; what one element takes, which is two hand-overs between the
- * ranks; and what plain copies take. A copy on the device moves 2 N bytes, an all-reduce there 6 N for each
- * rank: see core/device/device_calls.hpp. One on the host brings N of each rank over and back. */
+/* From 1 KiB to DDL_TEST_BYTES (256 MiB) of float32 per call; what one element takes, which is two hand-overs
+ * between the ranks; and what plain copies take. A copy on the device moves 2 N bytes, an all-reduce there 6
+ * N for each rank: see core/device/device_calls.hpp. One on the host brings N of each rank over and back. */
 void measure(struct here* here) {
   const char* text = getenv("DDL_TEST_BYTES");
-  size_t bytes = text ? strtoull(text, NULL, 10) : (size_t)256 << 20;
-  device_pointer from = new_buffer(bytes), to = new_buffer(bytes);
-  double large = 1e3 * per_sum(here, from, to, bytes / 4, 20), small = 1e3 * per_sum(here, from, to, 1, 200);
+  size_t most = text ? strtoull(text, NULL, 10) : (size_t)256 << 20;
+  device_pointer from = new_buffer(most), to = new_buffer(most);
+  struct time_of_sum small = time_sums(here, from, to, 1, 50);
+  if (here->rank == 0)
+    printf("measured: %d ranks, 4 bytes: %.4f ms, of which the caller waits %.1f us\n", here->size,
+           1e3 * small.done, 1e6 * small.enqueued);
+  for (size_t bytes = 1024; bytes <= most; bytes *= 4) {
+    struct time_of_sum took = time_sums(here, from, to, bytes / 4,
+                                        bytes <= 1 << 22   ? 50
+                                        : bytes <= 1 << 28 ? 10
+                                                           : 3);
+    if (here->rank == 0)
+      printf("measured: %d ranks, %zu bytes: %.4f ms, of which the caller waits %.1f us\n", here->size, bytes,
+             1e3 * took.done, 1e6 * took.enqueued);
+  }
   if (here->rank == 0) {
-    struct copies copies = time_copies(here, to, from, bytes);
+    struct copies copies = time_copies(here, to, from, most);
     double each_way = copies.to_host > copies.to_device ? copies.to_host : copies.to_device;
-    printf("measured: %d ranks, %zu bytes: %.3f ms per all-reduce; of 4 bytes: %.3f ms\n", here->size, bytes,
-           large, small);
-    printf("measured: a copy of as much: %.3f ms on the GPU, %.3f ms to the host, %.3f ms back\n",
+    printf("measured: a copy of %zu bytes: %.3f ms on the GPU, %.3f ms to the host, %.3f ms back\n", most,
            copies.on_device, copies.to_host, copies.to_device);
-    printf("measured: bound on the GPU, with four hand-overs: %.3f ms; by way of the host: %.3f ms\n",
-           3 * here->size * copies.on_device + 2 * small, here->size * each_way);
+    printf("measured: bytes of an all-reduce on the GPU %.3f ms, on the host %.3f ms\n",
+           3 * here->size * copies.on_device, here->size * each_way);
   }
   CALL(ncclAllReduce, 4, (void*)from, (void*)to, 1, ncclFloat32, ncclSum, here->comm, here->stream);
   synchronize(here->stream);
@@ -149,6 +170,7 @@ void overhead(struct here* here) {
   enum { kBytes = 64 << 20 };
   device_pointer from = new_buffer(kBytes), to = new_buffer(kBytes);
   printf("overhead: %.4f us per all-reduce of 4 bytes, %.2f us of 64 MiB\n",
-         1e6 * per_sum(here, from, to, 1, 20000), 1e6 * per_sum(here, from, to, kBytes / 4, 200));
+         1e6 * time_sums(here, from, to, 1, 20000).done,
+         1e6 * time_sums(here, from, to, kBytes / 4, 200).done);
   expect("ncclCommDestroy", ncclCommDestroy(here->comm), ncclSuccess);
 }

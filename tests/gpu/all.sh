@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# all.sh PACKED OUT CASE[:SECONDS]...: runs cases of gpu.sh from what pack.sh made, each for so long (100 s unless told) and into
+# a file OUT/CASE of its own, one after the other; those joined by + at once. What fails stops nothing. Ends with a line for each.
+set -u
+packed=$(cd "$1" && pwd) out=$2
+shift 2
+mkdir -p "$out"
+
+one() {  # CASE:SECONDS
+  local name=${1%%:*} limit=100 began=$SECONDS
+  [ "$name" = "$1" ] || limit=${1#*:}
+  timeout -k 5 "$limit" "$packed/scripts/gpu.sh" "$name" "$packed/lib" "$packed/bin" "$packed/clients" >"$out/$name" 2>&1 </dev/null
+  echo "$name: exit $?, $((SECONDS - began)) s" >>"$out/summary"
+}
+
+for group; do
+  for name in ${group//+/ }; do one "$name" & done
+  wait
+done
+cat "$out/summary"
