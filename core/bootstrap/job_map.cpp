@@ -151,7 +151,7 @@ int find_shared_cores(const std::vector<EndpointInfo>& endpoints, const JobMap& 
   return least;
 }
 
-std::vector<bool> find_crowded(const std::vector<EndpointInfo>& endpoints, const JobMap& job_map) {
+void count_cores(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
   std::vector<std::set<int>> cpus(job_map.host_names.size());
   std::vector<std::size_t> ranks(cpus.size());
   for (std::size_t r = 0; r < endpoints.size(); ++r) {
@@ -159,9 +159,10 @@ std::vector<bool> find_crowded(const std::vector<EndpointInfo>& endpoints, const
     cpus[host].insert(endpoints[r].cpus.begin(), endpoints[r].cpus.end());
     ++ranks[host];
   }
-  std::vector<bool> crowded;
-  for (std::size_t host = 0; host < cpus.size(); ++host) crowded.push_back(ranks[host] > cpus[host].size());
-  return crowded;
+  for (std::size_t host = 0; host < cpus.size(); ++host) {
+    job_map.cores.push_back(static_cast<int>(cpus[host].size()));
+    job_map.crowded.push_back(ranks[host] > cpus[host].size());
+  }
 }
 
 void find_settings(const std::vector<EndpointInfo>& endpoints, JobMap& job_map) {
@@ -253,7 +254,7 @@ JobMap map_job(const std::vector<std::optional<EndpointInfo>>& maybe) {
   job_map.trouble = find_hosts(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.trouble = find_rails(endpoints, job_map);
   if (job_map.trouble.empty()) job_map.shared_cores = find_shared_cores(endpoints, job_map);
-  if (job_map.trouble.empty()) job_map.crowded = find_crowded(endpoints, job_map);
+  if (job_map.trouble.empty()) count_cores(endpoints, job_map);
   find_settings(endpoints, job_map);
   return job_map;
 }

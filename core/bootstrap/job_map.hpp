@@ -73,8 +73,9 @@ struct JobMap {
   std::string options, tuning;
   bool deterministic = false;
   GradientSettings gradients;
-  int shared_cores = 0;  // that the ranks of several hosts on one kernel take turns on; 0: there are none
-  std::vector<bool> crowded;  // by host: its ranks outnumber the cores that they may run on
+  int shared_cores = 0;    // that the ranks of several hosts on one kernel take turns on; 0: there are none
+  std::vector<int> cores;  // by host: that its ranks may run on
+  std::vector<bool> crowded;  // by host: its ranks outnumber these
   /// Ranks on the host of `rank`, in order.
   std::vector<Rank> ranks_with(Rank rank) const;
   int hosts() const { return static_cast<int>(host_names.size()); }

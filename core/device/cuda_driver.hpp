@@ -26,6 +26,16 @@ struct Uuid {
 struct IpcHandle {
   char reserved[64];
 };
+struct MemoryOperation {  // CUstreamBatchMemOpParams, as far as they are alike for what we do
+  unsigned operation;
+  DevicePointer address;
+  std::uint64_t value;
+  unsigned flags;
+  DevicePointer alias = 0;
+  std::uint64_t unused = 0;
+};
+constexpr unsigned kOperationWait = 1, kOperationWrite = 2;  // of 32 bits
+constexpr unsigned kMostOperations = 256;                    // of one batch
 
 constexpr Result kSuccess = 0;
 constexpr Result kInvalidValue = 1;
@@ -63,6 +73,7 @@ constexpr int kCaptureThreadLocal = 1, kCaptureRelaxed = 2;  // capture modes
 
 constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeStreamMemoryOperations = 122;  // of 64 bits, which includes those of 32
+constexpr int kAttributeMps = 133;                     // contexts of this device share it by way of MPS
 constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsManaged = 8, kPointerOrdinal = 9;
 constexpr unsigned kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/error.hpp"
-#include "core/base/partition.hpp"
 
 namespace ddl {
 namespace {
@@ -15,18 +14,6 @@ constexpr std::uint32_t kFarAhead = 1u << 30;
 
 }  // namespace
 
-struct DeviceCalls::Chunk {
-  Bytes offset, bytes;
-  std::uint64_t of_call;  // the number of the call whose first chunk this is, else 0
-
-  // The piece that one rank reduces.
-  std::pair<Bytes, Bytes> slice(std::size_t rank, std::size_t ranks) const {
-    Bytes most = round_up(divide_up(bytes, ranks), kSliceUnit);
-    Bytes begin = std::min(bytes, rank * most);
-    return {begin, std::min(bytes - begin, most)};
-  }
-};
-
 DeviceCalls::DeviceCalls(const cuda::Driver& driver, cuda::Context context, const ReduceKernels* kernels,
                          Layout layout)
     : driver_(driver),
@@ -34,30 +21,28 @@ DeviceCalls::DeviceCalls(const cuda::Driver& driver, cuda::Context context, cons
       kernels_(kernels),
       me_(layout.me),
       windows_(std::move(layout.windows)),
-      bytes_(layout.bytes / kSliceUnit * kSliceUnit),
+      chunk_bytes_(layout.bytes / 2 / kUnit * kUnit),
       first_value_(layout.first_value),
       step_(layout.first_value) {
-  if (ranks() > 1) {
-    for (std::size_t line = 0; line < ranks() + 2; ++line)
-      new (flag(me_, line).at) std::uint32_t(first_value_);
-    agreed_ = flag(me_, ranks());
-    passed_ = flag(me_, ranks() + 1);
+  if (ranks() == 1) return;
+  for (std::size_t number = 0; number < ranks() + 2; ++number) {
+    new (line(me_, number).at) std::uint32_t(first_value_);
+    new (gone(me_, number).at) std::uint32_t(first_value_);
   }
-  cuda::CurrentContext current(driver_, context_);
-  cuda::Result result = current.result();
-  if (result == cuda::kSuccess) result = driver_.event_create(&last_, cuda::kEventNoTiming);
-  if (result != cuda::kSuccess) throw Error("CUDA refuses an event: " + cuda::describe(driver_, result));
+  agreed_ = line(me_, ranks());
+  passed_ = line(me_, ranks() + 1);
 }
 
-DeviceCalls::~DeviceCalls() {
-  cuda::CurrentContext current(driver_, context_);
-  if (current.result() == cuda::kSuccess) driver_.event_destroy(last_);
-}
-
-Flag DeviceCalls::flag(std::size_t owner, std::size_t line) const {
+Flag DeviceCalls::line(std::size_t owner, std::size_t number) const {
   const DeviceWindow& window = windows_[owner];
-  return {reinterpret_cast<std::uint32_t*>(window.flags + line * kFlagStride),
-          window.flags_on_device + line * kFlagStride};
+  return {reinterpret_cast<std::uint32_t*>(window.flags + number * kFlagStride),
+          window.flags_on_device + number * kFlagStride};
+}
+
+// On the same line: it is raised by the same rank.
+Flag DeviceCalls::gone(std::size_t owner, std::size_t rank) const {
+  const Flag here = line(owner, rank);
+  return {here.at + 1, here.on_device + sizeof(std::uint32_t)};
 }
 
 // ---- the program's side ----
@@ -77,69 +62,61 @@ Submitted DeviceCalls::submit(const DeviceReduction& call, cuda::Stream stream,
                      "a copy");
     return well ? Submitted::kEnqueued : Submitted::kFailed;
   }
-  // The steps of the call before are waited for, wherever they were: flags only count up in one order.
-  if (submitted_ > 0 && !fine(driver_.stream_wait_event(stream, last_, 0), "an event"))
-    return Submitted::kFailed;
+  if (!follow_last_call(stream)) return Submitted::kFailed;
   ++submitted_;
   announce();
   return enqueue(call, stream) ? Submitted::kEnqueued : Submitted::kFailed;
 }
 
+// Wherever it was: flags only count up in one order, and the halves are used in turn.
+bool DeviceCalls::follow_last_call(cuda::Stream stream) {
+  unsigned long long id = 0;
+  const bool known = driver_.stream_id && driver_.stream_id(stream, &id) == cuda::kSuccess;
+  const bool is_behind = submitted_ == 0 || (known && id == last_stream_);
+  last_stream_ = id;
+  if (is_behind) return true;
+  steps_.await(passed_, value_of(submitted_));
+  return fine(steps_.enqueue(driver_, stream), "a flag");
+}
+
 bool DeviceCalls::enqueue(const DeviceReduction& call, cuda::Stream stream) {
   const Bytes all = call.count * size_of(call.type);
   bool well = true;
-  for (Bytes offset = 0; well && offset < all; offset += bytes_)
-    well =
-        enqueue_chunk(call, {offset, std::min(bytes_, all - offset), offset == 0 ? submitted() : 0}, stream);
-  // Also where it broke off: what is on the stream by now goes on once it is let go.
-  auto number = first_value_ + static_cast<std::uint32_t>(submitted());
-  well &=
-      fine(driver_.stream_write_value(stream, passed_.on_device, number, cuda::kWriteValueDefault), "a flag");
-  return fine(driver_.event_record(last_, stream), "an event") && well;
+  for (Bytes offset = 0; well && offset < all; offset += chunk_bytes_)
+    well = enqueue_chunk(call, offset, std::min(chunk_bytes_, all - offset), stream);
+  return leave(stream) &&
+         well;  // also where it broke off: what is on the stream by now goes on once it is let go
 }
 
-bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, const Chunk& chunk, cuda::Stream stream) {
-  const cuda::DevicePointer own = windows_[me_].memory;
+bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {
   ++step_;
-  if (!fine(driver_.copy_on_device_async(own, call.in + chunk.offset, chunk.bytes, stream), "a copy") ||
-      !raise_at_all(stream))
-    return false;
-  auto agreed = first_value_ + static_cast<std::uint32_t>(chunk.of_call);
-  if (chunk.of_call &&
-      !fine(driver_.stream_wait_value(stream, agreed_.on_device, agreed, cuda::kWaitValueGreaterOrEqual),
-            "a flag"))
-    return false;
-  if (!wait_for_all(stream) || !reduce_slice(call, chunk, stream)) return false;
-  ++step_;
-  return raise_at_all(stream) && wait_for_all(stream) &&
-         fine(driver_.copy_on_device_async(call.out + chunk.offset, own, chunk.bytes, stream), "a copy");
+  return fine(driver_.copy_on_device_async(half(me_), call.in + offset, bytes, stream), "a copy") &&
+         meet(offset == 0 ? submitted() : 0, stream) && reduce(call, offset, bytes, stream);
 }
 
-bool DeviceCalls::reduce_slice(const DeviceReduction& call, const Chunk& chunk, cuda::Stream stream) {
-  auto [begin, bytes] = chunk.slice(me_, ranks());
-  if (bytes == 0) return true;
-  std::vector<cuda::DevicePointer> pieces;
-  for (const DeviceWindow& window : windows_) pieces.push_back(window.memory + begin);
-  return fine(kernels_->launch(call.type, call.op, pieces, pieces, bytes / size_of(call.type), stream),
+// `of_call`: the number of the call whose first chunk this is, else 0.
+bool DeviceCalls::meet(std::uint64_t of_call, cuda::Stream stream) {
+  for (std::size_t rank = 0; rank < ranks(); ++rank)
+    if (rank != me_) steps_.raise(here(rank, me_), step_);
+  if (of_call) steps_.await(agreed_, value_of(of_call));
+  for (std::size_t rank = 0; rank < ranks(); ++rank)
+    if (rank != me_) steps_.await(here(me_, rank), step_);
+  return fine(steps_.enqueue(driver_, stream), "a flag");
+}
+
+bool DeviceCalls::reduce(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {
+  const cuda::DevicePointer out = call.out + offset;
+  halves_.clear();
+  for (std::size_t rank = 0; rank < ranks(); ++rank) halves_.push_back(half(rank));
+  return fine(kernels_->launch(call.type, call.op, halves_, {&out, 1}, bytes / size_of(call.type), stream),
               "a kernel");
 }
 
-bool DeviceCalls::raise_at_all(cuda::Stream stream) {
+bool DeviceCalls::leave(cuda::Stream stream) {
   for (std::size_t rank = 0; rank < ranks(); ++rank)
-    if (rank != me_ &&
-        !fine(driver_.stream_write_value(stream, flag(rank, me_).on_device, step_, cuda::kWriteValueDefault),
-              "a flag"))
-      return false;
-  return true;
-}
-
-bool DeviceCalls::wait_for_all(cuda::Stream stream) {
-  for (std::size_t rank = 0; rank < ranks(); ++rank)
-    if (rank != me_ && !fine(driver_.stream_wait_value(stream, flag(me_, rank).on_device, step_,
-                                                       cuda::kWaitValueGreaterOrEqual),
-                             "a flag"))
-      return false;
-  return true;
+    if (rank != me_) steps_.raise(gone(rank, me_), value_of(submitted_));
+  steps_.raise(passed_, value_of(submitted_));
+  return fine(steps_.enqueue(driver_, stream), "a flag");
 }
 
 bool DeviceCalls::fine(cuda::Result result, const char* what) {
@@ -156,21 +133,26 @@ std::uint64_t DeviceCalls::passed() const {
   if (ranks() == 1) return submitted();
   const std::uint32_t value = passed_.get();  // first: it is behind what is submitted then
   const std::uint64_t all = submitted();
-  return all - (first_value_ + static_cast<std::uint32_t>(all) - value);
+  return all - (value_of(all) - value);
 }
 
 void DeviceCalls::agree(std::uint64_t number) {
-  if (!closed_) agreed_.set(first_value_ + static_cast<std::uint32_t>(number));
+  if (!closed_) agreed_.set(value_of(number));
 }
 
 void DeviceCalls::let_go() {
   closed_ = true;
   if (ranks() == 1) return;
-  for (std::size_t rank = 0; rank < ranks(); ++rank) flag(me_, rank).set(step_ + kFarAhead);
-  agreed_.set(first_value_ + static_cast<std::uint32_t>(submitted()) + kFarAhead);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) here(me_, rank).set(step_ + kFarAhead);
+  agreed_.set(value_of(submitted()) + kFarAhead);
 }
 
-bool DeviceCalls::is_done() const { return passed() == submitted() && !closed_; }
+bool DeviceCalls::is_done() const {
+  bool all_are_gone = passed() == submitted() && !closed_;
+  for (std::size_t rank = 0; ranks() > 1 && rank < ranks(); ++rank)
+    all_are_gone &= rank == me_ || gone(me_, rank).reached(value_of(submitted()));
+  return all_are_gone;
+}
 
 std::string DeviceCalls::failure() const {
   std::lock_guard lock(mutex_);

@@ -1,21 +1,22 @@
 // All-reduces ordered on CUDA streams and done by the device: the ranks of one host, each in a process or
 // thread of its own, see each other's staging on the GPU and flags in pinned host memory (a Window each). A
-// call is cut into chunks of the staging's size; for each, the stream of rank r does
+// call is cut into chunks of half the staging, which alternate between its halves; for each, a rank's stream
+// does
 //
-//   copy the input to own staging | raise A at all | wait for A of all |
-//   kernel: slice r of all stagings, reduced in rank order, into slice r of all stagings | raise B at all |
-//   wait for B of all | copy own staging to the output
+//   copy the input to the own staging | raise a flag at all | wait for the flags of all |
+//   kernel: all stagings, reduced in rank order, into the output
 //
-// so that each element is reduced by one rank and all have the same bits. Streams wait by stream memory
-// operations, no kernel spins: ranks that share a GPU are given it in turn. When B of all ranks is there,
-// nobody reads or writes this rank's staging any more: one buffer is enough, and a rank may go as soon as its
-// stream is done.
+// so that all ranks compute the same bits. Streams wait by stream memory operations, no kernel spins: ranks
+// that share a GPU are given it in turn. A flag of chunk n also says that its rank is done with chunk n-1, so
+// that a half is free again when the other one has been waited for. After its last chunk a stream tells all
+// that it reads no staging any more: a rank may go when it has heard that.
 //
-// What it should cost (predicted, not measured): a rank moves 6 N bytes of device memory for N of data: N
-// read and N written by the copy in, N/p read from and N/p written to each of p stagings by the kernel, N and
-// N by the copy out; p ranks on one GPU 6 p N at its memory's bandwidth; and two hand-overs between ranks per
-// chunk, each the GPU's change from one process to another. 256 MiB of 2 ranks: 3.2 GB, and 16 hand-overs
-// with staging of 32 MiB.
+// What it costs: a rank moves (3 + p) N bytes of device memory for N of data: N read and N written by the
+// copy, N of each of p stagings read and N written by the kernel; p ranks on one GPU p times that at its
+// memory's bandwidth; and one meeting per chunk, in which the GPU changes from each process to the next. Such
+// a change takes 150 us on an H200 (6 us with MPS), as long as 600 MB of memory traffic: more bytes with
+// fewer meetings win until there are many ranks. (Reducing a share each and collecting the shares moves 6 N,
+// with two meetings.)
 //
 // The rules: all ranks submit the same calls in the same order; somebody agree()s to each once all ranks are
 // known to make it, until which its stream waits, and let_go()es what was submitted when one does not. Who
@@ -33,6 +34,7 @@
 
 #include "core/device/cuda_driver.hpp"
 #include "core/device/flag.hpp"
+#include "core/device/flag_steps.hpp"
 #include "core/device/reduce_kernels.hpp"
 #include "core/device/staged_call.hpp"
 
@@ -40,7 +42,7 @@ namespace ddl {
 
 /// What a rank shows the others, as this rank sees it.
 struct DeviceWindow {
-  cuda::DevicePointer memory = 0;  // aligned to kSliceUnit
+  cuda::DevicePointer memory = 0;  // aligned to kUnit
   std::byte* flags = nullptr;      // kFlagBytes, pinned
   cuda::DevicePointer flags_on_device = 0;
 };
@@ -56,17 +58,16 @@ class DeviceCalls {
  public:
   /// Flags from each rank, one that all agree and one that the stream has passed.
   static constexpr Bytes kFlagBytes = (kernels::kMostBuffers + 2) * kFlagStride;
-  static constexpr Bytes kSliceUnit = 256;
+  static constexpr Bytes kUnit = 256;  // which all elements divide
 
   struct Layout {
     std::size_t me = 0;
     std::vector<DeviceWindow> windows;  // of all ranks, at most kMostBuffers; one rank needs none
-    Bytes bytes = 0;                    // of the memory of each: at least kSliceUnit per rank
+    Bytes bytes = 0;                    // of the memory of each: at least two units
     std::uint32_t first_value = 1;      // for tests of flags that wrap
   };
   /// Clears the own flags: the others must not submit before.
   DeviceCalls(const cuda::Driver& driver, cuda::Context context, const ReduceKernels* kernels, Layout layout);
-  ~DeviceCalls();
   DeviceCalls(const DeviceCalls&) = delete;
   DeviceCalls& operator=(const DeviceCalls&) = delete;
 
@@ -84,21 +85,30 @@ class DeviceCalls {
   /// passed: other ranks may still put flags back.
   void let_go();
 
-  /// All calls are done, as all ranks made them: nobody will raise a flag here any more.
+  /// All calls are done, as all ranks made them: nobody will read the own staging or raise a flag here any
+  /// more.
   bool is_done() const;
+  /// The own streams are; what is left is up to others.
+  bool is_waiting_for_others() const { return passed() == submitted() && !closed_ && !is_done(); }
 
   /// What CUDA refused; "" when nothing.
   std::string failure() const;
 
  private:
-  struct Chunk;
   bool enqueue(const DeviceReduction& call, cuda::Stream stream);
-  bool enqueue_chunk(const DeviceReduction& call, const Chunk& chunk, cuda::Stream stream);
-  bool reduce_slice(const DeviceReduction& call, const Chunk& chunk, cuda::Stream stream);
-  bool raise_at_all(cuda::Stream stream);
-  bool wait_for_all(cuda::Stream stream);
+  bool enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream);
+  bool follow_last_call(cuda::Stream stream);
+  bool meet(std::uint64_t of_call, cuda::Stream stream);
+  bool reduce(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream);
+  bool leave(cuda::Stream stream);
   bool fine(cuda::Result result, const char* what);
-  Flag flag(std::size_t owner, std::size_t line) const;
+  Flag line(std::size_t owner, std::size_t number) const;
+  Flag here(std::size_t owner, std::size_t rank) const { return line(owner, rank); }
+  Flag gone(std::size_t owner, std::size_t rank) const;
+  cuda::DevicePointer half(std::size_t rank) const {
+    return windows_[rank].memory + step_ % 2 * chunk_bytes_;
+  }
+  std::uint32_t value_of(std::uint64_t call) const { return first_value_ + static_cast<std::uint32_t>(call); }
   std::size_t ranks() const { return windows_.size(); }
 
   const cuda::Driver& driver_;
@@ -106,13 +116,16 @@ class DeviceCalls {
   const ReduceKernels* const kernels_;
   const std::size_t me_;
   const std::vector<DeviceWindow> windows_;
-  const Bytes bytes_;
+  const Bytes chunk_bytes_;
   const std::uint32_t first_value_;
   Flag agreed_, passed_;
-  cuda::Event last_ = nullptr;  // the latest call is done: streams take turns
+  unsigned long long last_stream_ =
+      0;  // that of the latest call, by the driver's number, which is never used again
+  FlagSteps steps_;
+  std::vector<cuda::DevicePointer> halves_;
 
   std::atomic<std::uint64_t> submitted_{0};
-  std::atomic<std::uint32_t> step_;  // the value of the latest A or B
+  std::atomic<std::uint32_t> step_;  // the value of the latest chunk's flags
   std::atomic<bool> closed_{false};
   mutable std::mutex mutex_;  // of what follows; held while a call is enqueued
   std::string failure_;

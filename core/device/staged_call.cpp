@@ -5,9 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -44,6 +46,13 @@ void wait_for_flag(void* data) {
 }  // namespace
 
 struct StagedCalls::State {
+  struct Worker {
+    StagedJobs jobs;
+    std::condition_variable changed;
+    bool looks = false;  // has had work, so that there may be something to look after
+    std::thread thread;
+  };
+
   State(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
   ~State();
 
@@ -53,24 +62,29 @@ struct StagedCalls::State {
   bool let_wait(cuda::Stream later, cuda::Stream earlier);
   bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
   bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
+  void give(StagedJob job);
   bool take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
   cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
 
   void pin();
+  cuda::Result cut();
   void unpin();
+  void forget_events();
+  void use_workers(std::uint32_t count);
   bool streams_have_passed();
-  void work_off();
+  void start_worker();
+  void work_off(std::uint32_t number);
   void do_job(const StagedJob& job);
   void do_chunk(const StagedJob& job);
-  void await_job(std::unique_lock<std::mutex>& lock);
+  void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
   StagedSlot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
 
   const cuda::Driver& driver;
   const cuda::Context context;
-  const StagedOptions options;
+  StagedOptions options;
   Bytes area_bytes;
   pinned_pool::Block pinned;
   std::vector<StagedSlot> slots;
@@ -80,13 +94,11 @@ struct StagedCalls::State {
   std::uint64_t next_ticket;
   StagedCallPool calls;
 
-  std::mutex mutex;  // of what follows
-  std::condition_variable changed;
-  StagedJobs jobs;
-  bool closing = false, looks = false;
+  std::mutex mutex;            // of what follows
+  std::deque<Worker> workers;  // as many as there are before the first call
+  bool closing = false;
   std::string failure;
   std::atomic<bool> failed{false};
-  std::thread worker;
 };
 
 StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_context,
@@ -99,17 +111,37 @@ StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_co
       slots(std::max(1u, chosen.chunks)),
       next_ticket(chosen.first_ticket) {
   pin();
+  start_worker();
+}
+
+void StagedCalls::State::start_worker() {
+  std::lock_guard lock(mutex);
+  const auto number = static_cast<std::uint32_t>(workers.size());
+  Worker& worker = workers.emplace_back();
   SignalsBlocked blocked;
-  worker = std::thread([this] { work_off(); });
+  worker.thread = std::thread([this, number] { work_off(number); });
+}
+
+void StagedCalls::State::use_workers(std::uint32_t count) {
+  const auto chunks = std::max<std::uint32_t>(static_cast<std::uint32_t>(slots.size()), 2 * count);
+  const Bytes area = (pinned.bytes / chunks - 2 * kFlagStride) / 2 / kPieceUnit * kPieceUnit;
+  if (count < 2 || area < kPieceUnit * std::max(1u, options.most_blocks)) return;
+  cuda::CurrentContext current(driver, context);
+  forget_events();
+  area_bytes = area;
+  slots.assign(chunks, {});
+  if (cuda::Result result = cut(); result != cuda::kSuccess)
+    return fail("CUDA refuses an event: " + cuda::describe(driver, result));
+  while (workers.size() < count) start_worker();
 }
 
 StagedCalls::State::~State() {
   {
     std::lock_guard lock(mutex);
     closing = true;
-    changed.notify_all();
+    for (Worker& worker : workers) worker.changed.notify_all();
   }
-  worker.join();
+  for (Worker& worker : workers) worker.thread.join();
   if (streams_have_passed())
     unpin();
   else
@@ -120,12 +152,23 @@ StagedCalls::State::~State() {
                                 ""));
 }
 
-// One block of pinned memory for all: per slot the flags, then the areas.
 void StagedCalls::State::pin() {
   cuda::CurrentContext current(driver, context);
-  Bytes per_slot = 2 * kFlagStride + 2 * area_bytes;
+  const Bytes bytes = slots.size() * (2 * kFlagStride + 2 * area_bytes);
   cuda::Result result = current.result();
-  if (result == cuda::kSuccess) result = pinned_pool::take(driver, context, per_slot * slots.size(), pinned);
+  if (result == cuda::kSuccess) result = pinned_pool::take(driver, context, bytes, pinned);
+  if (result == cuda::kSuccess) result = cut();
+  if (result == cuda::kSuccess) result = driver.event_create(&between_streams, cuda::kEventNoTiming);
+  if (result == cuda::kSuccess) return;
+  unpin();
+  throw Error(
+      "cannot pin " + std::to_string(bytes >> 20) + " MiB of host memory: " + cuda::describe(driver, result),
+      "collectives on this device are staged there", "lower the size of chunks or raise `ulimit -l`");
+}
+
+// One block of pinned memory for all slots: the flags of each, then the areas.
+cuda::Result StagedCalls::State::cut() {
+  cuda::Result result = cuda::kSuccess;
   for (std::size_t i = 0; i < slots.size() && result == cuda::kSuccess; ++i) {
     std::size_t flags = 2 * kFlagStride * i, areas = 2 * (kFlagStride * slots.size() + area_bytes * i);
     auto flag = [&](std::size_t at) {
@@ -140,18 +183,17 @@ void StagedCalls::State::pin() {
                 false};
     result = driver.event_create(&slots[i].passed, cuda::kEventNoTiming);
   }
-  if (result == cuda::kSuccess) result = driver.event_create(&between_streams, cuda::kEventNoTiming);
-  if (result == cuda::kSuccess) return;
-  unpin();
-  throw Error("cannot pin " + std::to_string(per_slot * slots.size() >> 20) +
-                  " MiB of host memory: " + cuda::describe(driver, result),
-              "collectives on this device are staged there", "lower the size of chunks or raise `ulimit -l`");
+  return result;
+}
+
+void StagedCalls::State::forget_events() {
+  for (StagedSlot& slot : slots)
+    if (slot.passed) driver.event_destroy(std::exchange(slot.passed, nullptr));
 }
 
 void StagedCalls::State::unpin() {
   cuda::CurrentContext current(driver, context);
-  for (StagedSlot& slot : slots)
-    if (slot.passed) driver.event_destroy(slot.passed);
+  forget_events();
   if (between_streams) driver.event_destroy(between_streams);
   if (pinned.host) pinned_pool::give_back(context, pinned);
   pinned.host = nullptr;
@@ -196,6 +238,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   call.work = std::move(work);
   call.piece = piece_bytes(buffers.block_bytes, blocks);
   call.count = (buffers.block_bytes + call.piece - 1) / call.piece;
+  call.left = call.count;
   call.first_ticket = next_ticket;
   bool well = true;
   for (cuda::Stream other : buffers.along) well = well && let_wait(stream, other);
@@ -255,10 +298,15 @@ bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t ind
   });
   if (!copied || !fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag"))
     return false;
-  std::lock_guard lock(mutex);
-  jobs.push({&call, index});
-  changed.notify_one();
+  give({&call, index});
   return true;
+}
+
+void StagedCalls::State::give(StagedJob job) {
+  std::lock_guard lock(mutex);
+  Worker& worker = workers[job.index % workers.size()];
+  worker.jobs.push(std::move(job));
+  worker.changed.notify_one();
 }
 
 // One chunk's way back.
@@ -288,13 +336,14 @@ cuda::Result StagedCalls::State::wait(cuda::Stream stream, const Flag& flag, std
 
 // ---- the worker's side ----
 
-void StagedCalls::State::work_off() {
+void StagedCalls::State::work_off(std::uint32_t number) {
   std::unique_lock lock(mutex);
+  Worker& worker = workers[number];
   for (;;) {
-    await_job(lock);
-    if (jobs.empty()) return;
-    StagedJob job = jobs.pop();
-    looks = true;
+    await_job(worker, lock);
+    if (worker.jobs.empty()) return;
+    StagedJob job = worker.jobs.pop();
+    worker.looks = number == 0;
     lock.unlock();
     do_job(job);
     job = {};
@@ -303,18 +352,18 @@ void StagedCalls::State::work_off() {
 }
 
 // Returns without a job when this is closing and there is nothing else to look after either.
-void StagedCalls::State::await_job(std::unique_lock<std::mutex>& lock) {
-  for (Nanoseconds until = 0; jobs.empty();) {
+void StagedCalls::State::await_job(Worker& worker, std::unique_lock<std::mutex>& lock) {
+  for (Nanoseconds until = 0; worker.jobs.empty();) {
     lock.unlock();
-    const bool more = looks && options.meanwhile && options.meanwhile();
+    const bool more = worker.looks && options.meanwhile && options.meanwhile();
     lock.lock();
-    if (!jobs.empty()) return;
+    if (!worker.jobs.empty()) return;
     if (closing && until == 0) until = now() + options.patience;
     if (closing && (!more || (failed && now() > until))) return;
     if (more)
-      changed.wait_for(lock, kMeanwhileEvery);
+      worker.changed.wait_for(lock, kMeanwhileEvery);
     else
-      changed.wait(lock, [this] { return closing || !jobs.empty(); });
+      worker.changed.wait(lock, [&] { return closing || !worker.jobs.empty(); });
   }
 }
 
@@ -327,20 +376,23 @@ void StagedCalls::State::do_job(const StagedJob& job) {
 void StagedCalls::State::do_chunk(const StagedJob& job) {
   std::uint64_t ticket = job.call->first_ticket + job.index;
   StagedSlot& place = slot(ticket);
+  const auto worker = static_cast<std::uint32_t>(job.index % workers.size());
   for (Patience patience; !failed && !place.ready.reached(static_cast<std::uint32_t>(ticket));
        patience.wait())
-    if (options.meanwhile) options.meanwhile();
+    if (worker == 0 && options.meanwhile) options.meanwhile();
   if (!failed) {
     std::string problem;
     try {
       job.call->fill_gaps(job.index, place);
-      problem = job.call->work(job.call->chunk(job.index, place));
+      StagedChunk chunk = job.call->chunk(job.index, place);
+      chunk.worker = worker;
+      problem = job.call->work(chunk);
     } catch (const std::exception& error) {
       problem = error.what();
     }
     if (!problem.empty()) fail(problem);
   }
-  if (job.index + 1 == job.call->count) job.call->release();
+  if (--job.call->left == 0) job.call->release();
   place.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
 }
 
@@ -368,11 +420,9 @@ Submitted StagedCalls::submit(const StagedBuffers& buffers, cuda::Stream stream,
   return state_->submit(buffers, stream, std::move(work));
 }
 
-void StagedCalls::post(StagedNote note) {
-  std::lock_guard lock(state_->mutex);
-  state_->jobs.push({nullptr, 0, std::move(note)});
-  state_->changed.notify_one();
-}
+void StagedCalls::use_workers(std::uint32_t workers) { state_->use_workers(workers); }
+
+void StagedCalls::post(StagedNote note) { state_->give({nullptr, 0, std::move(note)}); }
 
 std::string StagedCalls::failure() const {
   std::lock_guard lock(state_->mutex);

@@ -5,16 +5,17 @@
 //   stream:  D2H 0 | ready 0 | D2H 1 | ready 1 | wait done 0 | H2D 0 | D2H 2 | ready 2 | wait done 1 | H2D 1
 //   ... worker:                    work on 0 ......................| work on 1 ..........| work on 2 ...
 //
-// so that copying overlaps the work, and the caller returns as soon as this is enqueued. The number of pinned
-// chunks bounds what is in flight: where another stream still has a chunk, the stream waits for it, never the
-// caller. The worker makes no CUDA calls, because one may wait for all streams, and so for the worker itself.
+// so that copying overlaps the work, and the caller returns as soon as this is enqueued. There may be several
+// workers, which take the chunks of a call in turn. The number of pinned chunks bounds what is in flight:
+// where another stream still has a chunk, the stream waits for it, never the caller. The worker makes no CUDA
+// calls, because one may wait for all streams, and so for the worker itself.
 //
-// The rules: the work of all calls is done in the order of submit(), on one thread; all ranks that meet in
-// the work must submit in the same order with the same options and the same number of blocks, and so have
-// equal chunks. One object serves one communicator (calls of two may come in different orders on different
-// ranks). After the first failure, of any kind, nothing is done any more: streams go on with undefined
-// results. Thread safety: all but construction and destruction. Ownership: the worker, and
-// the pinned memory, which goes to a pool afterwards.
+// The rules: a worker does its chunks of all calls in the order of submit(); all ranks that meet in
+// the work must submit in the same order with the same options, workers and number of blocks, and so have
+// equal chunks on equal workers. One object serves one communicator (calls of two may come in different
+// orders on different ranks). After the first failure, of any kind, nothing is done any more: streams go on
+// with undefined results. Thread safety: all but construction and destruction. Ownership: the worker, and the
+// pinned memory, which goes to a pool afterwards.
 #pragma once
 
 #include <functional>
@@ -40,8 +41,8 @@ struct StagedOptions {
   // Of the destructor, for streams that are not done with pinned memory.
   Nanoseconds patience = 2'000'000'000;
   std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
-  // What else the worker looks after: called by it again and again while it has nothing better to do and this
-  // returns true, once more after every job, and to the end of the last. Empty: nothing.
+  // What else the first worker looks after: called by it again and again while it has nothing better to do
+  // and this returns true, once more after every job, and to the end of the last. Empty: nothing.
   std::function<bool()> meanwhile = {};
 };
 
@@ -71,12 +72,15 @@ struct StagedChunk {
   std::span<const std::byte> in;  // in_blocks * bytes
   std::span<std::byte> out;       // out_blocks * bytes
   Bytes offset = 0, bytes = 0;    // of the piece in its block
+  std::uint32_t worker = 0;       // who works on it
 };
 
-/// The work on one chunk. Returns nothing, or what went wrong. Called on the worker thread.
+/// The work on one chunk. Returns nothing, or what went wrong. Called on a worker thread, and where there are
+/// several on several at once.
 using StagedWork = std::function<std::string(const StagedChunk&)>;
 
-/// Something to do in the order of the calls, with no stream. Likewise.
+/// Something to do in the order of the calls, with no stream. Likewise, by the first worker, who has the
+/// first chunk of each.
 using StagedNote = std::function<std::string()>;
 
 enum class Submitted {
@@ -102,10 +106,14 @@ class StagedCalls {
   StagedCalls(const StagedCalls&) = delete;
   StagedCalls& operator=(const StagedCalls&) = delete;
 
+  /// Before the first call, `workers` instead of one. The pinned memory is cut into more chunks then: each
+  /// worker has one, and as many are being copied.
+  void use_workers(std::uint32_t workers);
+
   /// Enqueues one call on `stream` (0: the legacy default stream) and returns.
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
 
-  /// Has the worker do this behind what was submitted before, unless something has failed by then.
+  /// Has the first worker do this behind what was submitted before, unless something has failed by then.
   void post(StagedNote note);
 
   /// Empty, or the first thing that went wrong.

@@ -1,8 +1,9 @@
-// What the worker of StagedCalls has to do: chunks of calls in the order of their submission, each with a
+// What a worker of StagedCalls has to do: chunks of calls in the order of their submission, each with a
 // slot of pinned memory, and notes. Values; thread safety: none.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct StagedCall {
   Bytes piece = 0;
   StagedWork work;
   std::uint64_t first_ticket = 0, count = 0;
+  std::atomic<std::uint64_t> left{0};  // chunks that are not done
 
   StagedChunk chunk(std::uint64_t index, const StagedSlot& slot) const {
     Bytes offset = index * piece, bytes = std::min(piece, buffers.block_bytes - offset);

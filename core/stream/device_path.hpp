@@ -34,6 +34,8 @@ class DevicePath {
 
   /// Whether a call goes this way; alike on all ranks.
   bool serves(const StreamCall& call) const;
+  /// What is smaller is left to the host.
+  Bytes least_bytes() const { return least_bytes_; }
   /// One rank alone: nobody has to agree, and nothing has to be looked after.
   bool is_alone() const { return size_ == 1; }
   /// `announce`: see DeviceCalls::submit.
@@ -54,6 +56,7 @@ class DevicePath {
   static std::string set_up(cuda::Context context, const Place& place, gpu_window::Own& own);
 
   Rank size_ = 1;
+  Bytes least_bytes_ = 0;
   gpu_window::Own own_;
   std::unique_ptr<DeviceCalls> calls_;
   std::uint64_t agreed_ = 0;  // the worker's

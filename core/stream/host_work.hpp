@@ -38,8 +38,8 @@ class HostWork {
  private:
   void multiply_all(const HostCall& what, Elements first, DType type, const void* in, Elements count);
 
-  const Rank me_, ranks_;
-  const Run run_;
+  Rank me_, ranks_;
+  Run run_;
   std::vector<float> wide_in_, wide_out_;
   std::vector<std::byte> scaled_;
 };

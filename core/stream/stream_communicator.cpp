@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "core/base/clock.hpp"
@@ -29,9 +30,14 @@ Env for_one_communicator(Env env) {
   return env;
 }
 
+constexpr int kMostWorkers = 4;  // three keep up with two copies at a time over PCIe 5
+
 // What the ranks tell each other before the first call.
 struct Offer {
-  CommId world = 0, graphs = 0;  // rank 0's become the identities of the engine's communicators
+  std::array<CommId, kMostWorkers>
+      of_worker{};  // rank 0's become the identities of the engine's communicators
+  CommId graphs = 0;
+  int workers = 1;
   HostIndex host = 0;
   pid_t process = 0;
   bool host_functions = false;
@@ -111,10 +117,7 @@ StreamCommunicator::StreamCommunicator(std::shared_ptr<RendezvousClient> rendezv
       who_(std::move(who)),
       session_(start_at(rendezvous), options(std::move(env))),
       watch_(rendezvous),
-      host_(session_.rank(), session_.size(),
-            [this](const Call& call, const WireFormat& wire) { return run(*world_, call, wire); }),
-      graph_host_(session_.rank(), session_.size(),
-                  [this](const Call& call, const WireFormat& wire) { return run(*graphs_, call, wire); }) {
+      graph_host_(work_in(nullptr)) {
   owner_.group = group;
   join();
   find_device_path();
@@ -140,8 +143,9 @@ void StreamCommunicator::join() {
 
 void StreamCommunicator::agree_on_identities() {
   Offer mine;
-  mine.world = session_.fresh_id();
+  for (CommId& id : mine.of_worker) id = session_.fresh_id();
   mine.graphs = session_.fresh_id();
+  mine.workers = most_workers();
   mine.host = session_.job_map().host_of_rank[static_cast<std::size_t>(session_.rank())];
   mine.process = ::getpid();
   mine.host_functions = ordering_ == FlagOrdering::kHostFunctions;
@@ -151,12 +155,30 @@ void StreamCommunicator::agree_on_identities() {
   std::vector<Rank> members(offers.size());
   std::iota(members.begin(), members.end(), 0);
   std::shared_ptr<PlanStore> plans = session_.plans_of(members, session_.rank());
-  world_ = &session_.engine().create(offers[0].world, plans);
+  const auto fewest = std::min_element(offers.begin(), offers.end(),
+                                       [](const Offer& a, const Offer& b) { return a.workers < b.workers; });
+  for (int worker = 0; worker < fewest->workers; ++worker) {
+    of_worker_.push_back(
+        &session_.engine().create(offers[0].of_worker[static_cast<std::size_t>(worker)], plans));
+    host_.push_back(work_in(of_worker_.back()));
+  }
+  staged_->use_workers(static_cast<std::uint32_t>(fewest->workers));
   find_fusion(plans->members());
   why_no_graphs_ = trouble_with_graphs(offers);
   if (!why_no_graphs_.empty()) return;
   graphs_ = &session_.engine().create(offers[0].graphs, plans);
+  graph_host_ = work_in(graphs_);
   captured_ = std::make_unique<CapturedCalls>(*gpu::driver(), context_);
+}
+
+// The wire between hosts is slower than one of them. Within one there is little use in more than cores.
+int StreamCommunicator::most_workers() const {
+  const std::vector<HostIndex>& hosts = session_.job_map().host_of_rank;
+  const bool one_host =
+      std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
+  if (!one_host || ordering_ == FlagOrdering::kHostFunctions) return 1;
+  if (const std::uint64_t wanted = session_.env().gpu_host_threads) return static_cast<int>(wanted);
+  return std::clamp(session_.job_map().cores[0] / session_.size(), 1, kMostWorkers);
 }
 
 void StreamCommunicator::pin() {
@@ -173,8 +195,8 @@ StreamCommunicator::~StreamCommunicator() {
   staged_.reset();
   if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
-  for (Communicator* one : {world_, graphs_})
-    if (one) session_.engine().destroy(*one);
+  for (Communicator* one : of_worker_) session_.engine().destroy(*one);
+  if (graphs_) session_.engine().destroy(*graphs_);
 }
 
 // ---- the program's side ----
@@ -205,10 +227,10 @@ StreamCommunicator::State StreamCommunicator::claim(cuda::Stream stream, const c
 
 // With its buffers and its claims. What is not begun has none left.
 Submitted StreamCommunicator::enqueue(Entry& one, const StagedBuffers& buffers) {
-  one.block_bytes = buffers.block_bytes;
+  one.left = buffers.block_bytes;
   Submitted how = staged_->submit(buffers, one.host.call.stream, [this, &one](const StagedChunk& chunk) {
-    std::string problem = work(one.host, chunk, host_);
-    if (chunk.offset + chunk.bytes == one.block_bytes) end(one);
+    std::string problem = work(one.host, chunk, host_[chunk.worker]);
+    if ((one.left -= chunk.bytes) == 0) end(one);
     return problem;
   });
   if (how == Submitted::kCapturing || how == Submitted::kUnusable) end(one);
@@ -315,6 +337,11 @@ bool StreamCommunicator::stop(const State& why) {
 
 // ---- the worker's side ----
 
+HostWork StreamCommunicator::work_in(Communicator* among) {
+  return {session_.rank(), session_.size(),
+          [this, among](const Call& call, const WireFormat& wire) { return run(*among, call, wire); }};
+}
+
 std::string StreamCommunicator::work(const HostCall& what, const StagedChunk& chunk, HostWork& host) {
   std::string problem;
   try {
@@ -335,8 +362,13 @@ void StreamCommunicator::find_device_path() {
       watch_, context_, {session_.rank(), session_.size(), one_host, session_.env().gpu_staging_bytes});
   device_ = std::move(agreed.path);
   if (session_.rank() != 0 || session_.size() == 1 || session_.env().verbose == 0 || !who_.empty()) return;
-  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", session_.size(),
-                       device_ ? "GPU" : "host, because " + agreed.why));
+  std::string where = device_ ? "GPU" : "host, because " + agreed.why;
+  if (device_ && device_->least_bytes() > 0)
+    where += fmt::format(
+        ", those of less than {} bytes on the host, because its processes have the GPU in turn (MPS is not "
+        "running)",
+        device_->least_bytes());
+  log_info(fmt::format("a communicator of {} ranks: all-reduces on the {}", session_.size(), where));
 }
 
 // The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
@@ -368,7 +400,7 @@ std::string StreamCommunicator::agree(const StreamCall& call) {
   one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
   std::string problem;
   try {
-    problem = run(*world_, one, {});
+    problem = run(*of_worker_[0], one, {});
   } catch (const std::exception& error) {
     problem = error.what();
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -73,8 +74,8 @@ class StreamCommunicator {
   // What the worker has of a call.
   struct UnderWay {
     HostCall host;
-    Bytes block_bytes = 0;
-    int claims = 0;  // of streams
+    std::atomic<Bytes> left{0};  // of a block
+    int claims = 0;              // of streams
   };
   using Entry = Recycler<UnderWay>::Entry;
 
@@ -82,6 +83,7 @@ class StreamCommunicator {
   void join();
   void pin();
   void agree_on_identities();
+  int most_workers() const;
   void find_fusion(const Members& members);
   State refuse(const StreamCall& call) const;
   State claim(cuda::Stream stream, const char* name);
@@ -91,6 +93,7 @@ class StreamCommunicator {
   State submit_batch(std::span<const StreamCall> calls, std::size_t first);
   State submit_apart(std::span<const StreamCall> calls, std::size_t first);
   State capture(const StreamCall& call, const StagedBuffers& buffers);
+  HostWork work_in(Communicator* among);
   std::string work(const HostCall& what, const StagedChunk& chunk, HostWork& host);
   std::string run(Communicator& among, const Call& call, const WireFormat& wire);
   State fail(Trouble trouble, const std::string& why);
@@ -107,7 +110,7 @@ class StreamCommunicator {
   PeerWatch watch_;
   stream_owners::Owner owner_;
   FlagOrdering ordering_ = FlagOrdering::kStreamMemoryOperations;
-  Communicator* world_ = nullptr;
+  std::vector<Communicator*> of_worker_;  // of all ranks
   Recycler<UnderWay> under_way_;
   std::mutex grouping_;  // held while calls are cut into batches, and what these are made of is gathered
   std::optional<CallBatches> batches_;
@@ -115,7 +118,7 @@ class StreamCommunicator {
   std::vector<cuda::Stream> along_;
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;       // null: all calls are staged
-  HostWork host_;                            // the worker's
+  std::deque<HostWork> host_;                // of each worker
   HostWork graph_host_;                      // of who replays what is captured
   Communicator* graphs_ = nullptr;           // of what is captured
   std::unique_ptr<CapturedCalls> captured_;  // null: nothing can be,

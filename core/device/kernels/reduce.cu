@@ -4,8 +4,8 @@
 // bits wherever it runs. float16 and bfloat16 are accumulated in float32 and rounded once. Of a NaN and a
 // number, and of two zeros, minimum and maximum take the second, as the kernels of core/reduce do.
 //
-// Sixteen bytes per load where all buffers lie alike to that; what is before and behind, or all, element by
-// element. No thread waits for another, so ranks may share a GPU however it divides its time.
+// Sixteen bytes per load where all inputs lie alike to that, and per store where an output does too; what is before and
+// behind, or all, element by element. No thread waits for another, so ranks may share a GPU however it divides its time.
 #include <cuda_fp16.h>
 
 #include "core/device/kernels/arguments.hpp"
@@ -155,21 +155,28 @@ __device__ void pack(const ReduceArguments& a, Index skipped, Index i) {
   }
 #pragma unroll
   for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(Operation::finish(result[e], a.ins));
-  for (unsigned j = 0; j < a.outs; ++j) reinterpret_cast<Pack<Stored>*>(a.out[j] + before)[i] = loaded;
+  for (unsigned j = 0; j < a.outs; ++j) {
+    const Index out = a.out[j] + before;
+    if (out % 16 == 0) {
+      reinterpret_cast<Pack<Stored>*>(out)[i] = loaded;
+      continue;
+    }
+#pragma unroll
+    for (unsigned e = 0; e < kWidth; ++e) reinterpret_cast<Stored*>(out)[i * kWidth + e] = loaded.value[e];
+  }
 }
 
 // Whether sixteen bytes at a time are worth their code: a division of integers takes a hundred instructions.
 template <class Format, class Operation>
 constexpr bool kInPacks = !Operation::kDividesIntegers || static_cast<typename Format::Wide>(0.5f) != 0;
 
-// How many elements come before the first that all buffers have at a multiple of sixteen bytes; all when
+// How many elements come before the first that all inputs have at a multiple of sixteen bytes; all when
 // there is none.
 template <class Stored>
 __device__ Index before_packs(const ReduceArguments& a) {
   const Index off = a.in[0] % 16;
   bool alike = true;
   for (unsigned s = 1; s < a.ins; ++s) alike &= a.in[s] % 16 == off;
-  for (unsigned j = 0; j < a.outs; ++j) alike &= a.out[j] % 16 == off;
   const Index head = (16 - off) % 16 / sizeof(Stored);
   return alike && head < a.count ? head : a.count;
 }

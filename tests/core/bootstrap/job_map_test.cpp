@@ -243,6 +243,7 @@ TEST(JobMap, RanksAreCrowdedWhenTheyOutnumberTheCoresTheyMayUseTogether) {
   first.cpus = {0};
   second.cpus = {1};
   EXPECT_FALSE(map_job(all({first, second})).crowded.at(0));
+  EXPECT_EQ(map_job(all({first, second})).cores, std::vector{2});
   second.cpus = {0};
   EXPECT_TRUE(map_job(all({first, second})).crowded.at(0));
 }

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "core/device/kernels_image.hpp"
-#include "core/stream/scaling.hpp"
 #include "core/reduce/reduce.hpp"
+#include "core/stream/scaling.hpp"
 #include "tests/core/device/fake_device.hpp"
 
 namespace ddl {

@@ -1,7 +1,9 @@
 #include "core/device/staged_call.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -39,6 +41,47 @@ TEST_F(StagedCallTest, TheResultIsThereInStreamOrder) {
     EXPECT_EQ(result, doubled(values)) << count;
   }
   EXPECT_EQ(calls.failure(), "");
+}
+
+// Each has every third chunk of a call, in the order of the calls, and may be far ahead of the others.
+TEST_F(StagedCallTest, SeveralWorkersShareACall) {
+  StagedOptions options = small(4);
+  options.chunk_bytes = 2048;
+  StagedCalls calls(cuda_, context_, options);
+  calls.use_workers(3);
+  std::mutex mutex;
+  std::vector<std::vector<Bytes>> offsets_of(3);
+  std::atomic<int> working{0}, most{0};
+  auto work = [&](const StagedChunk& chunk) {
+    const int now_working = ++working;
+    if (int before = most; now_working > before) most.compare_exchange_strong(before, now_working);
+    std::this_thread::sleep_for(std::chrono::microseconds(chunk.offset / 64 % 7 * 300));
+    {
+      std::lock_guard lock(mutex);
+      offsets_of.at(chunk.worker).push_back(chunk.offset);
+    }
+    std::string problem = twice(chunk);
+    --working;
+    return problem;
+  };
+  Floats values = ramp(5000, 1);
+  cuda::Stream one = stream(), other = stream();
+  cuda::DevicePointer at = buffer(values), small_at = buffer(ramp(10, 0));
+  ASSERT_EQ(calls.submit({at, at, bytes(values)}, one, work), Submitted::kEnqueued);
+  ASSERT_EQ(calls.submit({small_at, small_at, 40}, other, work), Submitted::kEnqueued);
+  std::atomic<bool> noted{false};
+  calls.post([&] { return noted = true, std::string(); });
+  ok(cuda_.stream_synchronize(one));
+  ok(cuda_.stream_synchronize(other));
+  EXPECT_EQ(this->values<float>(at, 5000), doubled(values));
+  EXPECT_EQ(this->values<float>(small_at, 10), doubled(ramp(10, 0)));
+  while (!noted) std::this_thread::yield();
+  EXPECT_GT(most, 1);
+  ASSERT_EQ(offsets_of[0].back(), 0u) << "the small call is the first worker's";
+  const Bytes piece = offsets_of[1].at(0);
+  for (Bytes worker : {0, 1, 2})
+    for (std::size_t i = 0; i + (worker == 0) < offsets_of[worker].size(); ++i)
+      EXPECT_EQ(offsets_of[worker][i], (3 * i + worker) * piece);
 }
 
 TEST_F(StagedCallTest, OneChunkIsEnough) {

@@ -110,11 +110,19 @@ case $case_name in
     client 3 threads cases; on_gpu
     client 2 all cases; on_gpu
     client 3 group cases; on_gpu
+    # Some of the calls on the host, because the GPU would have to change between processes; but not between threads.
+    export FAKE_CUDA_TIME_SLICES=1
+    client 3 processes cases; on_gpu
+    grep -q 'those of less than 393216 bytes on the host' "$work/ours.err" || fail "small calls are not on the host"
+    client 3 threads cases; on_gpu
+    grep -q 'those of less than' "$work/ours.err" && fail "small calls are on the host"
     ;;
   on_host)
     export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=0
     client 4 processes cases; on_host 'rank 0: DDL_GPU_STAGING_BYTES is 0'
     client 3 threads cases; counted; on_host 'rank 0: DDL_GPU_STAGING_BYTES is 0'
+    DDL_GPU_HOST_THREADS=3 client 3 processes cases; counted
+    DDL_GPU_HOST_THREADS=4 client 2 threads cases; counted
     ;;
   kernels_refused)
     export DDL_VERBOSE=1
@@ -134,7 +142,11 @@ case $case_name in
       for how in processes threads; do
         DDL_GPU_STAGING_BYTES=64k bits $ranks $how "$work/gpu"; on_gpu
         DDL_GPU_STAGING_BYTES=0 bits $ranks $how "$work/host"; on_host 'rank 0'
+        DDL_GPU_STAGING_BYTES=0 DDL_GPU_HOST_THREADS=3 bits $ranks $how "$work/threads"
+        diff "$work/host" "$work/threads" || fail "other bits by several threads"
         diff "$work/gpu" "$work/host" || fail "other bits on the GPU than on the host"
+        FAKE_CUDA_TIME_SLICES=1 bits $ranks $how "$work/both"; on_gpu
+        diff "$work/both" "$work/host" || fail "other bits where some calls are on the host"
       done
     done
     ;;

@@ -94,9 +94,11 @@ Result cuDeviceGetName(char* name, int length, Device device) {
 
 Result cuDeviceGetAttribute(int* value, int attribute, Device device) {
   RETURN_IF_FAILED(check_device(device));
-  bool without = std::getenv("FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS") != nullptr;
-  *value =
-      attribute == kAttributeMultiprocessors ? 2 : attribute == kAttributeStreamMemoryOperations && !without;
+  *value = 0;
+  if (attribute == kAttributeMultiprocessors) *value = 2;
+  if (attribute == kAttributeMps) *value = !std::getenv("FAKE_CUDA_TIME_SLICES");
+  if (attribute == kAttributeStreamMemoryOperations)
+    *value = !std::getenv("FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS");
   return kSuccess;
 }
 
@@ -201,6 +203,10 @@ Result cuStreamWaitEvent(Stream given, Event event, unsigned) {
 
 Result cuStreamGetCtx(Stream given, Context* context) {
   return with_stream(given, [&](Stream stream) { return fake::context_of(stream, *context); });
+}
+
+Result cuStreamGetId(Stream given, unsigned long long* id) {
+  return with_stream(given, [&](Stream stream) { return fake::id_of(stream, *id); });
 }
 
 Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {

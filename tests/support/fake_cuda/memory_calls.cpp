@@ -170,8 +170,8 @@ Result cuMemsetD32Async(DevicePointer pointer, std::uint32_t value, std::size_t 
   return count == 1 ? write_value(stream, pointer, value) : kInvalidValue;  // more is not needed here
 }
 
-Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {
-  RETURN_IF_FAILED(begin("cuStreamWaitValue32"));
+namespace {
+Result wait_value(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {
   std::optional<Range> keep;
   std::uint32_t* at = value_at(pointer, keep);
   if (!at || flags != kWaitValueGreaterOrEqual) return kInvalidValue;
@@ -180,6 +180,24 @@ Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_
     while (static_cast<std::int32_t>(__atomic_load_n(at, __ATOMIC_ACQUIRE) - value) < 0)
       ::nanosleep(&moment, nullptr);
   });
+}
+}  // namespace
+
+Result cuStreamWaitValue32_v2(Stream stream, DevicePointer pointer, std::uint32_t value, unsigned flags) {
+  RETURN_IF_FAILED(begin("cuStreamWaitValue32"));
+  return wait_value(stream, pointer, value, flags);
+}
+
+Result cuStreamBatchMemOp_v2(Stream stream, unsigned count, MemoryOperation* operations, unsigned flags) {
+  RETURN_IF_FAILED(begin("cuStreamBatchMemOp"));
+  if (count == 0 || count > kMostOperations || flags != 0) return kInvalidValue;
+  for (const MemoryOperation* one = operations; one != operations + count; ++one) {
+    const auto value = static_cast<std::uint32_t>(one->value);
+    if (one->operation != kOperationWait && one->operation != kOperationWrite) return kInvalidValue;
+    RETURN_IF_FAILED(one->operation == kOperationWait ? wait_value(stream, one->address, value, one->flags)
+                                                      : write_value(stream, one->address, value));
+  }
+  return kSuccess;
 }
 
 // ---- between processes ----

@@ -1,5 +1,6 @@
 #include "tests/support/fake_cuda/streams.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -34,6 +35,7 @@ struct Operation {
 
 struct Queue {
   Context context = nullptr;
+  unsigned long long id = 0;
   bool blocking = true;  // ordered with the legacy default stream
   bool legacy = false;   // is the legacy default stream
   bool closing = false;
@@ -56,8 +58,8 @@ struct Waiter {
   std::condition_variable wakes = {};
 };
 
-// One lock for everything: this is about order, not speed. But nobody wakes in vain: many ranks of many streams
-// share few cores. Never taken down, because threads of streams that still wait outlive main.
+// One lock for everything: this is about order, not speed. But nobody wakes in vain: many ranks of many
+// streams share few cores. Never taken down, because threads of streams that still wait outlive main.
 struct World {
   std::mutex mutex;
   std::set<Waiter*> waiters;
@@ -187,7 +189,9 @@ RecordedEvent* recorded(Event event) {
 
 Stream make_stream(Context context, unsigned flags) {
   auto queue = std::make_shared<Queue>();
+  static std::atomic<unsigned long long> streams{0};
   queue->context = context;
+  queue->id = ++streams;
   queue->blocking = !(flags & kStreamNonBlocking);
   Stream stream = reinterpret_cast<Stream>(queue.get());
   {
@@ -232,6 +236,14 @@ Result query(Stream stream) {
   std::vector<Point> points;
   if (Result result = points_of(stream, points)) return result;
   return reached(points) ? kSuccess : kNotReady;
+}
+
+Result id_of(Stream stream, unsigned long long& id) {
+  std::lock_guard lock(world().mutex);
+  std::shared_ptr<Queue> queue = find(stream);
+  if (!queue) return kInvalidHandle;
+  id = queue->id;
+  return kSuccess;
 }
 
 Result context_of(Stream stream, Context& context) {

@@ -33,6 +33,7 @@ Result submit(Stream stream, std::function<void()> operation);
 Result synchronize(Stream stream);
 Result query(Stream stream);
 Result context_of(Stream stream, Context& context);
+Result id_of(Stream stream, unsigned long long& id);
 /// Waits until all streams of a context have done what they had when it was called.
 void synchronize_all(Context context);
 
