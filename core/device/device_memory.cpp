@@ -2,7 +2,9 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "core/base/clock.hpp"
 #include "core/device/cuda_driver.hpp"
@@ -63,6 +65,30 @@ cuda::Context context_of(const cuda::Driver& driver, const void* pointer) {
 bool is_device_memory(const void* one, const void* other) {
   const cuda::Driver* found = driver();
   return found && (is_device_memory(*found, one) || is_device_memory(*found, other));
+}
+
+// One large copy is no reason to keep as much for good.
+constexpr Bytes kMostPinned = Bytes{256} << 20;
+
+HostCopy::HostCopy(Bytes bytes, const void* one, const void* other) {
+  const cuda::Driver& known = *driver();
+  context_ = context_of(known, one);
+  if (!context_) context_ = context_of(known, other);
+  const bool may_pin = context_ && bytes <= kMostPinned && known.context_push && known.context_pop &&
+                       known.host_allocate && known.host_device_pointer;
+  if (may_pin) {
+    cuda::CurrentContext current(known, context_);
+    const Bytes rounded = std::bit_ceil(std::max(bytes, Bytes{64} << 10));
+    if (current.result() != cuda::kSuccess ||
+        pinned_pool::take(known, context_, rounded, pinned_) != cuda::kSuccess)
+      pinned_ = {};
+  }
+  if (!pinned_.host) plain_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  data_ = pinned_.host ? pinned_.host : plain_.get();
+}
+
+void HostCopy::give_back() {
+  if (pinned_.host) pinned_pool::give_back(context_, pinned_);
 }
 
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/base/error.hpp"
-#include "core/device/device_memory.hpp"
 
 namespace ddl {
 namespace {
@@ -15,7 +14,7 @@ void copy_device(void* to, const void* from, Bytes bytes) {
 }  // namespace
 
 void fetch(Call& call, Rank me, Rank ranks, Staged& staged) {
-  staged.memory.clear();
+  staged.memory = {};
   if (!is_device_memory(call.in, call.out)) return;
   const auto* in = static_cast<const std::byte*>(call.in);
   auto* out = static_cast<std::byte*>(call.out);
@@ -32,7 +31,7 @@ void fetch(Call& call, Rank me, Rank ranks, Staged& staged) {
     out_at = static_cast<std::size_t>(out - in), all = in_bytes;
   else
     out_at = in_bytes;
-  staged.memory.resize(all);
+  staged.memory = HostCopy(all, call.in, call.out);
   staged.result = out_at;
   staged.result_bytes = out_bytes;
   if (in_bytes > 0) copy_device(staged.memory.data() + in_at, in, in_bytes);

@@ -9,6 +9,7 @@
 
 #include "core/collective/call.hpp"
 #include "core/collective/completion.hpp"
+#include "core/device/device_memory.hpp"
 
 namespace ddl {
 
@@ -16,9 +17,9 @@ class Communicator;
 
 /// Host copies of the buffers of a call.
 struct Staged {
-  std::vector<std::byte> memory;  // empty: the engine has the program's own buffers
-  std::size_t result = 0;         // where in it the output lies,
-  Bytes result_bytes = 0;         // and how much of that the call makes here
+  HostCopy memory;         // empty: the engine has the program's own buffers
+  std::size_t result = 0;  // where in it the output lies,
+  Bytes result_bytes = 0;  // and how much of that the call makes here
 };
 
 /// A call under way, with host copies of its buffers where these are device memory.

@@ -29,9 +29,9 @@ client() {
 }
 # Where the last client's all-reduces were done: what is meant for the GPU must not pass by luck on the host.
 on() { grep -q "all-reduces on the $1" "$work/err" || fail "not on the $1: $(grep -o 'all-reduces on the .*' "$work/err" | head -n 1)"; }
-bits() {  # RANKS FILE
-  client "$1" processes bits
-  grep '^bits' "$work/out" | sort -u >"$2"
+bits() {  # RANKS HOW FILE
+  client "$1" "$2" bits
+  grep '^bits' "$work/out" | sort -u >"$3"
 }
 has_python() { python3 -c "import $1" 2>/dev/null || skip "python3 has no $1"; }
 limits() { timeout 200 "$programs/gpu_limits" "$@" >"$work/out" 2>"$work/err" || fail "limits $*: exit $?"; grep '^limits' "$work/out"; }
@@ -52,6 +52,11 @@ ranks_of() {  # RANKS SCRIPT [ARGUMENT...]
   return $status
 }
 
+measured() {  # WHAT RANKS: by PyTorch with us
+  preload=$lib/libddl_shim.so ranks_of "$2" "$here/measure.py" $1 || fail "$1 with $2 ranks: exit $?"
+  grep '^torch' "$work/out"
+}
+
 case $case_name in
   cases)
     for how in "2 processes" "4 processes"; do client $how cases; on GPU; done
@@ -60,11 +65,15 @@ case $case_name in
     client 3 threads cases; on GPU
     ;;
   bits)
+    # Processes have small calls done by the host, unless MPS runs; threads do not.
+    export CUDA_MODULE_LOADING=EAGER
     for ranks in 2 3 4; do
-      bits $ranks "$work/gpu"; on GPU
-      DDL_GPU_STAGING_BYTES=64k bits $ranks "$work/chunks"; on GPU
-      DDL_GPU_STAGING_BYTES=0 bits $ranks "$work/host"; on host
+      bits $ranks threads "$work/gpu"; on GPU
+      bits $ranks processes "$work/both"; on GPU
+      DDL_GPU_STAGING_BYTES=64k bits $ranks threads "$work/chunks"; on GPU
+      DDL_GPU_STAGING_BYTES=0 bits $ranks processes "$work/host"; on host
       diff "$work/gpu" "$work/host" || fail "other bits on the GPU than on the host"
+      diff "$work/gpu" "$work/both" || fail "other bits where small calls are on the host"
       diff "$work/gpu" "$work/chunks" || fail "other bits in small chunks"
     done
     ;;
@@ -77,8 +86,8 @@ case $case_name in
     ;;
   one_by_one)
     # Kernels are launched one by one, and there are many chunks.
-    bits 2 "$work/free"; on GPU
-    CUDA_LAUNCH_BLOCKING=1 DDL_GPU_STAGING_BYTES=64k bits 2 "$work/one_by_one"; on GPU
+    bits 2 processes "$work/free"; on GPU
+    CUDA_LAUNCH_BLOCKING=1 DDL_GPU_STAGING_BYTES=64k bits 2 processes "$work/one_by_one"; on GPU
     diff "$work/free" "$work/one_by_one" || fail "other bits"
     ;;
   sanitizer)
@@ -115,8 +124,13 @@ case $case_name in
     nvidia-cuda-mps-control -d || fail "MPS does not start"
     trap 'echo quit | nvidia-cuda-mps-control >/dev/null; rm -rf "$work"' EXIT
     limits hand_overs
-    client 2 processes measure; on GPU
-    grep '^measured' "$work/out"
+    client 3 processes cases; on GPU
+    for ranks in 2 4; do
+      client $ranks processes measure; on GPU
+      grep '^measured' "$work/out"
+    done
+    has_python torch
+    for ranks in 2 4; do measured steps $ranks; done
     ;;
   overhead)
     nccl=$(nccl) && [ -n "$nccl" ] || skip "no NCCL (the Python package nvidia-nccl)"
@@ -151,16 +165,22 @@ case $case_name in
       grep '^collectives' "$work/out"
     done
     ;;
-  torch)
+  steps)
+    has_python torch
+    for ranks in 2 4; do measured steps $ranks; done
+    preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out"
+    preload="" ranks_of 2 "$here/measure.py" steps gloo && sed -n 's/^torch:/torch, gloo:/p' "$work/out"
+    ;;
+  behind)
+    has_python torch
+    for ranks in 2 4; do measured behind $ranks; done
+    ;;
+  sweep)
     has_python torch
     for ranks in 2 4; do
-      for what in steps behind "sweep nccl" "sweep gloo"; do
-        [ "$what" = "sweep gloo" ] && preload="" || preload=$lib/libddl_shim.so
-        ranks_of $ranks "$here/measure.py" $what || { echo "FAILED: $what with $ranks ranks"; tail -n 15 "$work/err"; }
-        grep '^torch' "$work/out"
-      done
+      measured "sweep nccl" $ranks
+      preload="" ranks_of $ranks "$here/measure.py" sweep gloo && grep '^torch' "$work/out"
     done
-    preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out"
     ;;
   mpi)
     has_python cupy

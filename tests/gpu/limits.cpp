@@ -78,10 +78,10 @@ void measure_kernels() {
   auto copy = [&] { return gpu.driver.copy_on_device_async(buffers[1], buffers[0], kBytes, gpu.stream); };
   const double best = 2e-9 * kBytes / time_of(gpu, copy);
   fmt::print("limits: a copy of 256 MiB on the device: {:.0f} GB/s\n", best);
-  for (DType type :
-       {DType::float32, DType::float16, DType::bfloat16, DType::float64, DType::int32, DType::int8})
+  for (DType type : {DType::float32, DType::float16, DType::bfloat16, DType::float64, DType::int32,
+                     DType::int64, DType::int8})
     for (DeviceOp op : {DeviceOp::sum, DeviceOp::average})
-      for (std::size_t ins : {2, 4})
+      for (std::size_t ins : {2, 3, 4})
         for (std::size_t outs : {std::size_t{1}, ins}) {
           std::span<const cuda::DevicePointer> all(buffers), from = all.first(ins);
           std::span<const cuda::DevicePointer> to = outs == 1 ? all.last(1) : from;

@@ -69,16 +69,55 @@ struct Wrapping<double> {
   using Type = double;
 };
 
+// What becomes of the reduction of so many buffers.
+template <class T>
+struct Keep {
+  explicit __device__ Keep(unsigned) {}
+  __device__ T operator()(T value) const { return value; }
+};
+
+// The division of the host, bit for bit; integers are cut toward zero. A division takes dozens of instructions, and so as long
+// as the memory: where a product gives the same, it is one. By a power of two it does; and of n small enough the integer
+// part of n times the next number above 2^k / by, shifted by k (H. Warren, Hacker's Delight, chapter 10).
+template <class T>
+class Divide {
+  static constexpr bool kIsFloating = static_cast<T>(0.5f) != 0;
+
+ public:
+  explicit __device__ Divide(unsigned by)
+      : by_(static_cast<T>(by)), is_power_of_two_((by & (by - 1)) == 0), multiplier_(by == 1 ? 0 : ~Index{0} / by + 1) {
+    if constexpr (kIsFloating) reciprocal_ = T{1} / by_;
+    if constexpr (sizeof(T) == 1) short_multiplier_ = static_cast<int>(65536u / by + 1);
+  }
+  __device__ T operator()(T value) const {
+    if constexpr (kIsFloating) return is_power_of_two_ ? value * reciprocal_ : value / by_;
+    if constexpr (sizeof(T) == 1) {
+      const int product = static_cast<int>(value) * short_multiplier_;
+      return static_cast<T>((product >> 16) + (product < 0));
+    }
+    if (sizeof(T) == 8 || multiplier_ == 0) return value / by_;
+    bool is_negative = false;
+    if constexpr (static_cast<T>(-1) < static_cast<T>(1)) is_negative = value < T{0};
+    const auto size = static_cast<unsigned>(is_negative ? 0u - static_cast<unsigned>(value) : static_cast<unsigned>(value));
+    const auto quotient = static_cast<unsigned>((static_cast<unsigned __int128>(size) * multiplier_) >> 64);
+    return static_cast<T>(is_negative ? 0u - quotient : quotient);
+  }
+
+ private:
+  const T by_;
+  const bool is_power_of_two_;
+  const Index multiplier_;
+  T reciprocal_{};
+  int short_multiplier_ = 0;
+};
+
 struct Sum {
-  static constexpr bool kDividesIntegers = false;
+  template <class T>
+  using Finish = Keep<T>;
   template <class T>
   static __device__ T of(T a, T b) {
     using W = typename Wrapping<T>::Type;
     return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
-  }
-  template <class T>
-  static __device__ T finish(T value, unsigned) {
-    return value;
   }
 };
 struct Prod : Sum {
@@ -100,17 +139,9 @@ struct Max : Sum {
     return a > b ? a : b;
   }
 };
-// Integers are cut toward zero. An int8 of 200 buffers is divided as a wider number.
 struct Average : Sum {
-  static constexpr bool kDividesIntegers = true;
-  static __device__ float finish(float value, unsigned by) { return value / static_cast<float>(by); }
-  static __device__ double finish(double value, unsigned by) { return value / static_cast<double>(by); }
   template <class T>
-  static __device__ T finish(T value, unsigned by) {
-    if (static_cast<T>(-1) > static_cast<T>(0))
-      return static_cast<T>(static_cast<unsigned long long>(value) / by);
-    return static_cast<T>(static_cast<long long>(value) / static_cast<long long>(by));
-  }
+  using Finish = Divide<T>;
 };
 
 // ---- one element, sixteen bytes, all ----
@@ -125,19 +156,19 @@ __device__ T load(Index buffer, Index i) {
   return reinterpret_cast<const T*>(buffer)[i];
 }
 
-template <class Format, class Operation>
-__device__ void one(const ReduceArguments& a, Index i) {
+template <class Format, class Operation, class Finish>
+__device__ void one(const ReduceArguments& a, const Finish& finish, Index i) {
   using Stored = typename Format::Stored;
   typename Format::Wide result = Format::widen(load<Stored>(a.in[0], i));
   for (unsigned s = 1; s < a.ins; ++s)
     result = Operation::of(result, Format::widen(load<Stored>(a.in[s], i)));
-  Stored stored = Format::narrow(Operation::finish(result, a.ins));
+  Stored stored = Format::narrow(finish(result));
   for (unsigned j = 0; j < a.outs; ++j) reinterpret_cast<Stored*>(a.out[j])[i] = stored;
 }
 
 // `skipped` elements lie before the first pack.
-template <class Format, class Operation>
-__device__ void pack(const ReduceArguments& a, Index skipped, Index i) {
+template <class Format, class Operation, class Finish>
+__device__ void pack(const ReduceArguments& a, const Finish& finish, Index skipped, Index i) {
   using Stored = typename Format::Stored;
   using Wide = typename Format::Wide;
   constexpr unsigned kWidth = 16 / sizeof(Stored);
@@ -154,7 +185,7 @@ __device__ void pack(const ReduceArguments& a, Index skipped, Index i) {
       result[e] = Operation::of(result[e], Format::widen(loaded.value[e]));
   }
 #pragma unroll
-  for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(Operation::finish(result[e], a.ins));
+  for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(finish(result[e]));
   for (unsigned j = 0; j < a.outs; ++j) {
     const Index out = a.out[j] + before;
     if (out % 16 == 0) {
@@ -165,10 +196,6 @@ __device__ void pack(const ReduceArguments& a, Index skipped, Index i) {
     for (unsigned e = 0; e < kWidth; ++e) reinterpret_cast<Stored*>(out)[i * kWidth + e] = loaded.value[e];
   }
 }
-
-// Whether sixteen bytes at a time are worth their code: a division of integers takes a hundred instructions.
-template <class Format, class Operation>
-constexpr bool kInPacks = !Operation::kDividesIntegers || static_cast<typename Format::Wide>(0.5f) != 0;
 
 // How many elements come before the first that all inputs have at a multiple of sixteen bytes; all when
 // there is none.
@@ -186,14 +213,11 @@ __device__ void reduce(const ReduceArguments& a) {
   using Stored = typename Format::Stored;
   const Index me = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   const Index all = static_cast<Index>(gridDim.x) * blockDim.x;
-  if constexpr (kInPacks<Format, Operation>) {
-    const Index head = before_packs<Stored>(a), width = 16 / sizeof(Stored), packs = (a.count - head) / width;
-    for (Index i = me; i < packs; i += all) pack<Format, Operation>(a, head, i);
-    for (Index i = me; i < head; i += all) one<Format, Operation>(a, i);
-    for (Index i = head + packs * width + me; i < a.count; i += all) one<Format, Operation>(a, i);
-  } else {
-    for (Index i = me; i < a.count; i += all) one<Format, Operation>(a, i);
-  }
+  const typename Operation::template Finish<typename Format::Wide> finish(a.ins);
+  const Index head = before_packs<Stored>(a), width = 16 / sizeof(Stored), packs = (a.count - head) / width;
+  for (Index i = me; i < packs; i += all) pack<Format, Operation>(a, finish, head, i);
+  for (Index i = me; i < head; i += all) one<Format, Operation>(a, finish, i);
+  for (Index i = head + packs * width + me; i < a.count; i += all) one<Format, Operation>(a, finish, i);
 }
 
 }  // namespace

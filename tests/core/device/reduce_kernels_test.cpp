@@ -84,7 +84,7 @@ TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
   cuda::Stream on = stream();
   for (DType type : kServed)
     for (int op = 0; op < kDeviceOps; ++op)
-      for (std::size_t ranks : {1, 3}) {
+      for (std::size_t ranks : {1, 2, 3, 8, 31}) {
         auto what = static_cast<DeviceOp>(op);
         ASSERT_TRUE(kernels()->has(type, what));
         std::vector<Values> ins;
