@@ -34,6 +34,17 @@ struct MemoryOperation {  // CUstreamBatchMemOpParams, as far as they are alike 
   DevicePointer alias = 0;
   std::uint64_t unused = 0;
 };
+struct CopyOfRows {  // CUDA_MEMCPY2D
+  struct Place {
+    std::size_t x = 0, y = 0;
+    unsigned type = 0;  // kMemoryTypeHost, kMemoryTypeDevice
+    void* host = nullptr;
+    DevicePointer device = 0;
+    void* array = nullptr;
+    std::size_t pitch = 0;
+  } from, to;
+  std::size_t width = 0, height = 0;
+};
 constexpr unsigned kOperationWait = 1, kOperationWrite = 2;  // of 32 bits
 constexpr unsigned kMostOperations = 256;                    // of one batch
 

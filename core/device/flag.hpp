@@ -23,6 +23,11 @@ struct Flag {
   bool reached(std::uint32_t value) const { return static_cast<std::int32_t>(get() - value) >= 0; }
   std::uint32_t get() const { return std::atomic_ref(*at).load(std::memory_order_acquire); }
   void set(std::uint32_t value) const { std::atomic_ref(*at).store(value, std::memory_order_release); }
+  /// Never back, where others raise it too.
+  void raise(std::uint32_t value) const {
+    for (std::uint32_t before = get(); static_cast<std::int32_t>(before - value) < 0;)
+      if (std::atomic_ref(*at).compare_exchange_weak(before, value, std::memory_order_acq_rel)) return;
+  }
 };
 
 /// Yields at first, then sleeps longer and longer, up to a fifth of a millisecond: a stream may be behind a

@@ -18,6 +18,7 @@
 #include "core/base/partition.hpp"
 #include "core/base/signals.hpp"
 #include "core/device/flag.hpp"
+#include "core/device/flag_steps.hpp"
 #include "core/device/pinned_pool.hpp"
 #include "core/device/staged_jobs.hpp"
 
@@ -29,8 +30,29 @@ constexpr Bytes kPieceUnit = 256;
 // A call is cut for overlap only where the parts stay worth a copy of their own.
 constexpr Bytes kLeastPiece = Bytes{256} << 10;
 
+// Of fewer bytes a copy to the device is made where kernels run, for which a GPU has to change between the
+// processes that share it: 140 us instead of 9 on an H200. As two rows a copy engine does it; the driver
+// makes one of rows that lie side by side.
+constexpr Bytes kSmallCopy = 2048;
+
+// A worker waits awake for so long after a job: waking it takes its caller longer than all else that a call
+// does.
+constexpr Nanoseconds kAwake = 50'000;
+
 // How soon the worker looks again after what is under way elsewhere: nobody waits for that.
 constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
+
+// For a second copy of the output of a chunk whose pieces are small.
+bool has_room_aside(const StagedChunk& chunk, const StagedBench& bench) {
+  return chunk.bytes < kSmallCopy && chunk.out.size() <= bench.area_bytes / 2;
+}
+
+// The same on all ranks: from what they have in common alone.
+Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks, const StagedBench& bench) {
+  Bytes overlapped = round_up(divide_up(block_bytes, bench.slots.size()), kPieceUnit);
+  Bytes most = bench.area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see State
+  return std::min(most, std::max(overlapped, kLeastPiece));
+}
 
 // What a host function waits for.
 struct FlagStep {
@@ -49,29 +71,32 @@ struct StagedCalls::State {
   struct Worker {
     StagedJobs jobs;
     std::condition_variable changed;
-    bool looks = false;  // has had work, so that there may be something to look after
+    Nanoseconds worked = 0;  // when it had its last job
+    bool looks = false;      // has had work, so that there may be something to look after
     std::thread thread;
   };
 
   State(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
   ~State();
 
-  Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
-  Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks) const;
+  Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedNote meet, StagedWork work);
   Submitted may_enqueue(cuda::Stream stream);
   bool let_wait(cuda::Stream later, cuda::Stream earlier);
   bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
   bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
   void give(StagedJob job);
+  cuda::Result bring_back(cuda::DevicePointer to, const StagedSlot& place, const StagedChunk& chunk, Bytes at,
+                          Bytes bytes, const StagedBench& bench, cuda::Stream stream);
   bool take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result raise(cuda::Stream stream, const Flag& flag, std::uint32_t value);
-  cuda::Result wait(cuda::Stream stream, const Flag& flag, std::uint32_t value);
+  cuda::Result wait(cuda::Stream stream, const std::vector<Flag>& flags, std::uint32_t value);
 
   void pin();
   cuda::Result cut();
   void unpin();
   void forget_events();
   void use_workers(std::uint32_t count);
+  void share(const SharedStaging& with);
   bool streams_have_passed();
   void start_worker();
   void work_off(std::uint32_t number);
@@ -80,18 +105,18 @@ struct StagedCalls::State {
   void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
-  StagedSlot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
+  std::string await_inputs(const StagedCall& call, const StagedSlot& place, std::uint32_t ticket,
+                           bool is_first_worker);
 
   const cuda::Driver& driver;
   const cuda::Context context;
   StagedOptions options;
-  Bytes area_bytes;
   pinned_pool::Block pinned;
-  std::vector<StagedSlot> slots;
+  StagedBench own, shared;  // the latter has no slots where no memory is shared
   cuda::Event between_streams = nullptr;
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
-  std::uint64_t next_ticket;
+  FlagSteps steps;
   StagedCallPool calls;
 
   std::mutex mutex;            // of what follows
@@ -106,10 +131,8 @@ StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_co
     : driver(cuda_driver),
       context(cuda_context),
       options(chosen),
-      area_bytes(
-          round_up(std::max(chosen.chunk_bytes, kPieceUnit * std::max(1u, chosen.most_blocks)), kPieceUnit)),
-      slots(std::max(1u, chosen.chunks)),
-      next_ticket(chosen.first_ticket) {
+      own{round_up(std::max(chosen.chunk_bytes, kPieceUnit * std::max(1u, chosen.most_blocks)), kPieceUnit),
+          std::vector<StagedSlot>(std::max(1u, chosen.chunks)), chosen.first_ticket} {
   pin();
   start_worker();
 }
@@ -123,16 +146,48 @@ void StagedCalls::State::start_worker() {
 }
 
 void StagedCalls::State::use_workers(std::uint32_t count) {
-  const auto chunks = std::max<std::uint32_t>(static_cast<std::uint32_t>(slots.size()), 2 * count);
+  const auto chunks = std::max<std::uint32_t>(static_cast<std::uint32_t>(own.slots.size()), 2 * count);
   const Bytes area = (pinned.bytes / chunks - 2 * kFlagStride) / 2 / kPieceUnit * kPieceUnit;
   if (count < 2 || area < kPieceUnit * std::max(1u, options.most_blocks)) return;
   cuda::CurrentContext current(driver, context);
   forget_events();
-  area_bytes = area;
-  slots.assign(chunks, {});
+  own.area_bytes = area;
+  own.slots.assign(chunks, {});
   if (cuda::Result result = cut(); result != cuda::kSuccess)
     return fail("CUDA refuses an event: " + cuda::describe(driver, result));
   while (workers.size() < count) start_worker();
+}
+
+// In each rank's memory first the flags, for each slot that of its stream and one of every rank's worker;
+// then the areas.
+void StagedCalls::State::share(const SharedStaging& with) {
+  const std::size_t ranks = with.of_rank.size(), count = std::max<std::size_t>(2, 2 * workers.size());
+  const Bytes flags = round_up(count * (1 + ranks) * kFlagStride, kPieceUnit);
+  const Bytes area = (with.bytes - flags) / (2 * count) / kPieceUnit * kPieceUnit;
+  shared = {area, std::vector<StagedSlot>(count), 1};
+  cuda::CurrentContext current(driver, context);
+  for (std::size_t i = 0; i < count; ++i) {
+    StagedSlot& slot = shared.slots[i];
+    auto flag = [&](std::size_t of, std::size_t line) {
+      const Bytes at = (i * (1 + ranks) + line) * kFlagStride;
+      return Flag{reinterpret_cast<std::uint32_t*>(with.of_rank[of] + at),
+                  of == with.me ? with.on_device + at : 0};
+    };
+    const Bytes in = flags + 2 * i * area;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      slot.done.push_back(flag(with.me, 1 + rank));
+      slot.awaited.push_back(flag(rank, 0));
+      slot.raised.push_back(flag(rank, 1 + with.me));
+      slot.ins.push_back(with.of_rank[rank] + in);
+      slot.outs.push_back(with.of_rank[rank] + in + area);
+    }
+    slot.ready = slot.awaited[with.me];
+    slot.in = with.of_rank[with.me] + in;
+    slot.out = slot.outs[with.me];
+    if (cuda::Result result = driver.event_create(&slot.passed, cuda::kEventNoTiming);
+        result != cuda::kSuccess)
+      return fail("CUDA refuses an event: " + cuda::describe(driver, result));
+  }
 }
 
 StagedCalls::State::~State() {
@@ -146,15 +201,14 @@ StagedCalls::State::~State() {
     unpin();
   else
     log_warning(Error::sentence("a stream does not come to an end",
-                                "a collective on it was aborted, and " +
-                                    std::to_string(2 * area_bytes * slots.size() >> 20) +
+                                "a collective on it was aborted, and " + std::to_string(pinned.bytes >> 20) +
                                     " MiB of pinned memory that it may still use are left behind",
                                 ""));
 }
 
 void StagedCalls::State::pin() {
   cuda::CurrentContext current(driver, context);
-  const Bytes bytes = slots.size() * (2 * kFlagStride + 2 * area_bytes);
+  const Bytes bytes = own.slots.size() * (2 * kFlagStride + 2 * own.area_bytes);
   cuda::Result result = current.result();
   if (result == cuda::kSuccess) result = pinned_pool::take(driver, context, bytes, pinned);
   if (result == cuda::kSuccess) result = cut();
@@ -169,26 +223,28 @@ void StagedCalls::State::pin() {
 // One block of pinned memory for all slots: the flags of each, then the areas.
 cuda::Result StagedCalls::State::cut() {
   cuda::Result result = cuda::kSuccess;
-  for (std::size_t i = 0; i < slots.size() && result == cuda::kSuccess; ++i) {
-    std::size_t flags = 2 * kFlagStride * i, areas = 2 * (kFlagStride * slots.size() + area_bytes * i);
+  for (std::size_t i = 0; i < own.slots.size() && result == cuda::kSuccess; ++i) {
+    const std::size_t flags = 2 * kFlagStride * i,
+                      areas = 2 * (kFlagStride * own.slots.size() + own.area_bytes * i);
     auto flag = [&](std::size_t at) {
       return Flag{new (pinned.host + at) std::uint32_t(static_cast<std::uint32_t>(options.first_ticket - 1)),
                   pinned.device + at};
     };
-    slots[i] = {pinned.host + areas,
-                pinned.host + areas + area_bytes,
-                flag(flags),
-                flag(flags + kFlagStride),
-                nullptr,
-                false};
-    result = driver.event_create(&slots[i].passed, cuda::kEventNoTiming);
+    StagedSlot& slot = own.slots[i];
+    slot.in = pinned.host + areas;
+    slot.out = pinned.host + areas + own.area_bytes;
+    slot.ready = flag(flags);
+    slot.awaited = {slot.ready};
+    slot.done = slot.raised = {flag(flags + kFlagStride)};
+    result = driver.event_create(&slot.passed, cuda::kEventNoTiming);
   }
   return result;
 }
 
 void StagedCalls::State::forget_events() {
-  for (StagedSlot& slot : slots)
-    if (slot.passed) driver.event_destroy(std::exchange(slot.passed, nullptr));
+  for (StagedBench* bench : {&own, &shared})
+    for (StagedSlot& slot : bench->slots)
+      if (slot.passed) driver.event_destroy(std::exchange(slot.passed, nullptr));
 }
 
 void StagedCalls::State::unpin() {
@@ -202,17 +258,20 @@ void StagedCalls::State::unpin() {
 bool StagedCalls::State::streams_have_passed() {
   cuda::CurrentContext current(driver, context);
   Nanoseconds until = now() + options.patience;
-  for (const StagedSlot& slot : slots)
-    for (Patience patience; driver.event_query(slot.passed) == cuda::kNotReady;) {
-      if (now() > until) return false;
-      patience.wait();
-    }
+  for (const StagedBench* bench : {&own, &shared})
+    for (const StagedSlot& slot : bench->slots)
+      for (Patience patience; driver.event_query(slot.passed) == cuda::kNotReady;) {
+        if (now() > until) return false;
+        patience.wait();
+      }
   return true;
 }
 
 // ---- the caller's side ----
 
-Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
+// On shared memory where there is something to do before.
+Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedNote meet,
+                                     StagedWork work) {
   std::uint32_t blocks = std::max({buffers.in_blocks, buffers.out_blocks, buffers.blocks_anywhere, 1u});
   if (blocks > std::max(1u, options.most_blocks)) {
     fail("a call of " + std::to_string(blocks) + " blocks, where room was made for " +
@@ -236,12 +295,14 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   call.buffers.pieces = call.pieces;
   call.buffers.along = {};
   call.work = std::move(work);
-  call.piece = piece_bytes(buffers.block_bytes, blocks);
+  call.bench = meet ? &shared : &own;
+  call.piece = piece_bytes(buffers.block_bytes, blocks, *call.bench);
   call.count = (buffers.block_bytes + call.piece - 1) / call.piece;
   call.left = call.count;
-  call.first_ticket = next_ticket;
+  call.first_ticket = call.bench->next_ticket;
   bool well = true;
   for (cuda::Stream other : buffers.along) well = well && let_wait(stream, other);
+  if (meet) give({nullptr, 0, std::move(meet)});
   well = well && enqueue(call, stream);
   for (cuda::Stream other : buffers.along) well = well && let_wait(other, stream);
   return well ? Submitted::kEnqueued : Submitted::kFailed;
@@ -259,15 +320,9 @@ bool StagedCalls::State::let_wait(cuda::Stream later, cuda::Stream earlier) {
          fine(driver.stream_wait_event(later, between_streams, 0), "an event");
 }
 
-// The same on all ranks: from what they have in common alone.
-Bytes StagedCalls::State::piece_bytes(Bytes block_bytes, std::uint32_t blocks) const {
-  Bytes overlapped = round_up(divide_up(block_bytes, slots.size()), kPieceUnit);
-  Bytes most = area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see area_bytes
-  return std::min(most, std::max(overlapped, kLeastPiece));
-}
-
 bool StagedCalls::State::enqueue(StagedCallPool::Entry& call, cuda::Stream stream) {
-  const std::uint64_t depth = slots.size();
+  StagedBench& bench = *call.bench;
+  const std::uint64_t depth = bench.slots.size();
   std::uint64_t in = 0, out = 0;
   bool well = true;
   for (; well && in < call.count; ++in) {
@@ -275,20 +330,20 @@ bool StagedCalls::State::enqueue(StagedCallPool::Entry& call, cuda::Stream strea
     well = well && bring_in(call, in, stream);
   }
   while (well && out < call.count) well = take_out(call, out++, stream);
-  next_ticket += in;
+  bench.next_ticket += in;
   // Where it broke off, the slots are the stream's until it has come this far. The worker raises `done` for
   // what it was given, so that the stream does get here.
   std::uint64_t touched = std::min(in, depth);
-  for (std::uint64_t ticket = next_ticket - touched; ticket != next_ticket; ++ticket)
-    well &= fine(driver.event_record(slot(ticket).passed, stream), "an event");
+  for (std::uint64_t ticket = bench.next_ticket - touched; ticket != bench.next_ticket; ++ticket)
+    well &= fine(driver.event_record(bench.slot(ticket).passed, stream), "an event");
   return well;
 }
 
 // One chunk's way to the worker.
 bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  StagedSlot& place = slot(ticket);
-  if (place.used && index < slots.size() &&
+  StagedSlot& place = call.bench->slot(ticket);
+  if (place.used && index < call.bench->slots.size() &&
       !fine(driver.stream_wait_event(stream, place.passed, 0), "an event"))
     return false;
   place.used = true;
@@ -312,11 +367,27 @@ void StagedCalls::State::give(StagedJob job) {
 // One chunk's way back.
 bool StagedCalls::State::take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream) {
   std::uint64_t ticket = call.first_ticket + index;
-  StagedSlot& place = slot(ticket);
+  const StagedSlot& place = call.bench->slot(ticket);
   if (!fine(wait(stream, place.done, static_cast<std::uint32_t>(ticket)), "a flag")) return false;
-  return call.each_output(call.chunk(index, place), [&](cuda::DevicePointer to, Bytes at, Bytes bytes) {
-    return fine(driver.copy_to_device_async(to, place.out + at, bytes, stream), "a copy to the device");
+  const StagedChunk chunk = call.chunk(index, place);
+  return call.each_output(chunk, [&](cuda::DevicePointer to, Bytes at, Bytes bytes) {
+    return fine(bring_back(to, place, chunk, at, bytes, *call.bench, stream), "a copy to the device");
   });
+}
+
+// Where it may be made of rows the worker has left a second copy, see copy_aside.
+cuda::Result StagedCalls::State::bring_back(cuda::DevicePointer to, const StagedSlot& place,
+                                            const StagedChunk& chunk, Bytes at, Bytes bytes,
+                                            const StagedBench& bench, cuda::Stream stream) {
+  if (bytes >= kSmallCopy || bytes % 2 != 0 || !has_room_aside(chunk, bench) || !driver.copy_rows_async)
+    return driver.copy_to_device_async(to, place.out + at, bytes, stream);
+  cuda::CopyOfRows rows;
+  rows.from = {
+      .type = cuda::kMemoryTypeHost, .host = place.out + at, .pitch = bench.area_bytes / 2 + bytes / 2};
+  rows.to = {.type = cuda::kMemoryTypeDevice, .device = to, .pitch = bytes / 2};
+  rows.width = bytes / 2;
+  rows.height = 2;
+  return driver.copy_rows_async(&rows, stream);
 }
 
 cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
@@ -325,10 +396,13 @@ cuda::Result StagedCalls::State::raise(cuda::Stream stream, const Flag& flag, st
   return driver.set_values(flag.on_device, value, 1, stream);
 }
 
-cuda::Result StagedCalls::State::wait(cuda::Stream stream, const Flag& flag, std::uint32_t value) {
-  if (options.ordering == FlagOrdering::kStreamMemoryOperations)
-    return driver.stream_wait_value(stream, flag.on_device, value, cuda::kWaitValueGreaterOrEqual);
-  auto step = std::make_unique<FlagStep>(FlagStep{flag, value});
+cuda::Result StagedCalls::State::wait(cuda::Stream stream, const std::vector<Flag>& flags,
+                                      std::uint32_t value) {
+  if (options.ordering == FlagOrdering::kStreamMemoryOperations) {
+    for (const Flag& flag : flags) steps.await(flag, value);
+    return steps.enqueue(driver, stream);
+  }
+  auto step = std::make_unique<FlagStep>(FlagStep{flags.front(), value});
   cuda::Result result = driver.launch_host_function(stream, wait_for_flag, step.get());
   if (result == cuda::kSuccess) step.release();  // the function owns it from now on
   return result;
@@ -348,6 +422,7 @@ void StagedCalls::State::work_off(std::uint32_t number) {
     do_job(job);
     job = {};
     lock.lock();
+    worker.worked = now();
   }
 }
 
@@ -360,7 +435,12 @@ void StagedCalls::State::await_job(Worker& worker, std::unique_lock<std::mutex>&
     if (!worker.jobs.empty()) return;
     if (closing && until == 0) until = now() + options.patience;
     if (closing && (!more || (failed && now() > until))) return;
-    if (more)
+    const bool awake = now() - worker.worked < kAwake;
+    if (awake) {
+      lock.unlock();
+      ::sched_yield();
+      lock.lock();
+    } else if (more)
       worker.changed.wait_for(lock, kMeanwhileEvery);
     else
       worker.changed.wait(lock, [&] { return closing || !worker.jobs.empty(); });
@@ -374,26 +454,37 @@ void StagedCalls::State::do_job(const StagedJob& job) {
 }
 
 void StagedCalls::State::do_chunk(const StagedJob& job) {
-  std::uint64_t ticket = job.call->first_ticket + job.index;
-  StagedSlot& place = slot(ticket);
+  const auto ticket = static_cast<std::uint32_t>(job.call->first_ticket + job.index);
+  StagedSlot& place = job.call->bench->slot(job.call->first_ticket + job.index);
   const auto worker = static_cast<std::uint32_t>(job.index % workers.size());
-  for (Patience patience; !failed && !place.ready.reached(static_cast<std::uint32_t>(ticket));
-       patience.wait())
-    if (worker == 0 && options.meanwhile) options.meanwhile();
-  if (!failed) {
-    std::string problem;
+  std::string problem = await_inputs(*job.call, place, ticket, worker == 0);
+  if (problem.empty() && !failed) {
     try {
       job.call->fill_gaps(job.index, place);
       StagedChunk chunk = job.call->chunk(job.index, place);
       chunk.worker = worker;
       problem = job.call->work(chunk);
+      if (has_room_aside(chunk, *job.call->bench))
+        std::copy(chunk.out.begin(), chunk.out.end(), place.out + job.call->bench->area_bytes / 2);
     } catch (const std::exception& error) {
       problem = error.what();
     }
-    if (!problem.empty()) fail(problem);
   }
+  if (!problem.empty()) fail(problem);
   if (--job.call->left == 0) job.call->release();
-  place.done.set(static_cast<std::uint32_t>(ticket));  // also after a failure: a stream never hangs
+  // A stream never hangs: after a failure the own one goes on without the others.
+  for (const Flag& flag : failed ? place.done : place.raised) flag.raise(ticket);
+}
+
+std::string StagedCalls::State::await_inputs(const StagedCall& call, const StagedSlot& place,
+                                             std::uint32_t ticket, bool is_first_worker) {
+  for (const Flag& flag : place.awaited)
+    for (Patience patience; !failed && !flag.reached(ticket); patience.wait()) {
+      if (is_first_worker && options.meanwhile) options.meanwhile();
+      if (place.awaited.size() == 1 || !options.overdue) continue;
+      if (std::string gone = options.overdue(call.buffers.name); !gone.empty()) return gone;
+    }
+  return {};
 }
 
 void StagedCalls::State::fail(const std::string& why) {
@@ -417,10 +508,17 @@ StagedCalls::StagedCalls(const cuda::Driver& driver, cuda::Context context, cons
 StagedCalls::~StagedCalls() = default;
 
 Submitted StagedCalls::submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work) {
-  return state_->submit(buffers, stream, std::move(work));
+  return state_->submit(buffers, stream, {}, std::move(work));
+}
+
+Submitted StagedCalls::submit_shared(const StagedBuffers& buffers, cuda::Stream stream, StagedNote meet,
+                                     StagedWork work) {
+  return state_->submit(buffers, stream, std::move(meet), std::move(work));
 }
 
 void StagedCalls::use_workers(std::uint32_t workers) { state_->use_workers(workers); }
+
+void StagedCalls::share(const SharedStaging& with) { state_->share(with); }
 
 void StagedCalls::post(StagedNote note) { state_->give({nullptr, 0, std::move(note)}); }
 

@@ -22,6 +22,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/types.hpp"
 #include "core/device/cuda_driver.hpp"
@@ -41,6 +42,10 @@ struct StagedOptions {
   // Of the destructor, for streams that are not done with pinned memory.
   Nanoseconds patience = 2'000'000'000;
   std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
+  // Asked by a worker that waits for other ranks: why there is no sense in waiting on, "" as long as there
+  // is.
+  // Told the name of the call.
+  std::function<std::string(const char* name)> overdue = {};
   // What else the first worker looks after: called by it again and again while it has nothing better to do
   // and this returns true, once more after every job, and to the end of the last. Empty: nothing.
   std::function<bool()> meanwhile = {};
@@ -65,6 +70,7 @@ struct StagedBuffers {
   std::span<const StagedPiece> pieces = {};
   // Other streams whose turn it is to be when the call begins, and that wait for its end. Likewise.
   std::span<const cuda::Stream> along = {};
+  const char* name = "";  // for people
 };
 
 /// The same piece of every block, packed one behind the other in pinned memory.
@@ -73,6 +79,19 @@ struct StagedChunk {
   std::span<std::byte> out;       // out_blocks * bytes
   Bytes offset = 0, bytes = 0;    // of the piece in its block
   std::uint32_t worker = 0;       // who works on it
+  // Of a call on shared memory: the chunk's input and output of every rank. The worker writes this rank's
+  // share of all outputs.
+  std::span<const std::byte* const> ins = {};
+  std::span<std::byte* const> outs = {};
+};
+
+/// Memory of the ranks of one host that all of them see, and the streams of each see their own. Each rank's
+/// worker does its share of every chunk when the inputs of all are there.
+struct SharedStaging {
+  std::size_t me = 0;
+  std::vector<std::byte*> of_rank;    // of equal sizes, all 0 before anybody uses it
+  cuda::DevicePointer on_device = 0;  // the own
+  Bytes bytes = 0;
 };
 
 /// The work on one chunk. Returns nothing, or what went wrong. Called on a worker thread, and where there are
@@ -110,8 +129,15 @@ class StagedCalls {
   /// worker has one, and as many are being copied.
   void use_workers(std::uint32_t workers);
 
+  /// Likewise: from now on calls can be submitted on shared memory, which all ranks do alike. Must outlive
+  /// this.
+  void share(const SharedStaging& with);
+
   /// Enqueues one call on `stream` (0: the legacy default stream) and returns.
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedWork work);
+  /// Likewise on shared memory, of one block and no pieces. The first worker does `meet` before the call.
+  Submitted submit_shared(const StagedBuffers& buffers, cuda::Stream stream, StagedNote meet,
+                          StagedWork work);
 
   /// Has the first worker do this behind what was submitted before, unless something has failed by then.
   void post(StagedNote note);

@@ -13,12 +13,27 @@
 
 namespace ddl {
 
-/// The pinned memory of one chunk, and the flags between its stream and the worker.
+/// The pinned memory of one chunk, and the flags between streams and workers.
 struct StagedSlot {
   std::byte *in = nullptr, *out = nullptr;
-  Flag ready, done;
+  Flag ready;                    // raised by the stream
+  std::vector<Flag> done;        // which it waits for: of the worker, or of one of each rank
   cuda::Event passed = nullptr;  // the stream that had it last is done with it
   bool used = false;
+
+  // What the worker waits for, and what it raises; of all ranks where they see each other's slots, and then
+  // what they have.
+  std::vector<Flag> awaited, raised;
+  std::vector<const std::byte*> ins = {};
+  std::vector<std::byte*> outs = {};
+};
+
+/// Slots that are used in turn.
+struct StagedBench {
+  Bytes area_bytes = 0;  // of an input, or output
+  std::vector<StagedSlot> slots;
+  std::uint64_t next_ticket = 1;
+  StagedSlot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
 };
 
 /// A call, cut into `count` pieces of so many bytes of each block.
@@ -27,12 +42,19 @@ struct StagedCall {
   std::vector<StagedPiece> pieces;  // those of `buffers`
   Bytes piece = 0;
   StagedWork work;
+  StagedBench* bench = nullptr;
   std::uint64_t first_ticket = 0, count = 0;
   std::atomic<std::uint64_t> left{0};  // chunks that are not done
 
   StagedChunk chunk(std::uint64_t index, const StagedSlot& slot) const {
     Bytes offset = index * piece, bytes = std::min(piece, buffers.block_bytes - offset);
-    return {{slot.in, bytes * buffers.in_blocks}, {slot.out, bytes * buffers.out_blocks}, offset, bytes};
+    return {{slot.in, bytes * buffers.in_blocks},
+            {slot.out, bytes * buffers.out_blocks},
+            offset,
+            bytes,
+            0,
+            slot.ins,
+            slot.outs};
   }
 
   /// What a chunk is on the device, stretch by stretch, until `body` returns false: of the input and of the

@@ -1,5 +1,6 @@
-// What a rank shows the others of its host for calls that the device does: staging of ours on the GPU,
-// exported by CUDA IPC, and a page of flags in shared memory, pinned.
+// What a rank shows the others of its host: for calls that the device does staging of ours on the GPU,
+// exported by CUDA IPC, and flags in shared memory, pinned; for those that the host does shared memory alone,
+// pinned for its owner.
 //
 // Both are kept for good and used again: CUDA may let a free, an unmapping or an unpinning wait for
 // everything the device has to do, and so for collectives that wait for whoever asks. What other processes
@@ -24,19 +25,25 @@ struct ExportedWindow {
   int flags_file = -1, device = -1;
   std::uint64_t nonce = 0;
   cuda::IpcHandle handle{};
-  DeviceWindow inside{};  // for ranks of the same process
+  DeviceWindow inside{};             // for ranks of the same process
+  std::byte* inside_host = nullptr;  // likewise
 };
 
 struct Own {
-  DeviceWindow window;
-  Bytes bytes = 0;
+  DeviceWindow window;        // no memory: on the host alone
+  std::byte* host = nullptr;  // behind the flags, in pages that were 0 when they were made
+  cuda::DevicePointer host_on_device = 0;
+  Bytes bytes = 0, host_bytes = 0;
   cuda::Context context = nullptr;
   std::shared_ptr<Region> flags;
   ExportedWindow endpoint;
 };
 
-/// Staging of that many bytes, or one given back before: to be given back or abandoned. Throws Error.
+/// Staging of that many bytes on the device, or one given back before: to be given back or abandoned. Throws
+/// Error.
 Own take(const cuda::Driver& driver, cuda::Context context, Bytes bytes);
+/// The same on the host.
+Own take_on_host(const cuda::Driver& driver, cuda::Context context, Bytes bytes);
 /// Nobody uses it any more, here or elsewhere.
 void give_back(Own own);
 
@@ -45,5 +52,7 @@ void abandon(Own own);
 
 /// Another rank's, as this context sees it. Throws Error.
 DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const ExportedWindow& endpoint);
+/// Its host memory, for as long as that is held. Throws Error.
+std::shared_ptr<std::byte> open_host(const ExportedWindow& endpoint);
 
 }  // namespace ddl::gpu_window

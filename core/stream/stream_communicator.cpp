@@ -17,8 +17,8 @@
 namespace ddl {
 namespace {
 
-// Variants of a call (see Call): how it is scaled, and whether the device does it.
-constexpr std::uint8_t kOnDevice = 8;
+// Variants of a call (see Call): how it is scaled, and whether the ranks only meet in it.
+constexpr std::uint8_t kMeeting = 8;
 
 constexpr const char* kNeedsAll = "a communicator needs all its ranks";
 
@@ -171,20 +171,23 @@ void StreamCommunicator::agree_on_identities() {
   captured_ = std::make_unique<CapturedCalls>(*gpu::driver(), context_);
 }
 
-// The wire between hosts is slower than one of them. Within one there is little use in more than cores.
+bool StreamCommunicator::is_on_one_host() const { return session_.job_map().hosts() == 1; }
+
+// The wire between hosts is slower than one of them. Within one the program wants cores too.
 int StreamCommunicator::most_workers() const {
-  const std::vector<HostIndex>& hosts = session_.job_map().host_of_rank;
-  const bool one_host =
-      std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
-  if (!one_host || ordering_ == FlagOrdering::kHostFunctions) return 1;
+  if (!is_on_one_host() || ordering_ == FlagOrdering::kHostFunctions) return 1;
   if (const std::uint64_t wanted = session_.env().gpu_host_threads) return static_cast<int>(wanted);
-  return std::clamp(session_.job_map().cores[0] / session_.size(), 1, kMostWorkers);
+  return std::clamp(session_.job_map().cores[0] / (2 * session_.size()), 1, kMostWorkers);
 }
 
 void StreamCommunicator::pin() {
   StagedOptions options;
   options.most_blocks = static_cast<std::uint32_t>(session_.size());
   options.meanwhile = [this] { return look_after_device(); };
+  options.overdue = [this](const char* name) {
+    std::string gone = watch_.overdue();
+    return gone.empty() ? gone : fail(Trouble::peer, fmt::format("{} failed: {}", name, gone)).text;
+  };
   if (!cuda::has_stream_memory_operations(*gpu::driver(), gpu::device_of(context_)))
     ordering_ = options.ordering = FlagOrdering::kHostFunctions;
   staged_ = std::make_unique<StagedCalls>(*gpu::driver(), context_, options);
@@ -193,6 +196,7 @@ void StreamCommunicator::pin() {
 StreamCommunicator::~StreamCommunicator() {
   captured_.reset();
   staged_.reset();
+  if (host_path_ && state().trouble != Trouble::none) host_path_->abandon();
   if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
   for (Communicator* one : of_worker_) session_.engine().destroy(*one);
@@ -214,7 +218,8 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
   one.host.shares.clear();
   one.host.lengths = 0;
   one.claims = 1;
-  Submitted how = enqueue(one, buffers);
+  Submitted how =
+      host_path_ && host_path_->serves(one.host) ? enqueue_shared(one, buffers) : enqueue(one, buffers);
   return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
 }
 
@@ -233,6 +238,21 @@ Submitted StreamCommunicator::enqueue(Entry& one, const StagedBuffers& buffers) 
     if ((one.left -= chunk.bytes) == 0) end(one);
     return problem;
   });
+  if (how == Submitted::kCapturing || how == Submitted::kUnusable) end(one);
+  return how;
+}
+
+Submitted StreamCommunicator::enqueue_shared(Entry& one, StagedBuffers buffers) {
+  one.left = buffers.block_bytes;
+  const StreamCall& call = one.host.call;
+  buffers.name = call.name;
+  auto work = [this, &one](const StagedChunk& chunk) {
+    host_path_->work(one.host.call, chunk);
+    if ((one.left -= chunk.bytes) == 0) end(one);
+    return std::string();
+  };
+  Submitted how = staged_->submit_shared(
+      buffers, call.stream, [this, call] { return meet(call); }, std::move(work));
   if (how == Submitted::kCapturing || how == Submitted::kUnusable) end(one);
   return how;
 }
@@ -356,11 +376,14 @@ std::string StreamCommunicator::work(const HostCall& what, const StagedChunk& ch
 // ---- calls that the device does ----
 
 void StreamCommunicator::find_device_path() {
-  const std::vector<HostIndex>& hosts = session_.job_map().host_of_rank;
-  bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](HostIndex host) { return host == hosts[0]; });
   DevicePath::Agreed agreed = DevicePath::agree_on(
-      watch_, context_, {session_.rank(), session_.size(), one_host, session_.env().gpu_staging_bytes});
+      watch_, context_,
+      {session_.rank(), session_.size(), is_on_one_host(), session_.env().gpu_staging_bytes});
   device_ = std::move(agreed.path);
+  if (!device_ && is_on_one_host() && session_.size() <= static_cast<Rank>(kernels::kMostBuffers) &&
+      ordering_ == FlagOrdering::kStreamMemoryOperations)
+    host_path_ = HostPath::agree_on(watch_, context_, session_.rank());
+  if (host_path_) staged_->share(host_path_->staging());
   if (session_.rank() != 0 || session_.size() == 1 || session_.env().verbose == 0 || !who_.empty()) return;
   std::string where = device_ ? "GPU" : "host, because " + agreed.why;
   if (device_ && device_->least_bytes() > 0)
@@ -393,20 +416,25 @@ StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall&
 }
 
 // One element travels for all: what counts is that the ranks meet in the same call.
-std::string StreamCommunicator::agree(const StreamCall& call) {
+std::string StreamCommunicator::meet(const StreamCall& call) {
   const std::array<std::byte, 8> in{};
   std::array<std::byte, 8> out{};
   Call one{in.data(), out.data(), 1, call.type, call.op, call.name, now(), call.kind, 0, call.count};
-  one.variant = kOnDevice + static_cast<std::uint8_t>(call.scale);
+  one.variant = kMeeting + static_cast<std::uint8_t>(call.scale);
   std::string problem;
   try {
     problem = run(*of_worker_[0], one, {});
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  if (!problem.empty()) return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
-  device_->agree();
-  return {};
+  return problem.empty() ? problem
+                         : fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+}
+
+std::string StreamCommunicator::agree(const StreamCall& call) {
+  std::string problem = meet(call);
+  if (problem.empty()) device_->agree();
+  return problem;
 }
 
 // By the worker, as long as this returns true.

@@ -24,6 +24,7 @@
 #include "core/session/session.hpp"
 #include "core/stream/call_batches.hpp"
 #include "core/stream/device_path.hpp"
+#include "core/stream/host_path.hpp"
 #include "core/stream/host_work.hpp"
 #include "core/stream/stream_call.hpp"
 #include "core/stream/stream_owners.hpp"
@@ -88,6 +89,7 @@ class StreamCommunicator {
   State refuse(const StreamCall& call) const;
   State claim(cuda::Stream stream, const char* name);
   Submitted enqueue(Entry& one, const StagedBuffers& buffers);
+  Submitted enqueue_shared(Entry& one, StagedBuffers buffers);
   void end(Entry& one);
   void gather(std::span<const StreamCall> calls, std::size_t first, HostCall& into);
   State submit_batch(std::span<const StreamCall> calls, std::size_t first);
@@ -99,7 +101,9 @@ class StreamCommunicator {
   State fail(Trouble trouble, const std::string& why);
   bool stop(const State& why);
   void find_device_path();
+  bool is_on_one_host() const;
   State submit_on_device(const StreamCall& call);
+  std::string meet(const StreamCall& call);
   std::string agree(const StreamCall& call);
   bool look_after_device();
   State answer(Submitted how, const StreamCall& call, const std::string& failure);
@@ -116,6 +120,7 @@ class StreamCommunicator {
   std::optional<CallBatches> batches_;
   std::vector<StagedPiece> pieces_;
   std::vector<cuda::Stream> along_;
+  std::unique_ptr<HostPath> host_path_;  // null: what is staged travels as the engine's messages
   std::unique_ptr<StagedCalls> staged_;
   std::unique_ptr<DevicePath> device_;       // null: all calls are staged
   std::deque<HostWork> host_;                // of each worker

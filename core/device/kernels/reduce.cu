@@ -79,6 +79,8 @@ struct Keep {
 // The division of the host, bit for bit; integers are cut toward zero. A division takes dozens of instructions, and so as long
 // as the memory: where a product gives the same, it is one. By a power of two it does; and of n small enough the integer
 // part of n times the next number above 2^k / by, shifted by k (H. Warren, Hacker's Delight, chapter 10).
+__device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
 template <class T>
 class Divide {
   static constexpr bool kIsFloating = static_cast<T>(0.5f) != 0;
@@ -90,6 +92,14 @@ class Divide {
     if constexpr (sizeof(T) == 1) short_multiplier_ = static_cast<int>(65536u / by + 1);
   }
   __device__ T operator()(T value) const {
+    if constexpr (sizeof(T) == 4 && kIsFloating) {
+      // The quotient from the rounded one, rounded once more with what it leaves (P. Markstein, IA-64 and Elementary
+      // Functions, chapter 8): where nothing overflows or becomes subnormal, which a division tells apart itself.
+      const T rough = value * reciprocal_, size = rough < 0 ? -rough : rough;
+      if (is_power_of_two_) return rough;
+      if (size > 1e-30f && size < 1e37f) return fused(fused(-rough, by_, value), reciprocal_, rough);
+      return value / by_;
+    }
     if constexpr (kIsFloating) return is_power_of_two_ ? value * reciprocal_ : value / by_;
     if constexpr (sizeof(T) == 1) {
       const int product = static_cast<int>(value) * short_multiplier_;

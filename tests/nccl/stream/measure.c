@@ -132,33 +132,35 @@ static struct copies time_copies(struct here* here, device_pointer to, device_po
                          1e3 * (at[3] - at[2]) / kTimes};
 }
 
-/* From 1 KiB to DDL_TEST_BYTES (256 MiB) of float32 per call; what one element takes, which is two hand-overs
- * between the ranks; and what plain copies take. A copy on the device moves 2 N bytes, an all-reduce there 6
- * N for each rank: see core/device/device_calls.hpp. One on the host brings N of each rank over and back. */
-void measure(struct here* here) {
-  const char* text = getenv("DDL_TEST_BYTES");
-  size_t most = text ? strtoull(text, NULL, 10) : (size_t)256 << 20;
-  device_pointer from = new_buffer(most), to = new_buffer(most);
-  struct time_of_sum small = time_sums(here, from, to, 1, 50);
+static void measure_one(struct here* here, device_pointer from, device_pointer to, size_t bytes) {
+  int calls = bytes <= 1 << 20 ? 50 : bytes <= 1 << 28 ? 10 : 3;
+  struct time_of_sum took = time_sums(here, from, to, bytes / 4, calls);
   if (here->rank == 0)
-    printf("measured: %d ranks, 4 bytes: %.4f ms, of which the caller waits %.1f us\n", here->size,
-           1e3 * small.done, 1e6 * small.enqueued);
-  for (size_t bytes = 1024; bytes <= most; bytes *= 4) {
-    struct time_of_sum took = time_sums(here, from, to, bytes / 4,
-                                        bytes <= 1 << 22   ? 50
-                                        : bytes <= 1 << 28 ? 10
-                                                           : 3);
-    if (here->rank == 0)
-      printf("measured: %d ranks, %zu bytes: %.4f ms, of which the caller waits %.1f us\n", here->size, bytes,
-             1e3 * took.done, 1e6 * took.enqueued);
-  }
+    printf("measured: %d ranks, %zu bytes: %.4f ms, of which the caller waits %.1f us\n", here->size, bytes,
+           1e3 * took.done, 1e6 * took.enqueued);
+}
+
+static size_t bytes_of(const char* variable, size_t otherwise) {
+  const char* text = getenv(variable);
+  return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* From DDL_TEST_FROM (1 KiB) to DDL_TEST_BYTES (256 MiB) of float32 per call; what one element takes; and
+ * what plain copies take. A copy on the device moves 2 N bytes, an all-reduce there (3 + p) N for each of p
+ * ranks: see core/device/device_calls.hpp. One on the host brings N of each rank over and back. */
+void measure(struct here* here) {
+  size_t most = bytes_of("DDL_TEST_BYTES", (size_t)256 << 20);
+  device_pointer from = new_buffer(most), to = new_buffer(most);
+  measure_one(here, from, to, 4);
+  for (size_t bytes = bytes_of("DDL_TEST_FROM", 1024); bytes <= most; bytes *= 4)
+    measure_one(here, from, to, bytes);
   if (here->rank == 0) {
     struct copies copies = time_copies(here, to, from, most);
     double each_way = copies.to_host > copies.to_device ? copies.to_host : copies.to_device;
     printf("measured: a copy of %zu bytes: %.3f ms on the GPU, %.3f ms to the host, %.3f ms back\n", most,
            copies.on_device, copies.to_host, copies.to_device);
     printf("measured: bytes of an all-reduce on the GPU %.3f ms, on the host %.3f ms\n",
-           3 * here->size * copies.on_device, here->size * each_way);
+           0.5 * (3 + here->size) * here->size * copies.on_device, here->size * each_way);
   }
   CALL(ncclAllReduce, 4, (void*)from, (void*)to, 1, ncclFloat32, ncclSum, here->comm, here->stream);
   synchronize(here->stream);

@@ -1,5 +1,6 @@
 #include "tests/support/fake_cuda/kernels.hpp"
 
+#include <cmath>
 #include <map>
 
 // What nvcc knows by itself.
@@ -11,6 +12,7 @@ namespace {
 struct Index3 {
   unsigned x = 0;
 };
+float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 thread_local Index3 blockIdx, threadIdx, blockDim, gridDim;
 }  // namespace
 

@@ -151,6 +151,19 @@ Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t by
 
 // ---- values in memory ----
 
+// From pinned or plain memory of the host to a device, as much as is needed here.
+Result cuMemcpy2DAsync_v2(const CopyOfRows* rows, Stream stream) {
+  RETURN_IF_FAILED(begin("cuMemcpy2DAsync"));
+  if (rows->from.type != kMemoryTypeHost || rows->to.type != kMemoryTypeDevice ||
+      rows->width > rows->from.pitch || rows->width > rows->to.pitch)
+    return kInvalidValue;
+  for (std::size_t row = 0; row < rows->height; ++row)
+    RETURN_IF_FAILED(cuMemcpyHtoDAsync_v2(rows->to.device + row * rows->to.pitch,
+                                          static_cast<const char*>(rows->from.host) + row * rows->from.pitch,
+                                          rows->width, stream));
+  return kSuccess;
+}
+
 namespace {
 Result write_value(Stream stream, DevicePointer pointer, std::uint32_t value) {
   std::optional<Range> keep;

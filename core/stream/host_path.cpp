@@ -1,0 +1,122 @@
+#include "core/stream/host_path.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/reduce/reduce.hpp"
+#include "core/stream/device.hpp"
+
+namespace ddl {
+namespace {
+
+constexpr Bytes kShared = Bytes{32} << 20;  // of each rank
+constexpr Bytes kFlags = Bytes{64} << 10;   // more than these take
+// Smaller ones are as fast over the engine's messages, which need no agreement before.
+constexpr Bytes kLeast = Bytes{256} << 10;
+constexpr Bytes kShareUnit = 256;
+constexpr Elements kBlock = 4096;  // elements that stay in the cache until all outputs have them
+
+struct SharedOffer {
+  int is_there = 0;
+  gpu_window::ExportedWindow endpoint{};
+};
+
+class Block {
+ public:
+  explicit Block(const StreamCall& call, std::size_t ranks) : call_(call), ranks_(static_cast<Rank>(ranks)) {}
+
+  // out = the reduction of that many elements.
+  void reduce(void* out, std::span<const void* const> ins, Elements count) {
+    const bool average = call_.scale == StreamCall::Scale::average;
+    if (!average || !is_half(call_.type)) {
+      ddl::reduce(call_.type, call_.op, out, ins, count);
+      if (average) divide(call_.type, out, count, ranks_);
+      return;
+    }
+    // Rounded once.
+    wide_.resize(ins.size() * kBlock);
+    pointers_.clear();
+    for (std::size_t i = 0; i < ins.size(); ++i) {
+      widen(call_.type, &wide_[i * kBlock], ins[i], count);
+      pointers_.push_back(&wide_[i * kBlock]);
+    }
+    ddl::reduce(DType::float32, call_.op, wide_.data(), pointers_, count);
+    divide(DType::float32, wide_.data(), count, ranks_);
+    narrow(call_.type, out, wide_.data(), count);
+  }
+
+ private:
+  const StreamCall& call_;
+  const Rank ranks_;
+  std::vector<float> wide_;
+  std::vector<const void*> pointers_;
+};
+
+}  // namespace
+
+std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context context, Rank rank) {
+  std::unique_ptr<HostPath> path(new HostPath);
+  auto all_can = [&](auto step) {
+    SharedOffer mine;
+    try {
+      step();
+      mine = {1, path->own_.endpoint};
+    } catch (const std::exception&) {  // then without it
+    }
+    std::vector<SharedOffer> offers = watch.all_of(mine);
+    const bool can = std::all_of(offers.begin(), offers.end(),
+                                 [](const SharedOffer& offer) { return offer.is_there != 0; });
+    return can ? std::move(offers) : std::vector<SharedOffer>();
+  };
+  const std::vector<SharedOffer> offers = all_can([&] {
+    path->own_ = gpu_window::take_on_host(*gpu::driver(), context, kShared);
+    std::memset(path->own_.host, 0, kFlags);  // it may have been used before
+  });
+  if (offers.empty()) return nullptr;
+  const std::vector<SharedOffer> opened = all_can([&] {
+    for (const SharedOffer& offer : offers) {
+      const bool is_own = path->of_others_.size() == static_cast<std::size_t>(rank);
+      path->of_others_.push_back(is_own ? nullptr : gpu_window::open_host(offer.endpoint));
+      path->staging_.of_rank.push_back(is_own ? path->own_.host : path->of_others_.back().get());
+    }
+  });
+  if (opened.empty()) return nullptr;
+  path->staging_.me = static_cast<std::size_t>(rank);
+  path->staging_.on_device = path->own_.host_on_device;
+  path->staging_.bytes = kShared;
+  return path;
+}
+
+HostPath::~HostPath() {
+  if (!own_.flags) return;
+  if (is_abandoned_)
+    gpu_window::abandon(std::move(own_));
+  else
+    gpu_window::give_back(std::move(own_));
+}
+
+bool HostPath::serves(const HostCall& what) const {
+  const StreamCall& call = what.call;
+  return call.kind == Kind::all_reduce && call.scale != StreamCall::Scale::times_scalar &&
+         call.op <= Op::max && what.wire.is_exact() && call.count * size_of(call.type) >= kLeast;
+}
+
+void HostPath::work(const StreamCall& call, const StagedChunk& chunk) const {
+  const std::size_t ranks = chunk.ins.size();
+  const Bytes most = round_up(divide_up(chunk.bytes, ranks), kShareUnit);
+  const Bytes begin = std::min(chunk.bytes, staging_.me * most), end = std::min(chunk.bytes, begin + most);
+  const Bytes element = size_of(call.type);
+  Block block(call, ranks);
+  std::vector<const void*> ins(ranks);
+  for (Bytes at = begin; at < end; at += kBlock * element) {
+    const Bytes bytes = std::min(end - at, kBlock * element);
+    for (std::size_t rank = 0; rank < ranks; ++rank) ins[rank] = chunk.ins[rank] + at;
+    std::byte* const out = chunk.outs[staging_.me] + at;
+    block.reduce(out, ins, bytes / element);
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      if (rank != staging_.me) std::memcpy(chunk.outs[rank] + at, out, bytes);
+  }
+}
+
+}  // namespace ddl
