@@ -71,6 +71,8 @@ struct StagedCalls::State {
   struct Worker {
     StagedJobs jobs;
     std::condition_variable changed;
+    std::atomic<std::uint64_t> given{0};  // jobs; to be seen without the lock
+    std::uint64_t taken = 0;
     Nanoseconds worked = 0;  // when it had its last job
     bool looks = false;      // has had work, so that there may be something to look after
     std::thread thread;
@@ -361,6 +363,7 @@ void StagedCalls::State::give(StagedJob job) {
   std::lock_guard lock(mutex);
   Worker& worker = workers[job.index % workers.size()];
   worker.jobs.push(std::move(job));
+  ++worker.given;
   worker.changed.notify_one();
 }
 
@@ -417,6 +420,7 @@ void StagedCalls::State::work_off(std::uint32_t number) {
     await_job(worker, lock);
     if (worker.jobs.empty()) return;
     StagedJob job = worker.jobs.pop();
+    ++worker.taken;
     worker.looks = number == 0;
     lock.unlock();
     do_job(job);
@@ -435,10 +439,9 @@ void StagedCalls::State::await_job(Worker& worker, std::unique_lock<std::mutex>&
     if (!worker.jobs.empty()) return;
     if (closing && until == 0) until = now() + options.patience;
     if (closing && (!more || (failed && now() > until))) return;
-    const bool awake = now() - worker.worked < kAwake;
-    if (awake) {
+    if (now() - worker.worked < kAwake) {
       lock.unlock();
-      ::sched_yield();
+      while (worker.given == worker.taken && now() - worker.worked < kAwake) ::sched_yield();
       lock.lock();
     } else if (more)
       worker.changed.wait_for(lock, kMeanwhileEvery);

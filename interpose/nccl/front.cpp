@@ -25,6 +25,17 @@ ddl_nccl_table originals;
 
 constexpr ncclResult_t kVersionWithoutNccl = 22809;  // whose interface we serve where there is no NCCL
 
+// ncclCollConfig_t of NCCL 2.32: launchCompletionEvent, which a program waits for.
+bool wants_event(const ncclCollConfig_t* config) {
+  struct UpToEvent {
+    std::size_t size;
+    std::byte others[56];
+    void* event;
+  };
+  const auto* known = static_cast<const UpToEvent*>(config);
+  return known && known->size >= sizeof(UpToEvent) && known->event;
+}
+
 template <class Result>
 Result refuse(const char* name) {
   if constexpr (std::is_same_v<Result, ncclResult_t>) return refuse_ours(nullptr, name);
@@ -47,6 +58,21 @@ namespace forward {
   }
 #include "interpose/nccl/hooks.def"
 }  // namespace forward
+
+// A collective with a configuration: as without where there is none, and on a communicator of ours, for which
+// most of it has no meaning.
+template <auto kPlain, auto kForwarded>
+struct Configured;
+template <class... Arguments, ncclResult_t (*kPlain)(Arguments...), auto kForwarded>
+struct Configured<kPlain, kForwarded> {
+  static ncclResult_t call(Arguments... arguments, const ncclCollConfig_t* config) {
+    const bool is_ours = any_ours(arguments...);
+    if (config && !is_ours) return kForwarded(arguments..., config);
+    if (is_ours && wants_event(config))
+      return refuse_ours(nullptr, "a collective with an event for its launch");
+    return kPlain(arguments...);
+  }
+};
 
 // What is asked of a communicator that another thread still makes is refused, as NCCL does, but for these.
 constexpr bool is_for_unmade(std::string_view name) {
@@ -180,6 +206,14 @@ void fill_behind(ddl_nccl_table& front) {
   front.ncclGroupStart = as_word(group_start);
   front.ncclGroupEnd = as_word(group_end);
   front.ncclGroupSimulateEnd = as_word(group_simulate_end);
+  front.ncclAllReduceConfig = as_word(Configured<all_reduce, forward::ncclAllReduceConfig>::call);
+  front.ncclReduceConfig = as_word(Configured<reduce, forward::ncclReduceConfig>::call);
+  front.ncclBroadcastConfig = as_word(Configured<broadcast, forward::ncclBroadcastConfig>::call);
+  front.ncclAllGatherConfig = as_word(Configured<all_gather, forward::ncclAllGatherConfig>::call);
+  front.ncclReduceScatterConfig = as_word(Configured<reduce_scatter, forward::ncclReduceScatterConfig>::call);
+  front.ncclAlltoAllConfig = as_word(Configured<all_to_all, forward::ncclAlltoAllConfig>::call);
+  front.ncclGatherConfig = as_word(Configured<gather, forward::ncclGatherConfig>::call);
+  front.ncclScatterConfig = as_word(Configured<scatter, forward::ncclScatterConfig>::call);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #define DDL_INTERPOSE_NCCL_NCCL_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +27,8 @@ typedef int ncclScalarResidence_t;
 /* Both start with their own size in bytes and grow with every version; nobody here looks at the rest. */
 typedef void ncclConfig_t;
 typedef void ncclSimInfo_t;
+typedef void ncclCollConfig_t;
+typedef int ncclCommMemStat_t;
 
 enum {
   ncclSuccess = 0,

@@ -123,14 +123,14 @@ case $case_name in
     mkdir "$work/pipe" "$work/log"
     nvidia-cuda-mps-control -d || fail "MPS does not start"
     trap 'echo quit | nvidia-cuda-mps-control >/dev/null; rm -rf "$work"' EXIT
-    limits hand_overs
-    client 3 processes cases; on GPU
     for ranks in 2 4; do
       client $ranks processes measure; on GPU
       grep '^measured' "$work/out"
     done
     has_python torch
     for ranks in 2 4; do measured steps $ranks; done
+    limits hand_overs
+    client 3 processes cases; on GPU
     ;;
   overhead)
     nccl=$(nccl) && [ -n "$nccl" ] || skip "no NCCL (the Python package nvidia-nccl)"
@@ -168,6 +168,7 @@ case $case_name in
   steps)
     has_python torch
     for ranks in 2 4; do measured steps $ranks; done
+    for ranks in 2 4; do DDL_GPU_STAGING_BYTES=0 measured steps $ranks | sed 's/^torch:/torch, by way of the host:/'; done
     preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out"
     preload="" ranks_of 2 "$here/measure.py" steps gloo && sed -n 's/^torch:/torch, gloo:/p' "$work/out"
     ;;
@@ -189,6 +190,11 @@ case $case_name in
     LD_PRELOAD="" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe DDL_VERBOSE=1 timeout 200 mpirun --allow-run-as-root -n 2 \
       -x "LD_PRELOAD=$lib/libddl_shim.so" -x "LD_LIBRARY_PATH=$(dirname "$(dirname "$(command -v mpirun)")")/lib" -x DDL_VERBOSE python3 "$here/mpi_device.py" >"$work/out" 2>"$work/err" </dev/null || fail "exit $?"
     grep '^mpi' "$work/out"
+    ddlrun=$programs/ddlrun
+    [ -x "$ddlrun" ] || ddlrun=$programs/../../bin/ddlrun
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "$ddlrun" -np 2 python3 "$here/mpi_device.py" \
+      >"$work/out" 2>"$work/err" </dev/null || fail "ddlrun: exit $?"
+    grep -h 'mpi: \|more ranks than' "$work/out" "$work/err" | sed 's/^/ddlrun: /'
     ;;
   graph) for ranks in 1 2 3; do client $ranks processes graphs; done ;;
   torch_graph)

@@ -46,6 +46,7 @@ static void cases(struct here* here) {
   groups(here);
   splits(here);
   refusals(here);
+  newer_functions(here);
 }
 
 /* A second communicator beside the first; the calls on both cross each other. */

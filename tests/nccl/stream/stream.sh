@@ -58,7 +58,7 @@ case $case_name in
     ;;
   init_all) client 3 all cases; counted ;;
   group) client 3 group cases; counted ;;
-  without_nccl) orphan 3 processes cases; counted ;;
+  without_nccl) DDL_TEST_NEWER_NCCL=1 orphan 3 processes cases; counted ;;
   dlopened)
     export LD_LIBRARY_PATH=$doubles
     for how in processes threads; do

@@ -69,6 +69,39 @@ void refusals(struct here* here) {
   check(number == here->size * (here->size - 1) / 2, "a sum after refusals");
 }
 
+/* Of NCCL 2.29 to 2.32: only the shim has them here, and so only where there is no NCCL. */
+ncclResult_t ncclAllReduceConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                 ncclComm_t comm, cudaStream_t stream, const void* config)
+    __attribute__((weak));
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                        cudaStream_t stream) __attribute__((weak));
+
+void newer_functions(struct here* here) {
+  struct {
+    size_t size;
+    char others[56];
+    void* event;
+  } config = {sizeof config, {0}, NULL};
+  double number = here->rank;
+  if (!getenv("DDL_TEST_NEWER_NCCL")) return;
+  device_pointer a = buffer_of(&number, sizeof number);
+  for (int with = 0; with < 2; ++with) {
+    tally("ncclAllReduce", 8);
+    expect("ncclAllReduceConfig",
+           ncclAllReduceConfig((void*)a, (void*)a, 1, ncclFloat64, ncclMax, here->comm, here->stream,
+                               with ? &config : NULL),
+           ncclSuccess);
+  }
+  synchronize(here->stream);
+  to_host(&number, a, sizeof number);
+  check(number == here->size - 1, "a maximum with a configuration");
+  config.event = &config;
+  expect("an event for its launch",
+         ncclAllReduceConfig((void*)a, (void*)a, 1, ncclFloat64, ncclMax, here->comm, here->stream, &config),
+         ncclInvalidUsage);
+  expect("ncclSignal", ncclSignal(0, 0, 0, 0, here->comm, here->stream), ncclInvalidUsage);
+}
+
 /* With a call still under way, whose result comes all the same. */
 void destroyed(struct here* here) {
   enum { kCount = 400000 };
