@@ -119,6 +119,8 @@ case $case_name in
     ;;
   mps)
     command -v nvidia-cuda-mps-control >/dev/null || skip "no MPS (nvidia-cuda-mps-control)"
+    # It gives its clients so many connections together: with 32 for each the fourth gets no context.
+    export CUDA_DEVICE_MAX_CONNECTIONS=8
     export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
     mkdir "$work/pipe" "$work/log"
     nvidia-cuda-mps-control -d || fail "MPS does not start"
