@@ -42,9 +42,9 @@ constexpr Nanoseconds kAwake = 50'000;
 // How soon the worker looks again after what is under way elsewhere: nobody waits for that.
 constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
 
-// For a second copy of the output of a chunk whose pieces are small.
+// For a second copy of the output of a chunk whose pieces are small. Not where other ranks write to it too.
 bool has_room_aside(const StagedChunk& chunk, const StagedBench& bench) {
-  return chunk.bytes < kSmallCopy && chunk.out.size() <= bench.area_bytes / 2;
+  return chunk.outs.empty() && chunk.bytes < kSmallCopy && chunk.out.size() <= bench.area_bytes / 2;
 }
 
 // The same on all ranks: from what they have in common alone.
@@ -80,6 +80,7 @@ struct StagedCalls::State {
 
   State(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
   ~State();
+  bool finish();
 
   Submitted submit(const StagedBuffers& buffers, cuda::Stream stream, StagedNote meet, StagedWork work);
   Submitted may_enqueue(cuda::Stream stream);
@@ -107,6 +108,7 @@ struct StagedCalls::State {
   void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
+  bool look_after_shared();
   std::string await_inputs(const StagedCall& call, const StagedSlot& place, std::uint32_t ticket,
                            bool is_first_worker);
 
@@ -116,10 +118,12 @@ struct StagedCalls::State {
   pinned_pool::Block pinned;
   StagedBench own, shared;  // the latter has no slots where no memory is shared
   cuda::Event between_streams = nullptr;
+  bool left_behind = false;  // the pinned memory, by finish()
 
   std::mutex submitting;  // held while a call is enqueued, so that tickets, streams and jobs are in one order
   FlagSteps steps;
   StagedCallPool calls;
+  std::atomic<const char*> name_of_shared{""};  // of the latest call
 
   std::mutex mutex;            // of what follows
   std::deque<Worker> workers;  // as many as there are before the first call
@@ -144,7 +148,12 @@ void StagedCalls::State::start_worker() {
   const auto number = static_cast<std::uint32_t>(workers.size());
   Worker& worker = workers.emplace_back();
   SignalsBlocked blocked;
-  worker.thread = std::thread([this, number] { work_off(number); });
+  try {
+    worker.thread = std::thread([this, number] { work_off(number); });
+  } catch (...) {
+    workers.pop_back();
+    throw;
+  }
 }
 
 void StagedCalls::State::use_workers(std::uint32_t count) {
@@ -192,20 +201,24 @@ void StagedCalls::State::share(const SharedStaging& with) {
   }
 }
 
-StagedCalls::State::~State() {
+StagedCalls::State::~State() { finish(); }
+
+bool StagedCalls::State::finish() {
   {
     std::lock_guard lock(mutex);
     closing = true;
     for (Worker& worker : workers) worker.changed.notify_all();
   }
-  for (Worker& worker : workers) worker.thread.join();
-  if (streams_have_passed())
-    unpin();
-  else
-    log_warning(Error::sentence("a stream does not come to an end",
-                                "a collective on it was aborted, and " + std::to_string(pinned.bytes >> 20) +
-                                    " MiB of pinned memory that it may still use are left behind",
-                                ""));
+  for (Worker& worker : workers)
+    if (worker.thread.joinable()) worker.thread.join();
+  if (!pinned.host || left_behind) return !left_behind;
+  left_behind = !streams_have_passed();
+  if (!left_behind) return unpin(), true;
+  log_warning(Error::sentence("a stream does not come to an end",
+                              "a collective on it was aborted, and " + std::to_string(pinned.bytes >> 20) +
+                                  " MiB of pinned memory that it may still use are left behind",
+                              ""));
+  return false;
 }
 
 void StagedCalls::State::pin() {
@@ -434,7 +447,8 @@ void StagedCalls::State::work_off(std::uint32_t number) {
 void StagedCalls::State::await_job(Worker& worker, std::unique_lock<std::mutex>& lock) {
   for (Nanoseconds until = 0; worker.jobs.empty();) {
     lock.unlock();
-    const bool more = worker.looks && options.meanwhile && options.meanwhile();
+    bool more = worker.looks && options.meanwhile && options.meanwhile();
+    if (worker.looks && look_after_shared()) more = true;
     lock.lock();
     if (!worker.jobs.empty()) return;
     if (closing && until == 0) until = now() + options.patience;
@@ -474,9 +488,25 @@ void StagedCalls::State::do_chunk(const StagedJob& job) {
     }
   }
   if (!problem.empty()) fail(problem);
+  const bool is_shared = job.call->bench == &shared;
+  if (is_shared) name_of_shared = job.call->buffers.name;
   if (--job.call->left == 0) job.call->release();
   // A stream never hangs: after a failure the own one goes on without the others.
   for (const Flag& flag : failed ? place.done : place.raised) flag.raise(ticket);
+  if (is_shared) std::atomic_ref(place.worked_on).store(ticket, std::memory_order_release);
+}
+
+// A stream waits for the shares of other ranks too, when the own ones are done. False when it waits for none.
+bool StagedCalls::State::look_after_shared() {
+  bool waits = false;
+  for (StagedSlot& slot : shared.slots)
+    for (const Flag& flag : slot.done)
+      waits |= !flag.reached(std::atomic_ref(slot.worked_on).load(std::memory_order_acquire));
+  if (!waits) return false;
+  if (std::string gone = options.overdue ? options.overdue(name_of_shared) : ""; !gone.empty()) fail(gone);
+  for (StagedSlot& slot : shared.slots)
+    for (const Flag& flag : failed ? slot.done : std::vector<Flag>()) flag.raise(slot.worked_on);
+  return !failed;
 }
 
 std::string StagedCalls::State::await_inputs(const StagedCall& call, const StagedSlot& place,
@@ -529,6 +559,8 @@ std::string StagedCalls::failure() const {
   std::lock_guard lock(state_->mutex);
   return state_->failure;
 }
+
+bool StagedCalls::finish() { return state_->finish(); }
 
 void StagedCalls::abort(const std::string& why) { state_->fail(why); }
 

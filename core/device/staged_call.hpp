@@ -148,6 +148,10 @@ class StagedCalls {
   /// Lets streams go on without results. The caller interrupts the work that is being done, if any.
   void abort(const std::string& why);
 
+  /// What the destructor does: nothing is submitted afterwards. False when a stream has not come to an end,
+  /// which may still use pinned and shared memory.
+  bool finish();
+
  private:
   struct State;
   std::unique_ptr<State> state_;

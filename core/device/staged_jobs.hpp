@@ -20,6 +20,7 @@ struct StagedSlot {
   std::vector<Flag> done;        // which it waits for: of the worker, or of one of each rank
   cuda::Event passed = nullptr;  // the stream that had it last is done with it
   bool used = false;
+  std::uint32_t worked_on = 0;  // the last ticket of which this rank's share is done: by atomic_ref
 
   // What the worker waits for, and what it raises; of all ranks where they see each other's slots, and then
   // what they have.

@@ -103,8 +103,10 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
   DeviceOffer mine{place.staging, has_mps(context), {}, {}};
   put(mine, tried([&] { return set_up(context, place, path->own_); }));
   mine.endpoint = path->own_.endpoint;
+  path->is_shown_ = true;
   std::vector<DeviceOffer> offers = watch.all_of(mine);
-  if (std::string wrong = first_trouble(offers); !wrong.empty()) return {nullptr, wrong};
+  if (std::string wrong = first_trouble(offers); !wrong.empty())
+    return path->is_shown_ = false, Agreed{nullptr, wrong};
   path->least_bytes_ = worth_a_change(offers);
   Outcome outcome;
   put(outcome, tried([&]() -> std::string {
@@ -118,7 +120,9 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
             *gpu::driver(), context, ReduceKernels::of(*gpu::driver(), context).kernels, std::move(layout));
         return {};
       }));
-  if (std::string wrong = first_trouble(watch.all_of(outcome)); !wrong.empty()) return {nullptr, wrong};
+  const std::string wrong = first_trouble(watch.all_of(outcome));
+  path->is_shown_ = false;
+  if (!wrong.empty()) return {nullptr, wrong};
   return {std::move(path), ""};
 }
 
@@ -128,11 +132,11 @@ DevicePath::~DevicePath() {
   if (!own_.flags) return;
   const Nanoseconds until = now() + kPatience;
   for (Patience patience; calls_ && calls_->is_waiting_for_others() && now() < until;) patience.wait();
-  if (!calls_ || calls_->is_done()) {
+  if (!is_shown_ && (!calls_ || calls_->is_done())) {
     gpu_window::give_back(std::move(own_));
     return;
   }
-  if (calls_->passed() != calls_->submitted())
+  if (calls_ && calls_->passed() != calls_->submitted())
     log_warning(Error::sentence(
         "a stream does not come to an end",
         fmt::format("an all-reduce on it was aborted, and {} MiB of GPU memory that it may still "

@@ -58,6 +58,7 @@ class DevicePath {
   Rank size_ = 1;
   Bytes least_bytes_ = 0;
   gpu_window::Own own_;
+  bool is_shown_ = false;  // and not all ranks have agreed yet: others may use it, who think so
   std::unique_ptr<DeviceCalls> calls_;
   std::uint64_t agreed_ = 0;  // the worker's
   mutable std::mutex mutex_;  // of what follows

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/base/error.hpp"
 #include "core/reduce/reduce.hpp"
 #include "core/stream/device.hpp"
 
@@ -55,7 +56,7 @@ class Block {
 
 }  // namespace
 
-std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context context, Rank rank) {
+std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context context, Rank rank, bool may) {
   std::unique_ptr<HostPath> path(new HostPath);
   auto all_can = [&](auto step) {
     SharedOffer mine;
@@ -70,10 +71,11 @@ std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context con
     return can ? std::move(offers) : std::vector<SharedOffer>();
   };
   const std::vector<SharedOffer> offers = all_can([&] {
+    if (!may) throw Error("its streams wait in host functions");
     path->own_ = gpu_window::take_on_host(*gpu::driver(), context, kShared);
     std::memset(path->own_.host, 0, kFlags);  // it may have been used before
   });
-  if (offers.empty()) return nullptr;
+  if (offers.empty()) return path->is_abandoned_ = false, nullptr;
   const std::vector<SharedOffer> opened = all_can([&] {
     for (const SharedOffer& offer : offers) {
       const bool is_own = path->of_others_.size() == static_cast<std::size_t>(rank);
@@ -81,6 +83,7 @@ std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context con
       path->staging_.of_rank.push_back(is_own ? path->own_.host : path->of_others_.back().get());
     }
   });
+  path->is_abandoned_ = false;
   if (opened.empty()) return nullptr;
   path->staging_.me = static_cast<std::size_t>(rank);
   path->staging_.on_device = path->own_.host_on_device;

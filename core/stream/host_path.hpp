@@ -18,8 +18,8 @@ namespace ddl {
 
 class HostPath {
  public:
-  /// Rounds of all ranks. Null on all alike where one cannot. Throws Error where the rounds fail.
-  static std::unique_ptr<HostPath> agree_on(PeerWatch& watch, cuda::Context context, Rank rank);
+  /// Rounds of all ranks. Null on all alike where one cannot, or may not. Throws Error where the rounds fail.
+  static std::unique_ptr<HostPath> agree_on(PeerWatch& watch, cuda::Context context, Rank rank, bool may);
   ~HostPath();
 
   const SharedStaging& staging() const { return staging_; }
@@ -36,7 +36,7 @@ class HostPath {
   gpu_window::Own own_;
   std::vector<std::shared_ptr<std::byte>> of_others_;
   SharedStaging staging_;
-  bool is_abandoned_ = false;
+  bool is_abandoned_ = true;  // until all ranks have agreed: who has may use it
 };
 
 }  // namespace ddl

@@ -155,14 +155,16 @@ void StreamCommunicator::agree_on_identities() {
   std::vector<Rank> members(offers.size());
   std::iota(members.begin(), members.end(), 0);
   std::shared_ptr<PlanStore> plans = session_.plans_of(members, session_.rank());
-  const auto fewest = std::min_element(offers.begin(), offers.end(),
-                                       [](const Offer& a, const Offer& b) { return a.workers < b.workers; });
-  for (int worker = 0; worker < fewest->workers; ++worker) {
+  // Where ranks share a process one thread may make the calls of several, and must not be kept by a full
+  // queue: few chunks.
+  int workers = shared_process(offers).empty() ? kMostWorkers : 1;
+  for (const Offer& offer : offers) workers = std::min(workers, offer.workers);
+  for (int worker = 0; worker < workers; ++worker) {
     of_worker_.push_back(
         &session_.engine().create(offers[0].of_worker[static_cast<std::size_t>(worker)], plans));
     host_.push_back(work_in(of_worker_.back()));
   }
-  staged_->use_workers(static_cast<std::uint32_t>(fewest->workers));
+  staged_->use_workers(static_cast<std::uint32_t>(workers));
   find_fusion(plans->members());
   why_no_graphs_ = trouble_with_graphs(offers);
   if (!why_no_graphs_.empty()) return;
@@ -195,8 +197,9 @@ void StreamCommunicator::pin() {
 
 StreamCommunicator::~StreamCommunicator() {
   captured_.reset();
+  if (!staged_->finish() || state().trouble != Trouble::none)
+    if (host_path_) host_path_->abandon();
   staged_.reset();
-  if (host_path_ && state().trouble != Trouble::none) host_path_->abandon();
   if (device_ && state().trouble != Trouble::none) device_->let_go();
   stream_owners::forget(owner_);
   for (Communicator* one : of_worker_) session_.engine().destroy(*one);
@@ -246,13 +249,14 @@ Submitted StreamCommunicator::enqueue_shared(Entry& one, StagedBuffers buffers) 
   one.left = buffers.block_bytes;
   const StreamCall& call = one.host.call;
   buffers.name = call.name;
-  auto work = [this, &one](const StagedChunk& chunk) {
-    host_path_->work(one.host.call, chunk);
+  auto share_of = [this, &one](const StagedChunk& chunk) {
+    std::string problem =
+        guarded(one.host.call, [&] { return host_path_->work(one.host.call, chunk), std::string(); });
     if ((one.left -= chunk.bytes) == 0) end(one);
-    return std::string();
+    return problem;
   };
   Submitted how = staged_->submit_shared(
-      buffers, call.stream, [this, call] { return meet(call); }, std::move(work));
+      buffers, call.stream, [this, call] { return meet(call); }, std::move(share_of));
   if (how == Submitted::kCapturing || how == Submitted::kUnusable) end(one);
   return how;
 }
@@ -363,14 +367,18 @@ HostWork StreamCommunicator::work_in(Communicator* among) {
 }
 
 std::string StreamCommunicator::work(const HostCall& what, const StagedChunk& chunk, HostWork& host) {
+  return guarded(what.call, [&] { return host(what, chunk); });
+}
+
+std::string StreamCommunicator::guarded(const StreamCall& call, const std::function<std::string()>& body) {
   std::string problem;
   try {
-    problem = host(what, chunk);
+    problem = body();
   } catch (const std::exception& error) {
     problem = error.what();
   }
   if (problem.empty()) return {};
-  return fail(Trouble::peer, fmt::format("{} failed: {}", what.call.name, problem)).text;
+  return fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
 }
 
 // ---- calls that the device does ----
@@ -380,9 +388,9 @@ void StreamCommunicator::find_device_path() {
       watch_, context_,
       {session_.rank(), session_.size(), is_on_one_host(), session_.env().gpu_staging_bytes});
   device_ = std::move(agreed.path);
-  if (!device_ && is_on_one_host() && session_.size() <= static_cast<Rank>(kernels::kMostBuffers) &&
-      ordering_ == FlagOrdering::kStreamMemoryOperations)
-    host_path_ = HostPath::agree_on(watch_, context_, session_.rank());
+  if (!device_ && is_on_one_host() && session_.size() <= static_cast<Rank>(kernels::kMostBuffers))
+    host_path_ = HostPath::agree_on(watch_, context_, session_.rank(),
+                                    ordering_ == FlagOrdering::kStreamMemoryOperations);
   if (host_path_) staged_->share(host_path_->staging());
   if (session_.rank() != 0 || session_.size() == 1 || session_.env().verbose == 0 || !who_.empty()) return;
   std::string where = device_ ? "GPU" : "host, because " + agreed.why;
@@ -421,14 +429,7 @@ std::string StreamCommunicator::meet(const StreamCall& call) {
   std::array<std::byte, 8> out{};
   Call one{in.data(), out.data(), 1, call.type, call.op, call.name, now(), call.kind, 0, call.count};
   one.variant = kMeeting + static_cast<std::uint8_t>(call.scale);
-  std::string problem;
-  try {
-    problem = run(*of_worker_[0], one, {});
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  return problem.empty() ? problem
-                         : fail(Trouble::peer, fmt::format("{} failed: {}", call.name, problem)).text;
+  return guarded(call, [&] { return run(*of_worker_[0], one, {}); });
 }
 
 std::string StreamCommunicator::agree(const StreamCall& call) {

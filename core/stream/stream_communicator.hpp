@@ -96,6 +96,7 @@ class StreamCommunicator {
   State submit_apart(std::span<const StreamCall> calls, std::size_t first);
   State capture(const StreamCall& call, const StagedBuffers& buffers);
   HostWork work_in(Communicator* among);
+  std::string guarded(const StreamCall& call, const std::function<std::string()>& body);
   std::string work(const HostCall& what, const StagedChunk& chunk, HostWork& host);
   std::string run(Communicator& among, const Call& call, const WireFormat& wire);
   State fail(Trouble trouble, const std::string& why);
