@@ -2,13 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
 #include <mutex>
-#include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,17 +10,16 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/partition.hpp"
-#include "core/base/signals.hpp"
 #include "core/device/flag.hpp"
 #include "core/device/flag_steps.hpp"
 #include "core/device/pinned_pool.hpp"
+#include "core/device/staged_bench.hpp"
 #include "core/device/staged_jobs.hpp"
+#include "core/device/staged_workers.hpp"
 
 namespace ddl {
 namespace {
 
-// Pieces are cut at multiples of this, which every element size divides.
-constexpr Bytes kPieceUnit = 256;
 // A call is cut for overlap only where the parts stay worth a copy of their own.
 constexpr Bytes kLeastPiece = Bytes{256} << 10;
 
@@ -34,13 +27,6 @@ constexpr Bytes kLeastPiece = Bytes{256} << 10;
 // processes that share it: 140 us instead of 9 on an H200. As two rows a copy engine does it; the driver
 // makes one of rows that lie side by side.
 constexpr Bytes kSmallCopy = 2048;
-
-// A worker waits awake for so long after a job: waking it takes its caller longer than all else that a call
-// does.
-constexpr Nanoseconds kAwake = 50'000;
-
-// How soon the worker looks again after what is under way elsewhere: nobody waits for that.
-constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
 
 // For a second copy of the output of a chunk whose pieces are small. Not where other ranks write to it too.
 bool has_room_aside(const StagedChunk& chunk, const StagedBench& bench) {
@@ -68,16 +54,6 @@ void wait_for_flag(void* data) {
 }  // namespace
 
 struct StagedCalls::State {
-  struct Worker {
-    StagedJobs jobs;
-    std::condition_variable changed;
-    std::atomic<std::uint64_t> given{0};  // jobs; to be seen without the lock
-    std::uint64_t taken = 0;
-    Nanoseconds worked = 0;  // when it had its last job
-    bool looks = false;      // has had work, so that there may be something to look after
-    std::thread thread;
-  };
-
   State(const cuda::Driver& driver, cuda::Context context, const StagedOptions& options);
   ~State();
   bool finish();
@@ -87,7 +63,6 @@ struct StagedCalls::State {
   bool let_wait(cuda::Stream later, cuda::Stream earlier);
   bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
   bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
-  void give(StagedJob job);
   cuda::Result bring_back(cuda::DevicePointer to, const StagedSlot& place, const StagedChunk& chunk, Bytes at,
                           Bytes bytes, const StagedBench& bench, cuda::Stream stream);
   bool take_out(const StagedCall& call, std::uint64_t index, cuda::Stream stream);
@@ -95,19 +70,17 @@ struct StagedCalls::State {
   cuda::Result wait(cuda::Stream stream, const std::vector<Flag>& flags, std::uint32_t value);
 
   void pin();
-  cuda::Result cut();
+  cuda::Result make_events(StagedBench& bench);
   void unpin();
   void forget_events();
   void use_workers(std::uint32_t count);
   void share(const SharedStaging& with);
   bool streams_have_passed();
-  void start_worker();
-  void work_off(std::uint32_t number);
-  void do_job(const StagedJob& job);
-  void do_chunk(const StagedJob& job);
-  void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
+  void do_job(const StagedJob& job, std::uint32_t worker);
+  void do_chunk(const StagedJob& job, std::uint32_t worker);
   void fail(const std::string& why);
   bool fine(cuda::Result result, const char* what);
+  Bytes least_area() const { return kPieceUnit * std::max(1u, options.most_blocks); }
   bool look_after_shared();
   std::string await_inputs(const StagedCall& call, const StagedSlot& place, std::uint32_t ticket,
                            bool is_first_worker);
@@ -125,11 +98,10 @@ struct StagedCalls::State {
   StagedCallPool calls;
   std::atomic<const char*> name_of_shared{""};  // of the latest call
 
-  std::mutex mutex;            // of what follows
-  std::deque<Worker> workers;  // as many as there are before the first call
-  bool closing = false;
+  std::mutex mutex;  // of the text
   std::string failure;
   std::atomic<bool> failed{false};
+  StagedWorkers workers;  // as many as there are before the first call
 };
 
 StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_context,
@@ -137,80 +109,38 @@ StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_co
     : driver(cuda_driver),
       context(cuda_context),
       options(chosen),
-      own{round_up(std::max(chosen.chunk_bytes, kPieceUnit * std::max(1u, chosen.most_blocks)), kPieceUnit),
-          std::vector<StagedSlot>(std::max(1u, chosen.chunks)), chosen.first_ticket} {
+      workers({[this](const StagedJob& job, std::uint32_t worker) { do_job(job, worker); },
+               [this] {
+                 const bool more = options.meanwhile && options.meanwhile();
+                 return look_after_shared() || more;
+               },
+               chosen.patience, failed}) {
   pin();
-  start_worker();
-}
-
-void StagedCalls::State::start_worker() {
-  std::lock_guard lock(mutex);
-  const auto number = static_cast<std::uint32_t>(workers.size());
-  Worker& worker = workers.emplace_back();
-  SignalsBlocked blocked;
-  try {
-    worker.thread = std::thread([this, number] { work_off(number); });
-  } catch (...) {
-    workers.pop_back();
-    throw;
-  }
+  workers.start(1);
 }
 
 void StagedCalls::State::use_workers(std::uint32_t count) {
   const auto chunks = std::max<std::uint32_t>(static_cast<std::uint32_t>(own.slots.size()), 2 * count);
-  const Bytes area = (pinned.bytes / chunks - 2 * kFlagStride) / 2 / kPieceUnit * kPieceUnit;
-  if (count < 2 || area < kPieceUnit * std::max(1u, options.most_blocks)) return;
+  if (count < 2 || area_of(pinned.bytes, chunks) < least_area()) return;
   cuda::CurrentContext current(driver, context);
   forget_events();
-  own.area_bytes = area;
-  own.slots.assign(chunks, {});
-  if (cuda::Result result = cut(); result != cuda::kSuccess)
+  own = own_bench(pinned, chunks, options.first_ticket);
+  if (cuda::Result result = make_events(own); result != cuda::kSuccess)
     return fail("CUDA refuses an event: " + cuda::describe(driver, result));
-  while (workers.size() < count) start_worker();
+  workers.start(count);
 }
 
-// In each rank's memory first the flags, for each slot that of its stream and one of every rank's worker;
-// then the areas.
 void StagedCalls::State::share(const SharedStaging& with) {
-  const std::size_t ranks = with.of_rank.size(), count = std::max<std::size_t>(2, 2 * workers.size());
-  const Bytes flags = round_up(count * (1 + ranks) * kFlagStride, kPieceUnit);
-  const Bytes area = (with.bytes - flags) / (2 * count) / kPieceUnit * kPieceUnit;
-  shared = {area, std::vector<StagedSlot>(count), 1};
+  shared = shared_bench(with, std::max(2u, 2 * workers.size()));
   cuda::CurrentContext current(driver, context);
-  for (std::size_t i = 0; i < count; ++i) {
-    StagedSlot& slot = shared.slots[i];
-    auto flag = [&](std::size_t of, std::size_t line) {
-      const Bytes at = (i * (1 + ranks) + line) * kFlagStride;
-      return Flag{reinterpret_cast<std::uint32_t*>(with.of_rank[of] + at),
-                  of == with.me ? with.on_device + at : 0};
-    };
-    const Bytes in = flags + 2 * i * area;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      slot.done.push_back(flag(with.me, 1 + rank));
-      slot.awaited.push_back(flag(rank, 0));
-      slot.raised.push_back(flag(rank, 1 + with.me));
-      slot.ins.push_back(with.of_rank[rank] + in);
-      slot.outs.push_back(with.of_rank[rank] + in + area);
-    }
-    slot.ready = slot.awaited[with.me];
-    slot.in = with.of_rank[with.me] + in;
-    slot.out = slot.outs[with.me];
-    if (cuda::Result result = driver.event_create(&slot.passed, cuda::kEventNoTiming);
-        result != cuda::kSuccess)
-      return fail("CUDA refuses an event: " + cuda::describe(driver, result));
-  }
+  if (cuda::Result result = make_events(shared); result != cuda::kSuccess)
+    fail("CUDA refuses an event: " + cuda::describe(driver, result));
 }
 
 StagedCalls::State::~State() { finish(); }
 
 bool StagedCalls::State::finish() {
-  {
-    std::lock_guard lock(mutex);
-    closing = true;
-    for (Worker& worker : workers) worker.changed.notify_all();
-  }
-  for (Worker& worker : workers)
-    if (worker.thread.joinable()) worker.thread.join();
+  workers.stop();
   if (!pinned.host || left_behind) return !left_behind;
   left_behind = !streams_have_passed();
   if (!left_behind) return unpin(), true;
@@ -223,10 +153,12 @@ bool StagedCalls::State::finish() {
 
 void StagedCalls::State::pin() {
   cuda::CurrentContext current(driver, context);
-  const Bytes bytes = own.slots.size() * (2 * kFlagStride + 2 * own.area_bytes);
+  const std::uint32_t chunks = std::max(1u, options.chunks);
+  const Bytes bytes = bytes_of(chunks, std::max(round_up(options.chunk_bytes, kPieceUnit), least_area()));
   cuda::Result result = current.result();
   if (result == cuda::kSuccess) result = pinned_pool::take(driver, context, bytes, pinned);
-  if (result == cuda::kSuccess) result = cut();
+  if (result == cuda::kSuccess) own = own_bench(pinned, chunks, options.first_ticket);
+  if (result == cuda::kSuccess) result = make_events(own);
   if (result == cuda::kSuccess) result = driver.event_create(&between_streams, cuda::kEventNoTiming);
   if (result == cuda::kSuccess) return;
   unpin();
@@ -235,24 +167,10 @@ void StagedCalls::State::pin() {
       "collectives on this device are staged there", "lower the size of chunks or raise `ulimit -l`");
 }
 
-// One block of pinned memory for all slots: the flags of each, then the areas.
-cuda::Result StagedCalls::State::cut() {
+cuda::Result StagedCalls::State::make_events(StagedBench& bench) {
   cuda::Result result = cuda::kSuccess;
-  for (std::size_t i = 0; i < own.slots.size() && result == cuda::kSuccess; ++i) {
-    const std::size_t flags = 2 * kFlagStride * i,
-                      areas = 2 * (kFlagStride * own.slots.size() + own.area_bytes * i);
-    auto flag = [&](std::size_t at) {
-      return Flag{new (pinned.host + at) std::uint32_t(static_cast<std::uint32_t>(options.first_ticket - 1)),
-                  pinned.device + at};
-    };
-    StagedSlot& slot = own.slots[i];
-    slot.in = pinned.host + areas;
-    slot.out = pinned.host + areas + own.area_bytes;
-    slot.ready = flag(flags);
-    slot.awaited = {slot.ready};
-    slot.done = slot.raised = {flag(flags + kFlagStride)};
-    result = driver.event_create(&slot.passed, cuda::kEventNoTiming);
-  }
+  for (StagedSlot& slot : bench.slots)
+    if (result == cuda::kSuccess) result = driver.event_create(&slot.passed, cuda::kEventNoTiming);
   return result;
 }
 
@@ -317,7 +235,7 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   call.first_ticket = call.bench->next_ticket;
   bool well = true;
   for (cuda::Stream other : buffers.along) well = well && let_wait(stream, other);
-  if (meet) give({nullptr, 0, std::move(meet)});
+  if (meet) workers.give({nullptr, 0, std::move(meet)});
   well = well && enqueue(call, stream);
   for (cuda::Stream other : buffers.along) well = well && let_wait(other, stream);
   return well ? Submitted::kEnqueued : Submitted::kFailed;
@@ -368,16 +286,8 @@ bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t ind
   });
   if (!copied || !fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag"))
     return false;
-  give({&call, index});
+  workers.give({&call, index});
   return true;
-}
-
-void StagedCalls::State::give(StagedJob job) {
-  std::lock_guard lock(mutex);
-  Worker& worker = workers[job.index % workers.size()];
-  worker.jobs.push(std::move(job));
-  ++worker.given;
-  worker.changed.notify_one();
 }
 
 // One chunk's way back.
@@ -426,54 +336,15 @@ cuda::Result StagedCalls::State::wait(cuda::Stream stream, const std::vector<Fla
 
 // ---- the worker's side ----
 
-void StagedCalls::State::work_off(std::uint32_t number) {
-  std::unique_lock lock(mutex);
-  Worker& worker = workers[number];
-  for (;;) {
-    await_job(worker, lock);
-    if (worker.jobs.empty()) return;
-    StagedJob job = worker.jobs.pop();
-    ++worker.taken;
-    worker.looks = number == 0;
-    lock.unlock();
-    do_job(job);
-    job = {};
-    lock.lock();
-    worker.worked = now();
-  }
-}
-
-// Returns without a job when this is closing and there is nothing else to look after either.
-void StagedCalls::State::await_job(Worker& worker, std::unique_lock<std::mutex>& lock) {
-  for (Nanoseconds until = 0; worker.jobs.empty();) {
-    lock.unlock();
-    bool more = worker.looks && options.meanwhile && options.meanwhile();
-    if (worker.looks && look_after_shared()) more = true;
-    lock.lock();
-    if (!worker.jobs.empty()) return;
-    if (closing && until == 0) until = now() + options.patience;
-    if (closing && (!more || (failed && now() > until))) return;
-    if (now() - worker.worked < kAwake) {
-      lock.unlock();
-      while (worker.given == worker.taken && now() - worker.worked < kAwake) ::sched_yield();
-      lock.lock();
-    } else if (more)
-      worker.changed.wait_for(lock, kMeanwhileEvery);
-    else
-      worker.changed.wait(lock, [&] { return closing || !worker.jobs.empty(); });
-  }
-}
-
-void StagedCalls::State::do_job(const StagedJob& job) {
-  if (job.call) return do_chunk(job);
+void StagedCalls::State::do_job(const StagedJob& job, std::uint32_t worker) {
+  if (job.call) return do_chunk(job, worker);
   if (failed) return;
   if (std::string problem = job.note(); !problem.empty()) fail(problem);
 }
 
-void StagedCalls::State::do_chunk(const StagedJob& job) {
+void StagedCalls::State::do_chunk(const StagedJob& job, std::uint32_t worker) {
   const auto ticket = static_cast<std::uint32_t>(job.call->first_ticket + job.index);
   StagedSlot& place = job.call->bench->slot(job.call->first_ticket + job.index);
-  const auto worker = static_cast<std::uint32_t>(job.index % workers.size());
   std::string problem = await_inputs(*job.call, place, ticket, worker == 0);
   if (problem.empty() && !failed) {
     try {
@@ -553,7 +424,7 @@ void StagedCalls::use_workers(std::uint32_t workers) { state_->use_workers(worke
 
 void StagedCalls::share(const SharedStaging& with) { state_->share(with); }
 
-void StagedCalls::post(StagedNote note) { state_->give({nullptr, 0, std::move(note)}); }
+void StagedCalls::post(StagedNote note) { state_->workers.give({nullptr, 0, std::move(note)}); }
 
 std::string StagedCalls::failure() const {
   std::lock_guard lock(state_->mutex);

@@ -8,34 +8,10 @@
 #include <vector>
 
 #include "core/base/recycler.hpp"
-#include "core/device/flag.hpp"
+#include "core/device/staged_bench.hpp"
 #include "core/device/staged_call.hpp"
 
 namespace ddl {
-
-/// The pinned memory of one chunk, and the flags between streams and workers.
-struct StagedSlot {
-  std::byte *in = nullptr, *out = nullptr;
-  Flag ready;                    // raised by the stream
-  std::vector<Flag> done;        // which it waits for: of the worker, or of one of each rank
-  cuda::Event passed = nullptr;  // the stream that had it last is done with it
-  bool used = false;
-  std::uint32_t worked_on = 0;  // the last ticket of which this rank's share is done: by atomic_ref
-
-  // What the worker waits for, and what it raises; of all ranks where they see each other's slots, and then
-  // what they have.
-  std::vector<Flag> awaited, raised;
-  std::vector<const std::byte*> ins = {};
-  std::vector<std::byte*> outs = {};
-};
-
-/// Slots that are used in turn.
-struct StagedBench {
-  Bytes area_bytes = 0;  // of an input, or output
-  std::vector<StagedSlot> slots;
-  std::uint64_t next_ticket = 1;
-  StagedSlot& slot(std::uint64_t ticket) { return slots[ticket % slots.size()]; }
-};
 
 /// A call, cut into `count` pieces of so many bytes of each block.
 struct StagedCall {
