@@ -34,8 +34,8 @@ constexpr int kMostWorkers = 4;  // three keep up with two copies at a time over
 
 // What the ranks tell each other before the first call.
 struct Offer {
-  std::array<CommId, kMostWorkers>
-      of_worker{};  // rank 0's become the identities of the engine's communicators
+  // Rank 0's become the identities of the engine's communicators.
+  std::array<CommId, kMostWorkers> of_worker{};
   CommId graphs = 0;
   int workers = 1;
   HostIndex host = 0;
