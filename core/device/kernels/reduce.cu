@@ -4,7 +4,7 @@
 // bits wherever it runs. float16 and bfloat16 are accumulated in float32 and rounded once. Of a NaN and a
 // number, and of two zeros, minimum and maximum take the second, as the kernels of core/reduce do.
 //
-// Sixteen bytes per load where all inputs lie alike to that, and per store where an output does too; what is before and
+// Sixteen bytes per load where all inputs lie alike to that, and per store where all outputs do too; what is before and
 // behind, or all, element by element. No thread waits for another, so ranks may share a GPU however it divides its time.
 #include <cuda_fp16.h>
 
@@ -177,7 +177,7 @@ __device__ void one(const ReduceArguments& a, const Finish& finish, Index i) {
 }
 
 // `skipped` elements lie before the first pack.
-template <class Format, class Operation, class Finish>
+template <class Format, class Operation, bool kOutsInPacks, class Finish>
 __device__ void pack(const ReduceArguments& a, const Finish& finish, Index skipped, Index i) {
   using Stored = typename Format::Stored;
   using Wide = typename Format::Wide;
@@ -198,12 +198,12 @@ __device__ void pack(const ReduceArguments& a, const Finish& finish, Index skipp
   for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(finish(result[e]));
   for (unsigned j = 0; j < a.outs; ++j) {
     const Index out = a.out[j] + before;
-    if (out % 16 == 0) {
+    if constexpr (kOutsInPacks) {
       reinterpret_cast<Pack<Stored>*>(out)[i] = loaded;
-      continue;
-    }
+    } else {
 #pragma unroll
-    for (unsigned e = 0; e < kWidth; ++e) reinterpret_cast<Stored*>(out)[i * kWidth + e] = loaded.value[e];
+      for (unsigned e = 0; e < kWidth; ++e) reinterpret_cast<Stored*>(out)[i * kWidth + e] = loaded.value[e];
+    }
   }
 }
 
@@ -225,7 +225,12 @@ __device__ void reduce(const ReduceArguments& a) {
   const Index all = static_cast<Index>(gridDim.x) * blockDim.x;
   const typename Operation::template Finish<typename Format::Wide> finish(a.ins);
   const Index head = before_packs<Stored>(a), width = 16 / sizeof(Stored), packs = (a.count - head) / width;
-  for (Index i = me; i < packs; i += all) pack<Format, Operation>(a, finish, head, i);
+  bool outs_in_packs = true;
+  for (unsigned j = 0; j < a.outs; ++j) outs_in_packs &= (a.out[j] + head * sizeof(Stored)) % 16 == 0;
+  if (outs_in_packs)
+    for (Index i = me; i < packs; i += all) pack<Format, Operation, true>(a, finish, head, i);
+  else
+    for (Index i = me; i < packs; i += all) pack<Format, Operation, false>(a, finish, head, i);
   for (Index i = me; i < head; i += all) one<Format, Operation>(a, finish, i);
   for (Index i = head + packs * width + me; i < a.count; i += all) one<Format, Operation>(a, finish, i);
 }
