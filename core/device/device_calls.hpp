@@ -119,8 +119,8 @@ class DeviceCalls {
   const Bytes chunk_bytes_;
   const std::uint32_t first_value_;
   Flag agreed_, passed_;
-  unsigned long long last_stream_ =
-      0;  // that of the latest call, by the driver's number, which is never used again
+  // That of the latest call, by the driver's number, which is never used again.
+  unsigned long long last_stream_ = 0;
   FlagSteps steps_;
   std::vector<cuda::DevicePointer> halves_;
 
