@@ -17,6 +17,11 @@ void look_up(void* library, Need need, const char* symbol, Function& function, s
     missing = std::string("the CUDA driver has no ") + symbol;
 }
 
+bool has(const Driver& driver, Device device, int attribute) {
+  int value = 0;
+  return driver.device_attribute(&value, attribute, device) == kSuccess && value != 0;
+}
+
 }  // namespace
 
 Found find_driver(Load how, const char* library_name) {
@@ -61,10 +66,10 @@ Result capture_status(const Driver& driver, Stream stream, int& status) {
 }
 
 bool has_stream_memory_operations(const Driver& driver, Device device) {
-  int supported = 0;
   return driver.stream_write_value && driver.stream_wait_value &&
-         driver.device_attribute(&supported, kAttributeStreamMemoryOperations, device) == kSuccess &&
-         supported != 0;
+         has(driver, device, kAttributeStreamMemoryOperations);
 }
+
+bool has_mps(const Driver& driver, Device device) { return has(driver, device, kAttributeMps); }
 
 }  // namespace ddl::cuda

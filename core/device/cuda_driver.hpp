@@ -125,6 +125,8 @@ Result capture_status(const Driver& driver, Stream stream, int& status);
 
 /// Whether streams of this device can write and wait for values in memory.
 bool has_stream_memory_operations(const Driver& driver, Device device);
+/// Whether processes share this device by way of MPS, and need not take turns.
+bool has_mps(const Driver& driver, Device device);
 
 /// Makes a context current while it lives. A failure to do so is in `result`, and then nothing was pushed.
 /// What we do meanwhile has nothing to do with what other threads capture into graphs, and does not spoil it.

@@ -84,8 +84,8 @@ bool DeviceCalls::enqueue(const DeviceReduction& call, cuda::Stream stream) {
   bool well = true;
   for (Bytes offset = 0; well && offset < all; offset += chunk_bytes_)
     well = enqueue_chunk(call, offset, std::min(chunk_bytes_, all - offset), stream);
-  return leave(stream) &&
-         well;  // also where it broke off: what is on the stream by now goes on once it is let go
+  // Also where it broke off: what is on the stream by now goes on once it is let go.
+  return leave(stream) && well;
 }
 
 bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {

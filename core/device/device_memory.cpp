@@ -12,6 +12,9 @@
 namespace ddl {
 namespace {
 
+// One large copy is no reason to keep as much for good.
+constexpr Bytes kMostPinned = Bytes{256} << 20;
+
 // A program may load CUDA at any time, so "not there" is asked again: but not within a few microseconds, in
 // which nothing can be loaded, and only when another object has been loaded since, which dl_iterate_phdr
 // counts.
@@ -66,9 +69,6 @@ bool is_device_memory(const void* one, const void* other) {
   const cuda::Driver* found = driver();
   return found && (is_device_memory(*found, one) || is_device_memory(*found, other));
 }
-
-// One large copy is no reason to keep as much for good.
-constexpr Bytes kMostPinned = Bytes{256} << 20;
 
 HostCopy::HostCopy(Bytes bytes, const void* one, const void* other) {
   const cuda::Driver& known = *driver();

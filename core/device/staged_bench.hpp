@@ -2,6 +2,7 @@
 // thread safety: none.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct StagedSlot {
   cuda::Event passed = nullptr;  // the stream that had it last is done with it
   bool used = false;
   std::uint32_t worked_on = 0;  // the last ticket of which this rank's share is done: by atomic_ref
+  std::uint32_t worked_on_until() { return std::atomic_ref(worked_on).load(std::memory_order_acquire); }
 
   // What the worker waits for, and what it raises; of all ranks where they see each other's slots, and then
   // what they have.

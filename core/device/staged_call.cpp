@@ -36,19 +36,19 @@ bool has_room_aside(const StagedChunk& chunk, const StagedBench& bench) {
 // The same on all ranks: from what they have in common alone.
 Bytes piece_bytes(Bytes block_bytes, std::uint32_t blocks, const StagedBench& bench) {
   Bytes overlapped = round_up(divide_up(block_bytes, bench.slots.size()), kPieceUnit);
-  Bytes most = bench.area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see State
+  Bytes most = bench.area_bytes / blocks / kPieceUnit * kPieceUnit;  // not 0: see least_area()
   return std::min(most, std::max(overlapped, kLeastPiece));
 }
 
 // What a host function waits for.
-struct FlagStep {
+struct AwaitedFlag {
   Flag flag;
   std::uint32_t value;
 };
 
 void wait_for_flag(void* data) {
-  std::unique_ptr<FlagStep> step(static_cast<FlagStep*>(data));
-  for (Patience patience; !step->flag.reached(step->value);) patience.wait();
+  std::unique_ptr<AwaitedFlag> awaited(static_cast<AwaitedFlag*>(data));
+  for (Patience patience; !awaited->flag.reached(awaited->value);) patience.wait();
 }
 
 }  // namespace
@@ -328,9 +328,9 @@ cuda::Result StagedCalls::State::wait(cuda::Stream stream, const std::vector<Fla
     for (const Flag& flag : flags) steps.await(flag, value);
     return steps.enqueue(driver, stream);
   }
-  auto step = std::make_unique<FlagStep>(FlagStep{flags.front(), value});
-  cuda::Result result = driver.launch_host_function(stream, wait_for_flag, step.get());
-  if (result == cuda::kSuccess) step.release();  // the function owns it from now on
+  auto awaited = std::make_unique<AwaitedFlag>(AwaitedFlag{flags.front(), value});
+  cuda::Result result = driver.launch_host_function(stream, wait_for_flag, awaited.get());
+  if (result == cuda::kSuccess) awaited.release();  // the function owns it from now on
   return result;
 }
 
@@ -369,15 +369,19 @@ void StagedCalls::State::do_chunk(const StagedJob& job, std::uint32_t worker) {
 
 // A stream waits for the shares of other ranks too, when the own ones are done. False when it waits for none.
 bool StagedCalls::State::look_after_shared() {
-  bool waits = false;
-  for (StagedSlot& slot : shared.slots)
-    for (const Flag& flag : slot.done)
-      waits |= !flag.reached(std::atomic_ref(slot.worked_on).load(std::memory_order_acquire));
-  if (!waits) return false;
+  auto any_missing = [this](auto missing) {
+    bool any = false;
+    for (StagedSlot& slot : shared.slots)
+      for (const Flag& flag : slot.done)
+        if (const std::uint32_t ticket = slot.worked_on_until(); !flag.reached(ticket))
+          any = true, missing(flag, ticket);
+    return any;
+  };
+  if (!any_missing([](const Flag&, std::uint32_t) {})) return false;
   if (std::string gone = options.overdue ? options.overdue(name_of_shared) : ""; !gone.empty()) fail(gone);
-  for (StagedSlot& slot : shared.slots)
-    for (const Flag& flag : failed ? slot.done : std::vector<Flag>()) flag.raise(slot.worked_on);
-  return !failed;
+  if (!failed) return true;
+  any_missing([](const Flag& flag, std::uint32_t ticket) { flag.raise(ticket); });
+  return false;
 }
 
 std::string StagedCalls::State::await_inputs(const StagedCall& call, const StagedSlot& place,

@@ -42,9 +42,8 @@ struct StagedOptions {
   // Of the destructor, for streams that are not done with pinned memory.
   Nanoseconds patience = 2'000'000'000;
   std::uint64_t first_ticket = 1;  // for tests of the wrap of 32-bit flags
-  // Asked by a worker that waits for other ranks: why there is no sense in waiting on, "" as long as there
-  // is.
-  // Told the name of the call.
+  // Asked by a worker that waits for other ranks in the call of that name: why there is no sense in waiting
+  // on, "" as long as there is.
   std::function<std::string(const char* name)> overdue = {};
   // What else the first worker looks after: called by it again and again while it has nothing better to do
   // and this returns true, once more after every job, and to the end of the last. Empty: nothing.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/stream/device.hpp"
+#include "core/stream/trial.hpp"
 
 namespace ddl {
 namespace {
@@ -25,24 +25,8 @@ struct DeviceOffer {
   Bytes bytes = 0;
   bool has_mps = false;  // the GPU need not change between processes
   gpu_window::ExportedWindow endpoint{};
-  std::array<char, 300> trouble{};
+  TroubleText trouble{};
 };
-struct Outcome {
-  std::array<char, 300> trouble{};
-};
-
-template <class Told>
-void put(Told& told, const std::string& trouble) {
-  trouble.copy(told.trouble.data(), told.trouble.size() - 1);
-}
-
-// "" when nobody is in trouble; alike on all ranks.
-template <class Told>
-std::string first_trouble(const std::vector<Told>& all) {
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank].trouble[0] != 0) return fmt::format("rank {}: {}", rank, all[rank].trouble.data());
-  return {};
-}
 
 DeviceOp op_of(const StreamCall& call) {
   return call.scale == StreamCall::Scale::average ? DeviceOp::average : static_cast<DeviceOp>(call.op);
@@ -51,13 +35,6 @@ static_assert(static_cast<int>(DeviceOp::sum) == static_cast<int>(Op::sum) &&
               static_cast<int>(DeviceOp::prod) == static_cast<int>(Op::prod) &&
               static_cast<int>(DeviceOp::min) == static_cast<int>(Op::min) &&
               static_cast<int>(DeviceOp::max) == static_cast<int>(Op::max));
-
-bool has_mps(cuda::Context context) {
-  int enabled = 0;
-  return gpu::driver()->device_attribute(&enabled, cuda::kAttributeMps, gpu::device_of(context)) ==
-             cuda::kSuccess &&
-         enabled != 0;
-}
 
 // The same on all ranks.
 Bytes worth_a_change(const std::vector<DeviceOffer>& offers) {
@@ -85,13 +62,6 @@ std::string DevicePath::set_up(cuda::Context context, const Place& place, gpu_wi
 }
 
 DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context, const Place& place) {
-  auto tried = [](auto step) -> std::string {
-    try {
-      return step();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  };
   std::unique_ptr<DevicePath> path(new DevicePath);
   path->size_ = place.size;
   DeviceCalls::Layout layout{static_cast<std::size_t>(place.rank), {}, place.staging};
@@ -100,26 +70,25 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
     path->calls_ = std::make_unique<DeviceCalls>(*gpu::driver(), context, nullptr, std::move(layout));
     return {std::move(path), ""};
   }
-  DeviceOffer mine{place.staging, has_mps(context), {}, {}};
-  put(mine, tried([&] { return set_up(context, place, path->own_); }));
+  DeviceOffer mine{place.staging, cuda::has_mps(*gpu::driver(), gpu::device_of(context)), {}, {}};
+  mine.trouble = trouble_with([&] { return set_up(context, place, path->own_); });
   mine.endpoint = path->own_.endpoint;
   path->is_shown_ = true;
   std::vector<DeviceOffer> offers = watch.all_of(mine);
   if (std::string wrong = first_trouble(offers); !wrong.empty())
     return path->is_shown_ = false, Agreed{nullptr, wrong};
   path->least_bytes_ = worth_a_change(offers);
-  Outcome outcome;
-  put(outcome, tried([&]() -> std::string {
-        for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-          layout.bytes = std::min(layout.bytes, offers[rank].bytes);
-          layout.windows.push_back(rank == layout.me
-                                       ? path->own_.window
-                                       : gpu_window::open(*gpu::driver(), context, offers[rank].endpoint));
-        }
-        path->calls_ = std::make_unique<DeviceCalls>(
-            *gpu::driver(), context, ReduceKernels::of(*gpu::driver(), context).kernels, std::move(layout));
-        return {};
-      }));
+  const Outcome outcome{trouble_with([&]() -> std::string {
+    for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+      layout.bytes = std::min(layout.bytes, offers[rank].bytes);
+      layout.windows.push_back(rank == layout.me
+                                   ? path->own_.window
+                                   : gpu_window::open(*gpu::driver(), context, offers[rank].endpoint));
+    }
+    path->calls_ = std::make_unique<DeviceCalls>(
+        *gpu::driver(), context, ReduceKernels::of(*gpu::driver(), context).kernels, std::move(layout));
+    return {};
+  })};
   const std::string wrong = first_trouble(watch.all_of(outcome));
   path->is_shown_ = false;
   if (!wrong.empty()) return {nullptr, wrong};

@@ -43,7 +43,7 @@ void must(const cuda::Driver& driver, cuda::Result result, const char* what) {
 
 // False once the program has reset its device.
 bool is_known(const cuda::Driver& driver, const DeviceWindow& window) {
-  unsigned type = cuda::kMemoryTypeDevice;
+  unsigned type = 0;
   return (!window.memory ||
           (driver.pointer_attribute(&type, cuda::kPointerMemoryType, window.memory) == cuda::kSuccess &&
            type == cuda::kMemoryTypeDevice)) &&

@@ -1,12 +1,11 @@
 #include "core/stream/host_path.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
-#include "core/base/error.hpp"
 #include "core/reduce/reduce.hpp"
 #include "core/stream/device.hpp"
+#include "core/stream/trial.hpp"
 
 namespace ddl {
 namespace {
@@ -19,8 +18,8 @@ constexpr Bytes kShareUnit = 256;
 constexpr Elements kBlock = 4096;  // elements that stay in the cache until all outputs have them
 
 struct SharedOffer {
-  int is_there = 0;
   gpu_window::ExportedWindow endpoint{};
+  TroubleText trouble{};
 };
 
 class Block {
@@ -58,33 +57,27 @@ class Block {
 
 std::unique_ptr<HostPath> HostPath::agree_on(PeerWatch& watch, cuda::Context context, Rank rank, bool may) {
   std::unique_ptr<HostPath> path(new HostPath);
-  auto all_can = [&](auto step) {
-    SharedOffer mine;
-    try {
-      step();
-      mine = {1, path->own_.endpoint};
-    } catch (const std::exception&) {  // then without it
-    }
-    std::vector<SharedOffer> offers = watch.all_of(mine);
-    const bool can = std::all_of(offers.begin(), offers.end(),
-                                 [](const SharedOffer& offer) { return offer.is_there != 0; });
-    return can ? std::move(offers) : std::vector<SharedOffer>();
-  };
-  const std::vector<SharedOffer> offers = all_can([&] {
-    if (!may) throw Error("its streams wait in host functions");
+  SharedOffer mine;
+  mine.trouble = trouble_with([&]() -> std::string {
+    if (!may) return "its streams wait in host functions";
     path->own_ = gpu_window::take_on_host(*gpu::driver(), context, kShared);
     std::memset(path->own_.host, 0, kFlags);  // it may have been used before
+    return {};
   });
-  if (offers.empty()) return path->is_abandoned_ = false, nullptr;
-  const std::vector<SharedOffer> opened = all_can([&] {
+  mine.endpoint = path->own_.endpoint;
+  const std::vector<SharedOffer> offers = watch.all_of(mine);
+  if (!first_trouble(offers).empty()) return path->is_abandoned_ = false, nullptr;
+  const Outcome outcome{trouble_with([&]() -> std::string {
     for (const SharedOffer& offer : offers) {
       const bool is_own = path->of_others_.size() == static_cast<std::size_t>(rank);
       path->of_others_.push_back(is_own ? nullptr : gpu_window::open_host(offer.endpoint));
       path->staging_.of_rank.push_back(is_own ? path->own_.host : path->of_others_.back().get());
     }
-  });
+    return {};
+  })};
+  const bool all_can = first_trouble(watch.all_of(outcome)).empty();
   path->is_abandoned_ = false;
-  if (opened.empty()) return nullptr;
+  if (!all_can) return nullptr;
   path->staging_.me = static_cast<std::size_t>(rank);
   path->staging_.on_device = path->own_.host_on_device;
   path->staging_.bytes = kShared;

@@ -76,11 +76,11 @@ struct Keep {
   __device__ T operator()(T value) const { return value; }
 };
 
+__device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
 // The division of the host, bit for bit; integers are cut toward zero. A division takes dozens of instructions, and so as long
 // as the memory: where a product gives the same, it is one. By a power of two it does; and of n small enough the integer
 // part of n times the next number above 2^k / by, shifted by k (H. Warren, Hacker's Delight, chapter 10).
-__device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-
 template <class T>
 class Divide {
   static constexpr bool kIsFloating = static_cast<T>(0.5f) != 0;
