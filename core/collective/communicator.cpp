@@ -163,7 +163,7 @@ void Communicator::retire(Operation& operation) {
   Completion& completion = *operation.completion();
   if (completion.observed_) *completion.observed_ = {operation.rail_times(), operation.dimension_times()};
   if (completion.goes_on_) --shared_.going_on;
-  if (completion.gets_notice_) shared_.notices.push_back(&completion);
+  if (completion.gets_notice_) shared_.notices.add(completion);
   completion.done_.store(true, std::memory_order_release);  // its owner may end it now
 }
 

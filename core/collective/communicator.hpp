@@ -27,6 +27,7 @@
 #include "core/base/biased_mutex.hpp"
 #include "core/collective/brief_call.hpp"
 #include "core/collective/credit.hpp"
+#include "core/collective/notices.hpp"
 #include "core/collective/operation.hpp"
 #include "core/collective/short_wait.hpp"
 #include "core/plan/plan_store.hpp"
@@ -49,7 +50,7 @@ struct Shared {
   Bytes streamed_from = 0;                                  // see topology/caches.hpp
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};
-  std::deque<Completion*> notices = {};    // of completions that asked for one
+  Notices notices = {};
   std::vector<WireBytes> wire_bytes = {};  // that plans of the calls so far hand to the wire, by rail
   std::atomic<int> working = 0;            // threads that work on memory without the lock
   std::atomic<int> going_on = 0;           // operations under way that nobody waits for

@@ -204,7 +204,6 @@ void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
   if (!communicator.problem().empty()) fail_locked(communicator.problem());
   if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
-  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
 }
 
 // One that is done at once leaves nothing, unless something was found wrong on the way.
@@ -213,13 +212,9 @@ void Engine::take_up_rest(Communicator& communicator, const Completion& completi
 }
 
 Completion* Engine::next_done() {
-  if (notices_.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (!shared_.notices.any()) return nullptr;
   std::lock_guard lock(mutex_);
-  if (shared_.notices.empty()) return nullptr;
-  Completion* first = shared_.notices.front();
-  shared_.notices.pop_front();
-  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
-  return first;
+  return shared_.notices.take();
 }
 
 // ---- waiting ----
@@ -286,7 +281,7 @@ bool Engine::progress() {
 
 bool Engine::poll() {
   note_absence();
-  if (notices_.load(std::memory_order_relaxed) > 0) return true;
+  if (shared_.notices.any()) return true;
   std::uint32_t round = rounds_.fetch_add(1, std::memory_order_relaxed);
   if (!fabrics_.wire) {
     bool worth_it = round % kLookEvery == 0 || fabrics_.local->has_arrived();
@@ -308,7 +303,6 @@ bool Engine::progress_locked() {
     moved |= advance_active();
     if (!backgrounds_.empty()) moved |= advance_backgrounds();
   } while (!failed() && fabrics_.wire && fabrics_.wire->push(0));  // what has left may let an operation go on
-  notices_.store(shared_.notices.size(), std::memory_order_relaxed);
   return moved;
 }
 

@@ -218,7 +218,6 @@ class Engine : private MessageHandler {
   std::string failure_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint32_t> calls_{0};  // blocking ones
-  std::atomic<std::size_t> notices_{0};  // that next_done() has not named
   std::vector<Question> questions_;
   std::vector<Peer> answers_;
   std::list<StatusSent> status_sent_;

@@ -81,7 +81,7 @@ void EngineTurn::fulfil(Completion& completion) {
   Shared& shared = engine_.shared_;
   --shared.going_on;
   if (completion.timed_as_) shared.time.end(std::exchange(completion.timed_as_, nullptr), now());
-  if (completion.gets_notice_) shared.notices.push_back(&completion);
+  if (completion.gets_notice_) shared.notices.add(completion);
   completion.done_.store(true, std::memory_order_release);  // its owner may end it now
 }
 
