@@ -89,6 +89,8 @@ long Socket::receive(std::span<iovec> pieces) const {
   return once(pieces, [&](msghdr* message) { return ::recvmsg(fd(), message, MSG_DONTWAIT); });
 }
 
+void Socket::delay_acknowledgements() const { set(fd(), IPPROTO_TCP, TCP_QUICKACK, 0); }
+
 int Socket::error() const {
   int error = 0;
   socklen_t bytes = sizeof(error);

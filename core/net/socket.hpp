@@ -51,6 +51,10 @@ class Socket : public FileDescriptor {
   long receive(std::span<iovec> pieces) const;
   /// Why it is broken, which is also how connecting ended; 0: it is not.
   int error() const;
+  /// Asks the kernel to acknowledge what comes with what goes back, or else two messages at once: otherwise
+  /// each small one that is read is acknowledged by a packet of its own. It forgets this whenever for some 40
+  /// ms nothing went back.
+  void delay_acknowledgements() const;
   /// How often in a row the kernel has sent the same bytes, or asked for room, without an answer.
   int unanswered_tries() const;
   /// Bytes that the kernel took and the other end's kernel has not acknowledged.

@@ -174,6 +174,7 @@ class InStream {
   static constexpr Bytes kStage = 16 << 10;   // small messages are read many at once, and copied from here
   static constexpr Bytes kAhead = 512;        // read behind a large payload: the next header, not much more
   static constexpr Bytes kLargest = 1 << 30;  // more than that is no message
+  static constexpr std::uint32_t kReadsPerWish = 8;  // for delayed acknowledgements, which the kernel forgets
 
   long read(Bytes& into_block);
   void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others);
@@ -192,6 +193,7 @@ class InStream {
   StreamState state_ = StreamState::open;
   std::string why_;
   bool is_silent_ = false;
+  std::uint32_t reads_ = 0;
   Header header_{};             // of the payload under way
   std::byte* block_ = nullptr;  // where it goes; null between messages
   bool is_reading_ = false;
