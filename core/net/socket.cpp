@@ -1,5 +1,6 @@
 #include "core/net/socket.hpp"
 
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>  // whose tcp_info has more than that of netinet
 #include <net/if.h>
@@ -90,6 +91,10 @@ long Socket::receive(std::span<iovec> pieces) const {
 }
 
 void Socket::delay_acknowledgements() const { set(fd(), IPPROTO_TCP, TCP_QUICKACK, 0); }
+
+void Socket::acknowledge() const { set(fd(), IPPROTO_TCP, TCP_QUICKACK, 1); }
+
+Socket Socket::duplicate() const { return Socket(::fcntl(fd(), F_DUPFD_CLOEXEC, 0)); }
 
 int Socket::error() const {
   int error = 0;

@@ -55,12 +55,17 @@ class Socket : public FileDescriptor {
   /// each small one that is read is acknowledged by a packet of its own. It forgets this whenever for some 40
   /// ms nothing went back.
   void delay_acknowledgements() const;
+  /// Asks it to acknowledge at once what has come.
+  void acknowledge() const;
   /// How often in a row the kernel has sent the same bytes, or asked for room, without an answer.
   int unanswered_tries() const;
   /// Bytes that the kernel took and the other end's kernel has not acknowledged.
   std::size_t unacknowledged() const;
   /// Nanoseconds that sending has waited for the other end to read, in all.
   Nanoseconds waited_for_reader() const;
+  /// Another descriptor of the same connection, closed where there is none left. The connection ends with the
+  /// last one.
+  Socket duplicate() const;
   /// The address of the other end; family 0 where there is none.
   IpAddress remote() const;
   /// Ends the connection, also for the copies that forked children hold. What has come can still be read.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/base/clock.hpp"
@@ -24,6 +25,8 @@ constexpr int kLooks = 8;
 constexpr Nanoseconds kGrace = 300'000'000;
 // Where a machine is silent the launcher finds that out, too, and ends the job better than a rank can.
 constexpr Nanoseconds kGraceOfSilence = 3'000'000'000;
+// For what the kernel has not sent yet when a rank ends.
+constexpr double kMostPatienceAtEnd_s = 10;
 
 Error unusable(const std::string& problem) {
   return Error(problem, "ranks of different hosts exchange data through it",
@@ -81,8 +84,8 @@ void TcpTransport::set_rails(const std::vector<std::size_t>& interface_of_rail,
 
 OutStream* TcpTransport::Impl::connect(std::size_t rail, Rank to) {
   if (OutStream* known = out(rail, to)) return known;
-  OutStream* made = begin_stream(rail, to);
-  if (made) return made;
+  if (OutStream* answer = answer_on(rail, to)) return answer;
+  if (OutStream* made = begin_stream(rail, to)) return made;
   const Reason why{fmt::format("cannot connect over {}: {}", rails[rail].interface, std::strerror(errno))};
   if (rails.size() > 1)
     give_up(rail, to, why);
@@ -91,21 +94,25 @@ OutStream* TcpTransport::Impl::connect(std::size_t rail, Rank to) {
   return nullptr;
 }
 
-// Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
-// costs no event. Null where it cannot even begin; errno says why.
+// Null where it cannot even begin; errno says why.
 OutStream* TcpTransport::Impl::begin_stream(std::size_t rail, Rank to) {
+  Socket socket = start_connecting(address_of(rail, to).endpoint, rails[rail].local.address);
+  return socket.is_open() ? add_out(rail, to, std::move(socket)) : nullptr;
+}
+
+// Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
+// costs no event.
+OutStream* TcpTransport::Impl::add_out(std::size_t rail, Rank to, Socket socket) {
   Rail& one = rails[rail];
   auto& out = one.outs[static_cast<std::size_t>(to)];
-  const PackedTcpAddress remote = address_of(rail, to);
-  Socket socket = start_connecting(remote.endpoint, one.local.address);
-  if (!socket.is_open()) return nullptr;
-  out = std::make_unique<OutStream>(
-      std::move(socket),
-      Hello{Hello::kMagic, remote.token, static_cast<std::uint32_t>(me), lost_rails.times(to, rail)},
-      rails.size() > 1 ? Keeps::unacknowledged : Keeps::nothing);
+  out = std::make_unique<OutStream>(std::move(socket),
+                                    Hello{Hello::kMagic, address_of(rail, to).token,
+                                          static_cast<std::uint32_t>(me), lost_rails.times(to, rail)},
+                                    rails.size() > 1 ? Keeps::unacknowledged : Keeps::nothing,
+                                    is_two_way() ? Hears::through_partner : Hears::itself);
   one.used.push_back(to);
   one.gathering.push_back(to);  // its hello
-  events.watch(out->socket(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+  events.watch(out->socket(), EPOLLOUT | EPOLLET | (is_two_way() ? 0u : EPOLLIN | EPOLLRDHUP),
                key_of(TcpEvent::out, rail * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)));
   return out.get();
 }
@@ -179,6 +186,7 @@ bool TcpTransport::Impl::on_out(std::size_t index) {
   OutStream* stream = out(rail, to);
   if (!stream || stream->state() != StreamState::open) return false;
   bool moved = stream->wake();
+  if (is_two_way() && stream->has_begun()) listen(rail, to);
   if (!lost_rails.is_lost(to, rail)) {
     check(rail, to, !stream->idle());
   } else if (stream->state() != StreamState::open) {  // it does not carry yet
@@ -249,17 +257,22 @@ Bytes TcpTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rai
 int TcpTransport::wake_fd() const { return impl_->events.fd(); }
 
 void TcpTransport::close() {
+  std::set<Rank> told;
   if (impl_->failures.empty()) impl_->say_notes(now());
   for (Impl::Rail& rail : impl_->rails) {
     rail.gathering.clear();
     for (Rank to : std::exchange(rail.used, {})) {
-      rail.outs[static_cast<std::size_t>(to)]->close();
+      if (rail.outs[static_cast<std::size_t>(to)]->close()) told.insert(to);
       rail.outs[static_cast<std::size_t>(to)].reset();
     }
     rail.listener.close();
   }
-  for (auto& in : impl_->ins)
-    if (in) in->close();
+  Timeout patience(kMostPatienceAtEnd_s);
+  for (auto& in : impl_->ins) {
+    if (!in) continue;
+    if (told.contains(in->partner())) in->let_partner_leave(patience);
+    in->close();
+  }
   impl_->strangers.clear();
   impl_->ins.clear();
 }

@@ -1,5 +1,6 @@
-// TcpTransport: messages between hosts over plain TCP, one listening socket per rail and one connection per
-// (peer, rail, direction), opened at its first message.
+// TcpTransport: messages between hosts over plain TCP, one listening socket per rail. A connection is opened
+// at the first message to a peer on a rail. Where there is one rail, a peer that has connected is answered on
+// its connection; otherwise each direction has one.
 //
 // A message is handed to the kernel with one system call straight from the caller's memory, and received into
 // the block that its view lends: two copies per byte, both the kernel's, and a third where there are several

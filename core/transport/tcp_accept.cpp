@@ -42,13 +42,57 @@ void TcpTransport::Impl::accept_all(std::size_t rail) {
       refuse(rail, "it comes from another machine");
       continue;
     }
-    std::size_t index = 0;
-    while (index < ins.size() && ins[index]) ++index;
-    if (index == ins.size()) ins.emplace_back();
-    ins[index] = std::make_unique<InStream>(std::move(socket), rail);
-    strangers.push_back({ins[index].get(), now()});
-    events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(TcpEvent::in, index));
+    strangers.push_back({&add_in(std::move(socket), rail, -1), now()});
   }
+}
+
+InStream& TcpTransport::Impl::add_in(Socket socket, std::size_t rail, Rank partner) {
+  std::size_t index = 0;
+  while (index < ins.size() && ins[index]) ++index;
+  if (index == ins.size()) ins.emplace_back();
+  ins[index] = std::make_unique<InStream>(std::move(socket), rail, partner);
+  events.watch(ins[index]->socket(), EPOLLIN | EPOLLRDHUP, key_of(TcpEvent::in, index));
+  return *ins[index];
+}
+
+// ---- both directions of one connection ----
+
+// What is answered acknowledges what has come; on a connection of its own every direction costs packets that
+// only acknowledge. So who sends to a rank that has connected uses that connection; two that connect to each
+// other at once have one for each direction. Where there are several rails each direction is lost and taken
+// back by itself, and has its own.
+
+// Null where that rank has not connected.
+OutStream* TcpTransport::Impl::answer_on(std::size_t rail, Rank to) {
+  if (!is_two_way()) return nullptr;
+  for (const auto& in : ins) {
+    if (!in || in->from() != to || in->partner() >= 0 || in->state() != StreamState::open) continue;
+    Socket socket = in->socket().duplicate();
+    if (!socket.is_open()) return nullptr;
+    keep_descriptors_free(socket.fd());
+    in->is_answered();
+    OutStream* answer = add_out(rail, to, std::move(socket));
+    answer->is_paired();
+    return answer;
+  }
+  return nullptr;
+}
+
+// Hears what comes back on a connection of this rank's.
+void TcpTransport::Impl::listen(std::size_t rail, Rank to) {
+  OutStream& stream = *out(rail, to);
+  if (stream.has_partner()) return;
+  Socket socket = stream.socket().duplicate();
+  if (!socket.is_open()) return stream.ended(StreamState::broken, std::strerror(errno), false);
+  keep_descriptors_free(socket.fd());
+  stream.is_paired();
+  add_in(std::move(socket), rail, to);
+}
+
+// The partner of an InStream that has ended.
+void TcpTransport::Impl::end_partner(std::size_t rail, Rank to, const InStream& in) {
+  out(rail, to)->ended(in.state(), in.why(), in.is_silent());
+  check(rail, to, !out(rail, to)->idle());
 }
 
 // The oldest that has not said hello for so long goes; false when there is none. One that is being read is
@@ -90,6 +134,7 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   const Reason why{fmt::format("connection over {}: {}", rails[rail].interface, in.why()), Loss::of_a_peer,
                    in.is_silent() ? LostRails::Kind::broken : LostRails::Kind::avoided, in.is_silent()};
   const Rank from = in.from();
+  if (in.partner() >= 0) end_partner(rail, in.partner(), in);
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
       ended_ins.add({from, rail, in.epoch()}, in.next_frame());
@@ -100,7 +145,7 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
       fail(from, why);
     }
   }
-  if (from < 0) refuse(rail, in.why());
+  if (from < 0 && in.partner() < 0) refuse(rail, in.why());
   remove_in(index);
   return moved;
 }

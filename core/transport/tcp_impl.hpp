@@ -103,6 +103,12 @@ struct TcpTransport::Impl : LostStreams {
   OutStream* connect(std::size_t rail, Rank to);
   OutStream* stream_for(std::size_t& rail, Rank to);
   OutStream* begin_stream(std::size_t rail, Rank to);
+  OutStream* answer_on(std::size_t rail, Rank to);
+  OutStream* add_out(std::size_t rail, Rank to, Socket socket);
+  bool is_two_way() const { return rails.size() == 1; }
+  InStream& add_in(Socket socket, std::size_t rail, Rank partner);
+  void listen(std::size_t rail, Rank to);
+  void end_partner(std::size_t rail, Rank to, const InStream& in);
   void end_stream(std::size_t rail, Rank to);
   void fail(Rank peer, const Reason& why);
   void tell_failures();

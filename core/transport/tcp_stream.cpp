@@ -32,8 +32,8 @@ void say_farewell(const Socket& socket) {
 
 }  // namespace
 
-OutStream::OutStream(Socket socket, const Hello& hello, Keeps keeps)
-    : socket_(std::move(socket)), keeps_(keeps) {
+OutStream::OutStream(Socket socket, const Hello& hello, Keeps keeps, Hears hears)
+    : socket_(std::move(socket)), keeps_(keeps), hears_(hears) {
   Frame& frame = append();
   std::memcpy(frame.head.data(), &hello, sizeof(hello));
   waiting_ = frame.head_bytes = sizeof(hello);
@@ -176,7 +176,7 @@ void OutStream::take_over(OutStream& other, std::size_t rail, std::uint32_t epoc
 
 bool OutStream::wake() {
   is_blocked_ = false;
-  listen();
+  if (hears_ == Hears::itself) listen();
   return state_ == StreamState::open && drain();
 }
 
@@ -197,6 +197,13 @@ void OutStream::listen() {
     state_ = StreamState::broken;
     why_ = "the connection was closed";
   }
+}
+
+void OutStream::ended(StreamState state, const std::string& why, bool is_silent) {
+  if (state_ != StreamState::open) return;
+  state_ = state;
+  why_ = why;
+  is_silent_ = is_silent;
 }
 
 // The kernel alone would try for a quarter of an hour. A machine that is there answers however busy its
@@ -220,12 +227,14 @@ void OutStream::fail(int error) {
   is_silent_ = error == ETIMEDOUT;
 }
 
-void OutStream::close() {
-  if (socket_.is_open() && idle() && state_ == StreamState::open) say_farewell(socket_);
+bool OutStream::close() {
+  const bool can_say = socket_.is_open() && idle() && state_ == StreamState::open;
+  if (can_say) say_farewell(socket_);
   queue_.clear();
   first_ = waiting_ = 0;
   state_ = StreamState::left;
   socket_.close();
+  return can_say;
 }
 
 InStream::~InStream() {
@@ -278,6 +287,12 @@ bool InStream::parse_hello(const Hello& expected, const LostStreams& others) {
   Hello hello;
   if (have_ - at_ < sizeof(hello)) return false;
   std::memcpy(&hello, stage_.data() + at_, sizeof(hello));
+  if (partner_ >= 0 && hello.magic == 0) {  // a farewell, at most
+    if (have_ - at_ < sizeof(Header)) return false;
+    std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
+    if (is_farewell(header_)) return leave();
+  }
+  if (partner_ >= 0 && hello.rank != static_cast<std::uint32_t>(partner_)) hello.magic = 0;
   if (hello.magic != expected.magic || hello.token != expected.token || hello.rank >= expected.rank) {
     fail("a stranger");
     return false;
@@ -306,7 +321,7 @@ bool InStream::parse_frame(ReceivePool& pool, MessageHandler& handler, LostStrea
       break;
     case kFarewell:
       if (is_farewell(header_)) {
-        state_ = StreamState::left;
+        leave();
         break;
       }
       [[fallthrough]];
@@ -392,8 +407,32 @@ void InStream::fail(const std::string& why) {
   why_ = why;
 }
 
+// Who has said farewell may wait for its acknowledgement.
+bool InStream::leave() {
+  state_ = StreamState::left;
+  socket_.acknowledge();
+  return false;
+}
+
+void InStream::let_partner_leave(Timeout& patience) {
+  const auto read_all = [&] {
+    long got = 0;
+    do {
+      iovec piece = piece_of(stage_.data(), kStage);
+      got = socket_.receive({&piece, 1});
+    } while (got > 0);
+    return got == Socket::kNotNow;
+  };
+  while (state_ == StreamState::open && read_all() && socket_.unacknowledged() > 0 && !patience.is_over()) {
+    PollSet answer;
+    answer.add(socket_, Ready::read);
+    answer.wait(1);
+  }
+}
+
 void InStream::close() {
-  if (socket_.is_open() && from_ >= 0 && state_ == StreamState::open) say_farewell(socket_);
+  const bool can_say = socket_.is_open() && from_ >= 0 && state_ == StreamState::open;
+  if (can_say && partner_ < 0) say_farewell(socket_);
   socket_.close();
 }
 

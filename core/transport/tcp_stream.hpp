@@ -1,5 +1,5 @@
-// The two ends of a one-way connection: OutStream writes messages, InStream reads them. Each rank connects
-// for what it sends, so that two that begin at once need no tie-break.
+// The two ends of a direction of a connection: OutStream writes messages, InStream reads them. Who has been
+// connected to may answer on the same connection, see tcp_accept.cpp.
 //
 //   connection := hello frame* farewell
 //   hello      := magic:u64 token:u64 rank:u32 epoch:u32  token: of the listening rail, from its address;
@@ -12,8 +12,10 @@
 //                                                         because that one has failed
 //   again      := Header                                  turn = 3, tag: number of the frame that follows, on
 //                                                         the rail `from` with the epoch seq; bytes: its own
-//   farewell   := Header                                  turn = 1; also sent backwards by a reader that
-//                                                         closes. An end without it is a failure.
+//   farewell   := Header                                  turn = 1; also sent backwards, without a hello, by
+//   a
+//                                                         reader that closes and has sent nothing. An end
+//                                                         without it is a failure.
 //
 // Frames are numbered from 1. Who wants to send what was lost again keeps a copy until the reader's kernel
 // has acknowledged it.
@@ -28,6 +30,7 @@
 #include <vector>
 
 #include "core/net/socket.hpp"
+#include "core/net/wait.hpp"
 #include "core/transport/ended_streams.hpp"
 #include "core/transport/lost_rails.hpp"
 #include "core/transport/receive_pool.hpp"
@@ -67,12 +70,16 @@ class LostStreams {
 /// Whether a writer can send again what was lost.
 enum class Keeps : std::uint8_t { nothing, unacknowledged };
 
+/// Who hears of a writer's reader: the OutStream itself, for which the other end has nothing but a farewell,
+/// or an InStream on the same connection, which says so with ended().
+enum class Hears : std::uint8_t { itself, through_partner };
+
 class OutStream {
  public:
   static constexpr Bytes kCopied = 256;  // payloads up to this size are copied where they have to wait
 
   /// `socket` may still be connecting. Says hello first.
-  OutStream(Socket socket, const Hello& hello, Keeps keeps = Keeps::nothing);
+  OutStream(Socket socket, const Hello& hello, Keeps keeps = Keeps::nothing, Hears hears = Hears::itself);
 
   const Socket& socket() const { return socket_; }
   StreamState state() const { return state_; }
@@ -94,6 +101,11 @@ class OutStream {
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.
   bool wake();
+  /// An InStream on the same connection: Hears::through_partner.
+  bool has_partner() const { return has_partner_; }
+  void is_paired() { has_partner_ = true; }
+  /// What that one has found.
+  void ended(StreamState state, const std::string& why, bool is_silent);
   /// Fails when the peer's machine has left the attempts of the last seconds unanswered: so many in a row.
   void listen_for_silence(int tries);
   /// Sends all of `other` that may not have come: its `rail` and `epoch` tell the reader which stream it was.
@@ -107,8 +119,8 @@ class OutStream {
   Bytes backlog() const { return waiting_ + socket_.unacknowledged(); }
   /// Forgets what waits and what was kept, and ends the connection at once.
   void hang_up();
-  /// Forgets what waits (nothing counts any more) and says farewell if it can.
-  void close();
+  /// Forgets what waits (nothing counts any more) and says farewell if it can; whether it has.
+  bool close();
 
  private:
   struct Frame {
@@ -133,6 +145,8 @@ class OutStream {
   Bytes waiting_ = 0;  // bytes of messages in the queue
   Bytes taken_ = 0;    // bytes that the kernel took, in all
   const Keeps keeps_;
+  const Hears hears_;
+  bool has_partner_ = false;
   SentBytes sent_;
   std::vector<std::vector<std::byte>> again_;  // frames of other streams, until the queue is empty
   bool is_blocked_ = false;                    // the kernel took no more, and will say when it does
@@ -143,7 +157,9 @@ class OutStream {
 
 class InStream {
  public:
-  explicit InStream(Socket socket, std::size_t rail) : socket_(std::move(socket)), rail_(rail) {}
+  /// `partner`: whom an OutStream on the same connection writes to; -1: there is none.
+  explicit InStream(Socket socket, std::size_t rail, Rank partner = -1)
+      : socket_(std::move(socket)), rail_(rail), partner_(partner) {}
   ~InStream();
   InStream(const InStream&) = delete;
   InStream& operator=(const InStream&) = delete;
@@ -157,6 +173,9 @@ class InStream {
   /// Who writes; -1 before the hello.
   Rank from() const { return from_; }
   std::uint32_t epoch() const { return epoch_; }
+  Rank partner() const { return partner_; }
+  /// From now on an OutStream answers on its connection.
+  void is_answered() { partner_ = from_; }
   /// The number of the next frame.
   std::uint64_t next_frame() const { return next_frame_; }
 
@@ -167,8 +186,11 @@ class InStream {
   bool is_reading() const { return is_reading_; }
   /// A message that has begun to come will not be whole.
   void abandon(MessageHandler& handler);
-  /// Says farewell backwards.
+  /// Says farewell backwards, unless it has a partner: that one has done so, or could not.
   void close();
+  /// Before that, where the partner has: waits until the other end's kernel has all that was sent. If
+  /// anything is unread, or comes later, when a connection is closed, the kernel drops what it has not sent.
+  void let_partner_leave(Timeout& patience);
 
  private:
   static constexpr Bytes kStage = 16 << 10;   // small messages are read many at once, and copied from here
@@ -185,10 +207,12 @@ class InStream {
   void take_payload(ReceivePool& pool, MessageHandler& handler, LostStreams& others);
   void skip();
   void deliver(MessageHandler& handler, LostStreams& others);
+  bool leave();
   void fail(const std::string& why);
 
   Socket socket_;
   std::size_t rail_;
+  Rank partner_;
   Rank from_ = -1;
   StreamState state_ = StreamState::open;
   std::string why_;

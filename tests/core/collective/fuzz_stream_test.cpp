@@ -155,7 +155,7 @@ TEST(Fuzz, AStreamThatIsDistortedIsRefusedAndNamedAtItsEndAtTheLatest) {
   }
 }
 
-TEST(Fuzz, WhoReadsAndSaysSomethingElseThanFarewellIsNamed) {
+TEST(Fuzz, WhoAnswersWithNeitherHelloNorFarewellIsNamed) {
   const Scenario& scenario = kScenarios[3];
   with_seeds(20, [&](Random& random) {
     test::TcpLiar liar(2);
@@ -165,8 +165,11 @@ TEST(Fuzz, WhoReadsAndSaysSomethingElseThanFarewellIsNamed) {
     Socket reader;
     ASSERT_TRUE(within_seconds(calls, [&] { return (reader = liar.accept()).is_open(); }));
     Header last = farewell();
-    if (random() % 2) last.turn = static_cast<std::uint32_t>(random());
-    liar.write(reader, std::as_bytes(std::span(&last, 1)).first(1 + random() % (sizeof(last) - 1)));
+    const bool is_whole = random() % 2;
+    if (is_whole) last.turn ^= std::uint32_t{1} << (random() % 32);
+    liar.write(reader, std::as_bytes(std::span(&last, 1))
+                           .first(is_whole ? sizeof(last) : 1 + random() % (sizeof(last) - 1)));
+    if (!is_whole) reader.close();
     ASSERT_TRUE(within_seconds(calls, [&] { return calls.engine.failed(); }));
     expect_sane(calls, Fate::refused, {{1}});
   });
