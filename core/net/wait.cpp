@@ -50,6 +50,11 @@ void EventSet::watch(const FileDescriptor& one, std::uint32_t events, std::uint6
     throw Error(fmt::format("cannot watch a connection: {}", std::strerror(errno)));
 }
 
+void EventSet::forget(const FileDescriptor& one) {
+  epoll_event nothing{};
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, one.fd(), &nothing);
+}
+
 std::span<const epoll_event> EventSet::look() {
   int count = ::epoll_wait(epoll_.fd(), events_.data(), static_cast<int>(events_.size()), 0);
   return std::span(events_).first(static_cast<std::size_t>(std::max(count, 0)));

@@ -49,8 +49,8 @@ class PollSet {
 /// False when the time is over.
 bool wait_until(const FileDescriptor& one, Ready what, Timeout& timeout);
 
-/// Descriptors that are watched until they are closed. It has one itself, which is readable when one of them
-/// has something to say.
+/// Descriptors that are watched until they are forgotten, or closed with all their duplicates. It has one
+/// itself, which is readable when one of them has something to say.
 class EventSet {
  public:
   /// Throws Error where the kernel gives none.
@@ -58,6 +58,7 @@ class EventSet {
   int fd() const { return epoll_.fd(); }
   /// `events` of epoll. Throws Error where that is impossible.
   void watch(const FileDescriptor& one, std::uint32_t events, std::uint64_t key);
+  void forget(const FileDescriptor& one);
   /// What has happened, without waiting; its data.u64 is the key. Valid until it is asked again.
   std::span<const epoll_event> look();
 

@@ -118,6 +118,7 @@ void TcpTransport::Impl::refuse(std::size_t rail, const std::string& why) {
 
 void TcpTransport::Impl::remove_in(std::size_t index) {
   std::erase_if(strangers, [&](const Stranger& one) { return one.in == ins[index].get(); });
+  events.forget(ins[index]->socket());
   ins[index].reset();
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -117,6 +118,24 @@ TEST(TcpTwoWay, WhoAnswersForAnotherRankIsAStranger) {
     liar.honest().progress(at_0);
   ASSERT_FALSE(at_0.failures.empty());
   EXPECT_EQ(at_0.failures[0].first, 1);
+}
+
+// The connection is still there, with nothing more to say.
+TEST(TcpTwoWay, WhoHasLeftWakesNobodyAnyMore) {
+  TcpPair pair;
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, {}, 1, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 1; }));
+  send(pair.b, 0, {}, 2, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_a.messages.size() == 1; }));
+  pair.b.close();
+  pollfd watched{pair.a.wake_fd(), POLLIN, 0};
+  for (Nanoseconds end = now() + kPatience; now() < end;) {
+    pair.a.progress(pair.at_a);
+    if (::poll(&watched, 1, 100) == 0) break;
+  }
+  EXPECT_EQ(::poll(&watched, 1, 0), 0);
+  EXPECT_TRUE(pair.at_a.failures.empty());
 }
 
 // The kernel drops what it has not sent when something unread is there, or still comes, at the end.
