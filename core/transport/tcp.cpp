@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/random.hpp"
+#include "core/net/strangers.hpp"
 #include "core/transport/tcp_impl.hpp"
 
 namespace ddl {
@@ -26,7 +27,7 @@ constexpr Nanoseconds kGrace = 300'000'000;
 // Where a machine is silent the launcher finds that out, too, and ends the job better than a rank can.
 constexpr Nanoseconds kGraceOfSilence = 3'000'000'000;
 // For what the kernel has not sent yet when a rank ends.
-constexpr double kMostPatienceAtEnd_s = 10;
+constexpr double kMostPatienceAtEnd_s = 1;
 
 Error unusable(const std::string& problem) {
   return Error(problem, "ranks of different hosts exchange data through it",
@@ -97,7 +98,10 @@ OutStream* TcpTransport::Impl::connect(std::size_t rail, Rank to) {
 // Null where it cannot even begin; errno says why.
 OutStream* TcpTransport::Impl::begin_stream(std::size_t rail, Rank to) {
   Socket socket = start_connecting(address_of(rail, to).endpoint, rails[rail].local.address);
-  return socket.is_open() ? add_out(rail, to, std::move(socket)) : nullptr;
+  if (!socket.is_open()) return nullptr;
+  OutStream* made = add_out(rail, to, std::move(socket));
+  if (is_two_way()) listen(rail, to);
+  return made;
 }
 
 // Edge-triggered: the kernel reports room in a socket only after it had none, so a connection that keeps up
@@ -105,6 +109,7 @@ OutStream* TcpTransport::Impl::begin_stream(std::size_t rail, Rank to) {
 OutStream* TcpTransport::Impl::add_out(std::size_t rail, Rank to, Socket socket) {
   Rail& one = rails[rail];
   auto& out = one.outs[static_cast<std::size_t>(to)];
+  keep_descriptors_free(socket.fd());
   out = std::make_unique<OutStream>(std::move(socket),
                                     Hello{Hello::kMagic, address_of(rail, to).token,
                                           static_cast<std::uint32_t>(me), lost_rails.times(to, rail)},
@@ -186,7 +191,6 @@ bool TcpTransport::Impl::on_out(std::size_t index) {
   OutStream* stream = out(rail, to);
   if (!stream || stream->state() != StreamState::open) return false;
   bool moved = stream->wake();
-  if (is_two_way() && stream->has_begun()) listen(rail, to);
   if (!lost_rails.is_lost(to, rail)) {
     check(rail, to, !stream->idle());
   } else if (stream->state() != StreamState::open) {  // it does not carry yet
@@ -268,9 +272,14 @@ void TcpTransport::close() {
     rail.listener.close();
   }
   Timeout patience(kMostPatienceAtEnd_s);
+  // Those first that have a farewell to say: it acknowledges what others wait for.
+  std::erase_if(impl_->ins, [&](auto& in) {
+    const bool waits = in && told.contains(in->partner());
+    if (in && !waits) in->close();
+    return !waits;
+  });
   for (auto& in : impl_->ins) {
-    if (!in) continue;
-    if (told.contains(in->partner())) in->let_partner_leave(patience);
+    in->let_partner_leave(patience);
     in->close();
   }
   impl_->strangers.clear();

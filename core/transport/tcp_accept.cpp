@@ -69,23 +69,18 @@ OutStream* TcpTransport::Impl::answer_on(std::size_t rail, Rank to) {
     if (!in || in->from() != to || in->partner() >= 0 || in->state() != StreamState::open) continue;
     Socket socket = in->socket().duplicate();
     if (!socket.is_open()) return nullptr;
-    keep_descriptors_free(socket.fd());
     in->is_answered();
-    OutStream* answer = add_out(rail, to, std::move(socket));
-    answer->is_paired();
-    return answer;
+    return add_out(rail, to, std::move(socket));
   }
   return nullptr;
 }
 
-// Hears what comes back on a connection of this rank's.
+// Hears what comes back on a connection of this rank's, from the start: who writes a lot is long told of no
+// room.
 void TcpTransport::Impl::listen(std::size_t rail, Rank to) {
   OutStream& stream = *out(rail, to);
-  if (stream.has_partner()) return;
   Socket socket = stream.socket().duplicate();
   if (!socket.is_open()) return stream.ended(StreamState::broken, std::strerror(errno), false);
-  keep_descriptors_free(socket.fd());
-  stream.is_paired();
   add_in(std::move(socket), rail, to);
 }
 

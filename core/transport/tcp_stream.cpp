@@ -204,6 +204,7 @@ void OutStream::ended(StreamState state, const std::string& why, bool is_silent)
   state_ = state;
   why_ = why;
   is_silent_ = is_silent;
+  if (state == StreamState::broken) socket_.shut_down();  // the other end is told, too
 }
 
 // The kernel alone would try for a quarter of an hour. A machine that is there answers however busy its
@@ -228,7 +229,11 @@ void OutStream::fail(int error) {
 }
 
 bool OutStream::close() {
-  const bool can_say = socket_.is_open() && idle() && state_ == StreamState::open;
+  const bool can_say = socket_.is_open() && state_ == StreamState::open && (idle() || taken_ == 0);
+  if (can_say && taken_ == 0) {
+    iovec hello = piece_of(queue_[first_].head.data(), sizeof(Hello));
+    socket_.send({&hello, 1});
+  }
   if (can_say) say_farewell(socket_);
   queue_.clear();
   first_ = waiting_ = 0;

@@ -101,10 +101,7 @@ class OutStream {
   void flush(std::uint32_t& unfinished);
   /// The socket may take bytes again, or has something to say; true when bytes moved.
   bool wake();
-  /// An InStream on the same connection: Hears::through_partner.
-  bool has_partner() const { return has_partner_; }
-  void is_paired() { has_partner_ = true; }
-  /// What that one has found.
+  /// What its partner has found.
   void ended(StreamState state, const std::string& why, bool is_silent);
   /// Fails when the peer's machine has left the attempts of the last seconds unanswered: so many in a row.
   void listen_for_silence(int tries);
@@ -146,7 +143,6 @@ class OutStream {
   Bytes taken_ = 0;    // bytes that the kernel took, in all
   const Keeps keeps_;
   const Hears hears_;
-  bool has_partner_ = false;
   SentBytes sent_;
   std::vector<std::vector<std::byte>> again_;  // frames of other streams, until the queue is empty
   bool is_blocked_ = false;                    // the kernel took no more, and will say when it does

@@ -138,6 +138,78 @@ TEST(TcpTwoWay, WhoHasLeftWakesNobodyAnyMore) {
   EXPECT_TRUE(pair.at_a.failures.empty());
 }
 
+// The kernel never says that there is room for more: there is none from the first look on.
+TEST(TcpTwoWay, WhoHasNoRoomToWriteHearsAllTheSame) {
+  TcpPair pair;
+  std::uint32_t unfinished = 0, answer = 0;
+  const std::vector<std::byte> large = pattern(32 << 20, 1);
+  send(pair.a, 1, {}, 1, unfinished);
+  send(pair.a, 1, large, 2, unfinished);
+  pair.a.push(0);
+  ASSERT_EQ(unfinished, 1u);
+  pair.a.progress(pair.at_a);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_b.messages.empty();)
+    pair.b.progress(pair.at_b);
+  send(pair.b, 0, {}, 3, answer);
+  pair.b.push(0);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_a.messages.empty();)
+    pair.a.progress(pair.at_a);
+  EXPECT_EQ(pair.at_a.messages.size(), 1u);
+  EXPECT_TRUE(pair.until([&] { return unfinished == 0; }));
+}
+
+TEST(TcpTwoWay, AnAnswerThatNobodyHasReadDoesNotCostWhatWasSent) {
+  TcpPair pair;
+  std::uint32_t unfinished = 0;
+  const std::vector<std::byte> payload = pattern(64 << 10, 1);
+  send(pair.a, 1, {}, 0, unfinished);
+  pair.a.push(0);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 1; }));
+  send(pair.b, 0, {}, 1, unfinished);
+  pair.b.push(0);
+  std::size_t sent = 1;
+  for (; sent < 20 && unfinished == 0; ++sent) {
+    send(pair.a, 1, payload, sent, unfinished);
+    pair.a.push(0);
+  }
+  for (Nanoseconds end = now() + kPatience; now() < end && unfinished > 0; pair.b.progress(pair.at_b))
+    pair.a.push(0);
+  std::thread end([&] { pair.a.close(); });
+  for (Nanoseconds until = now() + kPatience; now() < until && pair.at_b.messages.size() < sent;)
+    pair.b.progress(pair.at_b);
+  end.join();
+  EXPECT_EQ(pair.at_b.messages.size(), sent);
+  EXPECT_TRUE(pair.at_b.failures.empty());
+}
+
+TEST(TcpTwoWay, WhoEndsBeforeItsFirstWordHasLeftInPeace) {
+  TcpPair pair;
+  std::uint32_t unfinished = 0;
+  send(pair.a, 1, {}, 1, unfinished);
+  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 1; }));
+  send(pair.b, 0, {}, 2, unfinished);  // waits for others to travel with
+  pair.b.close();
+  for (Nanoseconds end = now() + 500'000'000; now() < end;) pair.a.progress(pair.at_a);
+  EXPECT_TRUE(pair.at_a.failures.empty());
+}
+
+TEST(TcpTwoWay, WhoIsNotUnderstoodIsHungUpOn) {
+  Talk talk;
+  talk.answer();
+  talk.hear<Hello>();
+  talk.hear<Header>();
+  Header nonsense{};
+  nonsense.from = 1;
+  nonsense.turn = 77;
+  talk.liar.write(talk.socket, std::as_bytes(std::span(&nonsense, 1)));
+  Timeout patience(20);
+  long got = Socket::kNotNow;
+  Header more{};
+  iovec piece = piece_of(&more, sizeof(more));
+  for (; got == Socket::kNotNow && !patience.is_over(); got = talk.socket.receive({&piece, 1})) talk.move();
+  EXPECT_EQ(got, 0);
+}
+
 // The kernel drops what it has not sent when something unread is there, or still comes, at the end.
 TEST(TcpTwoWay, WhatWasSentBeforeTheEndArrivesWhateverComesMeanwhile) {
   TcpPair pair;
