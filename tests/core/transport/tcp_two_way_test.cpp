@@ -164,7 +164,8 @@ TEST(TcpTwoWay, AnAnswerThatNobodyHasReadDoesNotCostWhatWasSent) {
   const std::vector<std::byte> payload = pattern(64 << 10, 1);
   send(pair.a, 1, {}, 0, unfinished);
   pair.a.push(0);
-  ASSERT_TRUE(pair.until([&] { return pair.at_b.messages.size() == 1; }));
+  for (Nanoseconds until = now() + kPatience; now() < until && pair.at_b.messages.empty();)
+    pair.b.progress(pair.at_b);
   send(pair.b, 0, {}, 1, unfinished);
   pair.b.push(0);
   std::size_t sent = 1;
