@@ -36,13 +36,15 @@ struct StatusAnswer {
   Rank about;
   CallStatus::State state;
   Peer::Presence presence;
-  std::uint16_t unused;
+  bool in_original;
+  std::uint8_t unused;
 };
 static_assert(sizeof(StatusAnswer) <= View::kInline);
 
 StatusAnswer packed(const Peer& peer) {
   const CallStatus& call = peer.call;
-  return {call.comm, call.number, call.age, peer.said, call.name, peer.rank, call.state, peer.presence, 0};
+  return {call.comm, call.number, call.age,      peer.said,        call.name,
+          peer.rank, call.state,  peer.presence, call.in_original, 0};
 }
 
 // What comes over a wire is not believed.
@@ -50,7 +52,9 @@ Peer unpacked(const StatusAnswer& answer) {
   Peer peer{answer.about, answer.presence, {}, answer.said, false};
   if (peer.presence > Peer::Presence::gone) peer.presence = Peer::Presence::silent;
   if (answer.state <= CallStatus::State::ended)
-    peer.call = {answer.state, answer.name, answer.comm, answer.number, std::max<Nanoseconds>(answer.age, 0)};
+    peer.call = {
+        answer.state,      answer.name, answer.comm, answer.number, std::max<Nanoseconds>(answer.age, 0),
+        answer.in_original};
   return peer;
 }
 

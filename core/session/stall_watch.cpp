@@ -127,6 +127,7 @@ void StallWatch::look_at_originals(const std::vector<CallStatus>& mine) {
       for (Rank rank = 0; rank < static_cast<Rank>(job_map_.host_of_rank.size()); ++rank)
         members.push_back(rank);
     Stall stall{me_, status.comm, status.number, status.name, what, status.age, true};
+    stall.in_original = status.in_original;
     consider({status.comm, status.number << 1 | 1}, std::move(stall), members, {});
   }
 }

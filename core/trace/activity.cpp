@@ -54,6 +54,7 @@ CallStatus CallRecord::read(std::uint64_t& turn) const {
     if (epoch % 2 == 1 || epoch_.load(std::memory_order_relaxed) != epoch) continue;
     turn = turn_of(epoch, number);
     status.number = number / 4;
+    status.in_original = number % 4 == 3;
     if (epoch > 0) status.state = number % 4 == 0 ? CallStatus::State::ended : CallStatus::State::inside;
     return status;
   }

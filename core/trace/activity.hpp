@@ -4,9 +4,10 @@
 //
 //   Activity     pid, what it has said of a stall, CallRecord[kThreads], Stamp[kThreads]
 //   CallRecord   one cache line: epoch, communicator, name of the function, and the number of the call:
-//                4 n + 2 while the n-th is under way, 4 n when it has ended. The epoch is odd while anything
-//                but the number is being written, and grows by 2 then: most calls are as the one before, and
-//                cost a word when they begin and one when they end.
+//                4 n + 2 while the n-th is under way, 4 n + 3 while it is so in the original library, 4 n
+//                when it has ended. The epoch is odd while anything but the number is being written, and
+//                grows by 2 then: most calls are as the one before, and cost a word when they begin and one
+//                when they end.
 //   Stamp        since when the record has been as it is, as its own process saw it now and then: a call does
 //                not read the clock.
 //
@@ -47,6 +48,7 @@ struct CallStatus {
   CommId comm = 0;           // 0: it has none, or one that we do not know
   std::uint64_t number = 0;  // of the calls on it, from 1; 1 where it has none, 0 where we do not know
   Nanoseconds age = 0;       // of that state
+  bool in_original = false;  // inside: the original library has the call
 
   bool is_in(const CallName& call, CommId on, std::uint64_t number_there) const {
     return state == State::inside && name == call && comm == on && number == number_there;
@@ -59,6 +61,11 @@ class alignas(64) CallRecord {
   void begin(const CallName& name, CommId comm, std::uint64_t number);
   /// Of the same name on the same communicator as the one before.
   void begin_next(std::uint64_t number) { number_.store(4 * number + 2, std::memory_order_release); }
+  /// The call under way, if any, is left to the original library.
+  void pass() {
+    const std::uint64_t number = number_.load(std::memory_order_relaxed);
+    if (number % 4 == 2) number_.store(number + 1, std::memory_order_release);
+  }
   void end() {
     number_.store(number_.load(std::memory_order_relaxed) & ~std::uint64_t{3}, std::memory_order_release);
   }

@@ -12,8 +12,10 @@ using Presence = Peer::Presence;
 
 bool is_in(const Stall& stall, const Peer& peer) {
   if (stall.number == 0 || peer.presence != Presence::answers) return false;
-  if (!stall.goes_on) return peer.call.is_in(stall.name, stall.comm, stall.number);
-  return peer.call.comm == stall.comm && peer.call.number >= stall.number;
+  const CallStatus& call = peer.call;
+  if (!stall.goes_on)
+    return call.is_in(stall.name, stall.comm, stall.number) && call.in_original == stall.in_original;
+  return call.comm == stall.comm && call.number >= stall.number;
 }
 
 // It has been in that call, and has left.
@@ -36,6 +38,8 @@ std::string name_of_call(const Stall& stall, const CallStatus& call) {
   if (call.comm != 0 && call.number > 0) text += fmt::format(" #{}", call.number);
   if (call.comm != 0 && stall.comm != 0)
     text += call.comm == stall.comm ? " on the same communicator" : " on another communicator";
+  if (call.is_in(stall.name, stall.comm, stall.number))
+    text += call.in_original ? ", in the original library" : ", on the engine";
   return text;
 }
 

@@ -19,9 +19,10 @@ struct Stall {
   CallName name;
   std::string what;  // for people: "MPI_Allreduce #12 (all-reduce of 1 int32, sum; 4 ranks)"
   Nanoseconds waited = 0;
-  bool needs_all = false;  // nobody gets through it before all have come
-  bool goes_on = false;    // while the program does other things: who has begun it is in it
-  Rank sink = -1;          // where all of it goes to: that one waits for all, the others for few
+  bool needs_all = false;    // nobody gets through it before all have come
+  bool goes_on = false;      // while the program does other things: who has begun it is in it
+  Rank sink = -1;            // where all of it goes to: that one waits for all, the others for few
+  bool in_original = false;  // where the same call on the engine is another
 };
 
 /// A rank that may be why.

@@ -261,7 +261,7 @@ bool InStream::receive(const Hello& expected, ReceivePool& pool, MessageHandler&
   Bytes wanted = 0;
   long got = read(wanted);
   if (got == Socket::kNotNow) return false;
-  if (reads_++ % kReadsPerWish == 0) socket_.delay_acknowledgements();
+  if (++reads_ % kReadsPerWish == 0) socket_.delay_acknowledgements();
   if (got <= 0) {
     is_silent_ = got == -ETIMEDOUT;
     fail(got < 0 ? std::strerror(static_cast<int>(-got)) : "the connection was closed");

@@ -12,10 +12,8 @@
 //                                                         because that one has failed
 //   again      := Header                                  turn = 3, tag: number of the frame that follows, on
 //                                                         the rail `from` with the epoch seq; bytes: its own
-//   farewell   := Header                                  turn = 1; also sent backwards, without a hello, by
-//   a
-//                                                         reader that closes and has sent nothing. An end
-//                                                         without it is a failure.
+//   farewell   := Header                                  turn = 1. An end without it is a failure. Who has
+//                                                         sent nothing says it without a hello
 //
 // Frames are numbered from 1. Who wants to send what was lost again keeps a copy until the reader's kernel
 // has acknowledged it.
@@ -192,7 +190,7 @@ class InStream {
   static constexpr Bytes kStage = 16 << 10;   // small messages are read many at once, and copied from here
   static constexpr Bytes kAhead = 512;        // read behind a large payload: the next header, not much more
   static constexpr Bytes kLargest = 1 << 30;  // more than that is no message
-  static constexpr std::uint32_t kReadsPerWish = 8;  // for delayed acknowledgements, which the kernel forgets
+  static constexpr std::uint32_t kReadsPerWish = 8;  // for delayed acknowledgements; the first help a slow start
 
   long read(Bytes& into_block);
   void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others);

@@ -26,6 +26,8 @@ inline std::uint64_t next_number(std::atomic<std::uint64_t>& calls) {
 }
 
 CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber number, MPI_Comm comm);
+/// The original library has the call that this thread has noted.
+void note_passing();
 /// Nothing is noted any more.
 void end_notes();
 

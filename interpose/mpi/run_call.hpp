@@ -63,6 +63,7 @@ PassedCalls& passed_calls(Collective collective, Form form);
 template <class Original>
 int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
   PassedCalls& passed = passed_calls(collective, form);
+  note_passing();
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
   const int result = original();

@@ -1,6 +1,6 @@
-/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or until SIGUSR1
- * comes, or for ever. Those that never meet are ended by an alarm, or by that signal. Who stops is woken by somebody
- * else. */
+/* stalls CASE SECONDS [RANK]: rank 1, or that one, does not come to where the others are, for so long or
+ * until SIGUSR1 comes, or for ever. Those that never meet are ended by an alarm, or by that signal. Who stops
+ * is woken by somebody else. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,6 +64,9 @@ static void never_meets(const char* what, int is_late, MPI_Comm other) {
       MPI_Allreduce(&value, &result, 1, MPI_INT, op, MPI_COMM_WORLD);
     else
       MPI_Bcast(&value, 1, MPI_INT, 1, MPI_COMM_WORLD);
+  } else if (is(what, "contradiction")) { /* it sends less than it wants from everybody */
+    int all[6];
+    MPI_Allgather(&value, 1, MPI_INT, all, is_late ? 2 : 1, MPI_INT, MPI_COMM_WORLD);
   } else if (is(what, "originals")) {
     MPI_Allreduce(&value, &result, 1, MPI_INT, op, is_late ? other : MPI_COMM_WORLD);
   } else if (is(what, "receive")) {

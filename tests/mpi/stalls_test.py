@@ -120,6 +120,11 @@ class StallsTest(unittest.TestCase):
         self.says("original", r"MPI_Bcast #7 \(.*\): rank 1 is in MPI_Allreduce #7 on the same communicator",
                   r"MPI_Allreduce #7 of the original library: ranks 0, 2 are in MPI_Bcast #7 on the same communicator", code=1)
 
+    def test_a_rank_that_contradicts_itself(self):
+        there = "on the same communicator"
+        self.says("contradiction", rf"MPI_Allgather #7 \(.*\): rank 1 is in MPI_Allgather #7 {there}, in the original library",
+                  rf"MPI_Allgather #7 of the original library: ranks 0, 2 are in MPI_Allgather #7 {there}, on the engine", code=1)
+
     def test_all_in_the_original_library(self):
         self.says("originals", r"MPI_Allreduce #7 of the original library: rank 1 is in MPI_Allreduce #2 on another communicator",
                   r"MPI_Allreduce #2 of the original library: ranks 0, 2 are in MPI_Allreduce #7 on another communicator", code=1)

@@ -64,6 +64,21 @@ TEST(Activity, OfCallsThatAreAsTheOneBeforeTheNumberTells) {
   EXPECT_TRUE(one.status(6, 2).is_in(kBroadcastName, 6, 2));
 }
 
+TEST(Activity, TellsThatTheOriginalLibraryHasTheCall) {
+  Watched one;
+  one.record(0).begin(kBroadcastName, 5, 1);
+  EXPECT_FALSE(one.status(5, 1).in_original);
+  one.record(0).pass();
+  EXPECT_TRUE(one.status(5, 1).is_in(kBroadcastName, 5, 1));
+  EXPECT_TRUE(one.status(5, 1).in_original);
+  one.record(0).end();
+  one.record(0).pass();  // none is under way
+  EXPECT_EQ(one.status(5, 1).state, State::ended);
+  EXPECT_FALSE(one.status(5, 1).in_original);
+  one.record(0).begin_next(2);
+  EXPECT_FALSE(one.status(5, 2).in_original);
+}
+
 TEST(Activity, OfSeveralThreadsTheOneInThatCallTellsMost) {
   Watched one;
   one.record(0).begin(kBroadcastName, 5, 1);

@@ -75,6 +75,20 @@ TEST(StallLine, WhereAllHaveComeThoseAreNamedWhoseMessagesAreMissing) {
   EXPECT_EQ(said({in_it(0), awaited}), "waiting for 10 s in MPI_Allreduce #12: rank 1 is in it, too");
 }
 
+TEST(StallLine, TheSameCallOfTheOriginalLibraryIsAnother) {
+  Peer elsewhere = in_it(0);
+  elsewhere.call.in_original = true;
+  EXPECT_EQ(said({elsewhere, in_it(1)}),
+            "waiting for 10 s in MPI_Allreduce #12: rank 0 is in MPI_Allreduce #12 on the same communicator, "
+            "in the original library");
+  EXPECT_EQ(speaker_of(stalled(), {elsewhere}), Speaker::me) << "it waits for other messages";
+  Stall original = stalled();
+  original.in_original = true;
+  EXPECT_EQ(line_of(original, {elsewhere, in_it(1)}),
+            "waiting for 10 s in MPI_Allreduce #12: rank 1 is in MPI_Allreduce #12 on the same communicator, "
+            "on the engine");
+}
+
 TEST(StallLine, WhoWaitsForRanksThatWaitThemselvesDoesNotKnowWhy) {
   Peer awaited = in_it(1);
   awaited.is_awaited = true;
