@@ -190,7 +190,7 @@ class InStream {
   static constexpr Bytes kStage = 16 << 10;   // small messages are read many at once, and copied from here
   static constexpr Bytes kAhead = 512;        // read behind a large payload: the next header, not much more
   static constexpr Bytes kLargest = 1 << 30;  // more than that is no message
-  static constexpr std::uint32_t kReadsPerWish = 8;  // for delayed acknowledgements; the first help a slow start
+  static constexpr std::uint32_t kReadsPerWish = 8;  // for delayed acknowledgements
 
   long read(Bytes& into_block);
   void parse(const Hello& expected, ReceivePool& pool, MessageHandler& handler, LostStreams& others);
