@@ -75,8 +75,8 @@ OutStream* TcpTransport::Impl::answer_on(std::size_t rail, Rank to) {
   return nullptr;
 }
 
-// Hears what comes back on a connection of this rank's, from the start: who writes a lot is long told of no
-// room.
+// Hears what comes back on a connection of this rank's. From the start: later no event may come, as who fills
+// it at once is not told of room in it.
 void TcpTransport::Impl::listen(std::size_t rail, Rank to) {
   OutStream& stream = *out(rail, to);
   Socket socket = stream.socket().duplicate();

@@ -85,7 +85,7 @@ void TcpTransport::Impl::give_up(std::size_t rail, Rank to, const Reason& why) {
     OutStream* next = connect(*carrier, to);
     if (!next) continue;  // that one is lost, too
     if (OutStream* old = out(rail, to))
-      next->take_over(*old, rail, epoch, why.loss);
+      next->take_over(*old, rail, why.loss);
     else
       next->say_lost(rail, epoch, why.loss);
     end_stream(rail, to);

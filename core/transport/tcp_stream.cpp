@@ -33,7 +33,7 @@ void say_farewell(const Socket& socket) {
 }  // namespace
 
 OutStream::OutStream(Socket socket, const Hello& hello, Keeps keeps, Hears hears)
-    : socket_(std::move(socket)), keeps_(keeps), hears_(hears) {
+    : socket_(std::move(socket)), epoch_(hello.epoch), keeps_(keeps), hears_(hears) {
   Frame& frame = append();
   std::memcpy(frame.head.data(), &hello, sizeof(hello));
   waiting_ = frame.head_bytes = sizeof(hello);
@@ -147,15 +147,15 @@ void OutStream::say_gone(Rank who) {
 }
 
 // Frames that the kernel has taken whole may have come or not, the reader knows. Those behind have not.
-void OutStream::take_over(OutStream& other, std::size_t rail, std::uint32_t epoch, Loss loss) {
-  say_lost(rail, epoch, loss);
+void OutStream::take_over(OutStream& other, std::size_t rail, Loss loss) {
+  say_lost(rail, other.epoch_, loss);
   bool has_said_hello = other.taken_ >= sizeof(Hello);
   while (other.sent_.frames() > 0) {
     Header again{};
     again.turn = kAgain;
     again.tag = other.sent_.first_frame();
     again.from = static_cast<Rank>(rail);
-    again.seq = epoch;
+    again.seq = other.epoch_;
     again_.push_back(other.sent_.pop());
     if (again.tag == 0) continue;  // its hello
     again.bytes = static_cast<std::uint32_t>(again_.back().size());
@@ -297,8 +297,9 @@ bool InStream::parse_hello(const Hello& expected, const LostStreams& others) {
     std::memcpy(&header_, stage_.data() + at_, sizeof(Header));
     if (is_farewell(header_)) return leave();
   }
-  if (partner_ >= 0 && hello.rank != static_cast<std::uint32_t>(partner_)) hello.magic = 0;
-  if (hello.magic != expected.magic || hello.token != expected.token || hello.rank >= expected.rank) {
+  const bool is_wanted = partner_ < 0 || hello.rank == static_cast<std::uint32_t>(partner_);
+  if (hello.magic != expected.magic || hello.token != expected.token || hello.rank >= expected.rank ||
+      !is_wanted) {
     fail("a stranger");
     return false;
   }

@@ -80,6 +80,8 @@ class OutStream {
   OutStream(Socket socket, const Hello& hello, Keeps keeps = Keeps::nothing, Hears hears = Hears::itself);
 
   const Socket& socket() const { return socket_; }
+  /// Of its hello.
+  std::uint32_t epoch() const { return epoch_; }
   StreamState state() const { return state_; }
   const std::string& why() const { return why_; }
   /// It broke because nobody answers.
@@ -103,8 +105,8 @@ class OutStream {
   void ended(StreamState state, const std::string& why, bool is_silent);
   /// Fails when the peer's machine has left the attempts of the last seconds unanswered: so many in a row.
   void listen_for_silence(int tries);
-  /// Sends all of `other` that may not have come: its `rail` and `epoch` tell the reader which stream it was.
-  void take_over(OutStream& other, std::size_t rail, std::uint32_t epoch, Loss loss);
+  /// Sends all of `other` that may not have come: its `rail` and epoch tell the reader which stream it was.
+  void take_over(OutStream& other, std::size_t rail, Loss loss);
   /// Tells the reader because of whom the writer ends.
   void say_gone(Rank who);
   /// Tells the reader that nothing comes on that rail.
@@ -135,6 +137,7 @@ class OutStream {
   void fail(int error);
 
   Socket socket_;
+  const std::uint32_t epoch_;
   std::vector<Frame> queue_;
   std::size_t first_ = 0;
   Bytes waiting_ = 0;  // bytes of messages in the queue

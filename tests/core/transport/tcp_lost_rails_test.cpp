@@ -1,5 +1,6 @@
 // How TcpTransport survives the loss of rails.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,6 +99,41 @@ TEST(TcpLostRails, WhatHadComeOnALostRailIsTakenFirst) {
     ASSERT_NE(find(pair.at_b, tag), nullptr) << tag;
     EXPECT_EQ(find(pair.at_b, tag)->bytes, payload) << tag;
   }
+}
+
+// The only other rail cannot be opened at first: the stream goes on, and is the one of before to its reader.
+TEST(TcpLostRails, OneThatCouldNotBeSparedIsGivenUpOnceMoreWithoutRepeatingAnything) {
+  TcpPair pair({{"lo", "127.0.0.1"}, {"lo", "127.0.0.2"}});
+  std::uint32_t unfinished = 0;
+  std::uint64_t sent = 0;
+  auto goes = [&](std::uint32_t rail) {
+    send(pair.a, 1, {}, sent++, unfinished, rail);
+    return pair.until([&] { return pair.at_b.messages.size() >= sent; });
+  };
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(goes(0));
+  {
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const int free = ::dup(0);
+    const rlimit none{static_cast<rlim_t>(free), before.rlim_max};
+    ::close(free);
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    pair.a.give_up(0, "the test says that it is slow", Loss::of_speed);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+  }
+  ASSERT_TRUE(goes(0));
+  ASSERT_EQ(pair.a.bytes_sent(1), 0u);
+  for (Nanoseconds end = now() + kPatience; now() < end && pair.a.bytes_sent(1) == 0; ::usleep(20'000))
+    ASSERT_TRUE(goes(1));
+  ASSERT_GT(pair.a.bytes_sent(1), 0u) << "the other has not been tried again";
+  pair.a.give_up(0, "the test says so");
+  ASSERT_TRUE(goes(0));
+  for (int i = 0; i < 1000; ++i) {
+    pair.a.progress(pair.at_a);
+    pair.b.progress(pair.at_b);
+  }
+  EXPECT_EQ(pair.at_b.messages.size(), sent);
+  EXPECT_TRUE(pair.at_a.failures.empty() && pair.at_b.failures.empty());
 }
 
 TEST(TcpLostRails, ARailThatWasGivenUpIsTriedAgain) {

@@ -128,7 +128,7 @@ TEST(Tcp, WhatIsGivenToABrokenStreamIsTakenOver) {
   ASSERT_EQ(broken.state(), StreamState::broken);
   broken.send(header, payload, unfinished);
   EXPECT_EQ(unfinished, 2u);
-  next.take_over(broken, 1, 0, Loss::of_a_peer);
+  next.take_over(broken, 1, Loss::of_a_peer);
   EXPECT_EQ(unfinished, 0u);
   std::array<std::byte, 4096> came{};
   const auto bytes = static_cast<std::size_t>(::read(there[1], came.data(), came.size()));
