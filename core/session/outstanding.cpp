@@ -60,10 +60,7 @@ SessionCall& OutstandingCalls::take(void* owner, Communicator& communicator) {
   return call;
 }
 
-bool OutstandingCalls::take_over(SessionCall& call) {
-  std::lock_guard lock(mutex_);
-  return std::exchange(call.is_under_way, false);
-}
+bool OutstandingCalls::take_over(SessionCall& call) { return call.is_under_way.exchange(false); }
 
 void OutstandingCalls::give_back(SessionCall& call) {
   std::lock_guard lock(mutex_);
@@ -74,7 +71,7 @@ void OutstandingCalls::give_back(SessionCall& call) {
 SessionCall* OutstandingCalls::any() {
   std::lock_guard lock(mutex_);
   for (auto& call : calls_)
-    if (std::exchange(call->is_under_way, false)) return call.get();
+    if (take_over(*call)) return call.get();
   return nullptr;
 }
 

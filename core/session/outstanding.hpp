@@ -26,9 +26,9 @@ struct Staged {
 struct SessionCall : Completion {
   Call asked{};
   Staged staged;
-  std::atomic<void*> owner = nullptr;    // the caller's name for it
-  Communicator* communicator = nullptr;  // of a call with an owner
-  bool is_under_way = false;             // the owner has not been told of its end
+  std::atomic<void*> owner = nullptr;      // the caller's name for it
+  Communicator* communicator = nullptr;    // of a call with an owner
+  std::atomic<bool> is_under_way = false;  // the owner has not been told of its end
 };
 
 /// Brings the input that rank `me` of `ranks` has in device memory to the host, and makes the call one on

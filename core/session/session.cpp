@@ -159,8 +159,10 @@ std::shared_ptr<PlanStore> Session::plans_of(const std::vector<Rank>& ranks, Ran
 }
 
 std::optional<Session::Ended> Session::next_ended() {
-  auto* call = static_cast<SessionCall*>(engine_->next_done());
-  if (!call && engine_->failed()) call = outstanding_.any();
+  // After a failure another thread may tell of one that has a notice.
+  while (auto* call = static_cast<SessionCall*>(engine_->next_done()))
+    if (outstanding_.take_over(*call)) return end(*call);
+  SessionCall* call = engine_->failed() ? outstanding_.any() : nullptr;
   if (!call) return std::nullopt;
   return end(*call);
 }
