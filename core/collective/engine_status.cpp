@@ -36,7 +36,7 @@ struct StatusAnswer {
   Rank about;
   CallStatus::State state;
   Peer::Presence presence;
-  bool in_original;
+  std::uint8_t in_original;
   std::uint8_t unused;
 };
 static_assert(sizeof(StatusAnswer) <= View::kInline);
@@ -53,8 +53,8 @@ Peer unpacked(const StatusAnswer& answer) {
   if (peer.presence > Peer::Presence::gone) peer.presence = Peer::Presence::silent;
   if (answer.state <= CallStatus::State::ended)
     peer.call = {
-        answer.state,      answer.name, answer.comm, answer.number, std::max<Nanoseconds>(answer.age, 0),
-        answer.in_original};
+        answer.state,           answer.name, answer.comm, answer.number, std::max<Nanoseconds>(answer.age, 0),
+        answer.in_original != 0};
   return peer;
 }
 

@@ -66,6 +66,11 @@ class alignas(64) CallRecord {
     const std::uint64_t number = number_.load(std::memory_order_relaxed);
     if (number % 4 == 2) number_.store(number + 1, std::memory_order_release);
   }
+  /// The original library has done it.
+  void take_back() {
+    const std::uint64_t number = number_.load(std::memory_order_relaxed);
+    if (number % 4 == 3) number_.store(number - 1, std::memory_order_release);
+  }
   void end() {
     number_.store(number_.load(std::memory_order_relaxed) & ~std::uint64_t{3}, std::memory_order_release);
   }

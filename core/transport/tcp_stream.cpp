@@ -229,10 +229,10 @@ void OutStream::fail(int error) {
 }
 
 bool OutStream::close() {
-  const bool can_say = socket_.is_open() && state_ == StreamState::open && (idle() || taken_ == 0);
+  bool can_say = socket_.is_open() && state_ == StreamState::open && (idle() || taken_ == 0);
   if (can_say && taken_ == 0) {
     iovec hello = piece_of(queue_[first_].head.data(), sizeof(Hello));
-    socket_.send({&hello, 1});
+    can_say = socket_.send({&hello, 1}) == sizeof(Hello);
   }
   if (can_say) say_farewell(socket_);
   queue_.clear();
@@ -426,7 +426,7 @@ void InStream::let_partner_leave(Timeout& patience) {
     do {
       iovec piece = piece_of(stage_.data(), kStage);
       got = socket_.receive({&piece, 1});
-    } while (got > 0);
+    } while (got > 0 && !patience.is_over());
     return got == Socket::kNotNow;
   };
   while (state_ == StreamState::open && read_all() && socket_.unacknowledged() > 0 && !patience.is_over()) {

@@ -22,16 +22,14 @@ CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber numb
   return record;
 }
 
-void note_passing() {
-  CallRecord* record = last_note.record;
+PassingNote::PassingNote() : record_(last_note.record) {
   if (state().several_threads) {
     Activity* activity = noted_in.load(std::memory_order_acquire);
-    if (!activity) return;
     unsigned thread = 0;
     state_of(MPI_COMM_NULL, thread);
-    record = &activity->records[thread % Activity::kThreads];
+    record_ = activity ? &activity->records[thread % Activity::kThreads] : nullptr;
   }
-  if (record) record->pass();
+  if (record_) record_->pass();
 }
 
 void end_notes() {

@@ -26,8 +26,19 @@ inline std::uint64_t next_number(std::atomic<std::uint64_t>& calls) {
 }
 
 CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber number, MPI_Comm comm);
-/// The original library has the call that this thread has noted.
-void note_passing();
+/// While it lives, the original library has the call that this thread has noted.
+class PassingNote {
+ public:
+  PassingNote();
+  ~PassingNote() {
+    if (record_) record_->take_back();
+  }
+  PassingNote(const PassingNote&) = delete;
+  PassingNote& operator=(const PassingNote&) = delete;
+
+ private:
+  CallRecord* record_;
+};
 /// Nothing is noted any more.
 void end_notes();
 

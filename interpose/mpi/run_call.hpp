@@ -63,10 +63,12 @@ PassedCalls& passed_calls(Collective collective, Form form);
 template <class Original>
 int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
   PassedCalls& passed = passed_calls(collective, form);
-  note_passing();
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
-  const int result = original();
+  const int result = [&] {
+    const PassingNote note;
+    return original();
+  }();
   std::optional<Nanoseconds> time;
   if (is_timed) time = now() - began;
   passed.end(name_of(collective, form), route, time);

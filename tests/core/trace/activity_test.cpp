@@ -77,6 +77,10 @@ TEST(Activity, TellsThatTheOriginalLibraryHasTheCall) {
   EXPECT_FALSE(one.status(5, 1).in_original);
   one.record(0).begin_next(2);
   EXPECT_FALSE(one.status(5, 2).in_original);
+  one.record(0).pass();
+  one.record(0).take_back();  // the engine may go on with it
+  EXPECT_TRUE(one.status(5, 2).is_in(kBroadcastName, 5, 2));
+  EXPECT_FALSE(one.status(5, 2).in_original);
 }
 
 TEST(Activity, OfSeveralThreadsTheOneInThatCallTellsMost) {
