@@ -85,9 +85,10 @@ void TcpTransport::Impl::listen(std::size_t rail, Rank to) {
 }
 
 // The partner of an InStream that has ended.
-void TcpTransport::Impl::end_partner(std::size_t rail, Rank to, const InStream& in) {
-  out(rail, to)->ended(in.state(), in.why(), in.is_silent());
-  check(rail, to, !out(rail, to)->idle());
+void TcpTransport::Impl::end_partner(const InStream& in) {
+  OutStream& partner = *out(in.rail(), in.partner());
+  partner.ended(in.state(), in.why(), in.is_silent());
+  check(in.rail(), in.partner(), !partner.idle());
 }
 
 // The oldest that has not said hello for so long goes; false when there is none. One that is being read is
@@ -130,7 +131,7 @@ bool TcpTransport::Impl::on_in(std::size_t index) {
   const Reason why{fmt::format("connection over {}: {}", rails[rail].interface, in.why()), Loss::of_a_peer,
                    in.is_silent() ? LostRails::Kind::broken : LostRails::Kind::avoided, in.is_silent()};
   const Rank from = in.from();
-  if (in.partner() >= 0) end_partner(rail, in.partner(), in);
+  if (in.partner() >= 0) end_partner(in);
   if (in.state() == StreamState::broken && from >= 0) {
     if (rails.size() > 1) {
       ended_ins.add({from, rail, in.epoch()}, in.next_frame());

@@ -108,7 +108,7 @@ struct TcpTransport::Impl : LostStreams {
   bool is_two_way() const { return rails.size() == 1; }
   InStream& add_in(Socket socket, std::size_t rail, Rank partner);
   void listen(std::size_t rail, Rank to);
-  void end_partner(std::size_t rail, Rank to, const InStream& in);
+  void end_partner(const InStream& in);
   void end_stream(std::size_t rail, Rank to);
   void fail(Rank peer, const Reason& why);
   void tell_failures();

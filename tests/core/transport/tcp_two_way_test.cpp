@@ -31,6 +31,12 @@ std::uint32_t packets_in(const Socket& socket) {
   return info.tcpi_segs_in;
 }
 
+// Moves one side alone, until it is so.
+template <class So>
+void move_until(TcpTransport& one, Copied& at_one, So so) {
+  for (Nanoseconds end = now() + kPatience; now() < end && !so();) one.progress(at_one);
+}
+
 // Rank 1, by hand, connected to a real rank 0.
 struct Talk {
   test::TcpLiar liar{2};
@@ -114,8 +120,7 @@ TEST(TcpTwoWay, WhoAnswersForAnotherRankIsAStranger) {
   ASSERT_TRUE(reader.is_open());
   const Hello wrong = liar.hello(2);
   liar.write(reader, std::as_bytes(std::span(&wrong, 1)));
-  for (Nanoseconds end = now() + kPatience; now() < end && at_0.failures.empty();)
-    liar.honest().progress(at_0);
+  move_until(liar.honest(), at_0, [&] { return !at_0.failures.empty(); });
   ASSERT_FALSE(at_0.failures.empty());
   EXPECT_EQ(at_0.failures[0].first, 1);
 }
@@ -148,12 +153,10 @@ TEST(TcpTwoWay, WhoHasNoRoomToWriteHearsAllTheSame) {
   pair.a.push(0);
   ASSERT_EQ(unfinished, 1u);
   pair.a.progress(pair.at_a);
-  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_b.messages.empty();)
-    pair.b.progress(pair.at_b);
+  move_until(pair.b, pair.at_b, [&] { return !pair.at_b.messages.empty(); });
   send(pair.b, 0, {}, 3, answer);
   pair.b.push(0);
-  for (Nanoseconds end = now() + kPatience; now() < end && pair.at_a.messages.empty();)
-    pair.a.progress(pair.at_a);
+  move_until(pair.a, pair.at_a, [&] { return !pair.at_a.messages.empty(); });
   EXPECT_EQ(pair.at_a.messages.size(), 1u);
   EXPECT_TRUE(pair.until([&] { return unfinished == 0; }));
 }
@@ -164,8 +167,7 @@ TEST(TcpTwoWay, AnAnswerThatNobodyHasReadDoesNotCostWhatWasSent) {
   const std::vector<std::byte> payload = pattern(64 << 10, 1);
   send(pair.a, 1, {}, 0, unfinished);
   pair.a.push(0);
-  for (Nanoseconds until = now() + kPatience; now() < until && pair.at_b.messages.empty();)
-    pair.b.progress(pair.at_b);
+  move_until(pair.b, pair.at_b, [&] { return !pair.at_b.messages.empty(); });
   send(pair.b, 0, {}, 1, unfinished);
   pair.b.push(0);
   std::size_t sent = 1;
@@ -176,8 +178,7 @@ TEST(TcpTwoWay, AnAnswerThatNobodyHasReadDoesNotCostWhatWasSent) {
   for (Nanoseconds end = now() + kPatience; now() < end && unfinished > 0; pair.b.progress(pair.at_b))
     pair.a.push(0);
   std::thread end([&] { pair.a.close(); });
-  for (Nanoseconds until = now() + kPatience; now() < until && pair.at_b.messages.size() < sent;)
-    pair.b.progress(pair.at_b);
+  move_until(pair.b, pair.at_b, [&] { return pair.at_b.messages.size() >= sent; });
   end.join();
   EXPECT_EQ(pair.at_b.messages.size(), sent);
   EXPECT_TRUE(pair.at_b.failures.empty());
@@ -236,8 +237,7 @@ TEST(TcpTwoWay, WhatWasSentBeforeTheEndArrivesWhateverComesMeanwhile) {
     send(pair.b, 0, {}, 3, unfinished);
     pair.b.push(0);
   }
-  for (Nanoseconds until = now() + kPatience; now() < until && pair.at_b.messages.size() < sent;)
-    pair.b.progress(pair.at_b);
+  move_until(pair.b, pair.at_b, [&] { return pair.at_b.messages.size() >= sent; });
   end.join();
   EXPECT_EQ(pair.at_b.messages.size(), sent);
   EXPECT_TRUE(pair.at_b.failures.empty());
