@@ -20,6 +20,12 @@ Bytes moved(const Carried& first, const Carried& last) {
 
 }  // namespace
 
+// Acknowledgements are delayed (Socket::delay_acknowledgements) for two segments or 40 ms: at the end of what
+// a rail had to carry for a call some of it stays unacknowledged while another still works.
+Carried Carried::by_stream(Bytes acknowledged, Bytes backlog, Nanoseconds waited_for_reader) {
+  return {acknowledged, backlog, waited_for_reader, backlog < kWork ? backlog : 0};
+}
+
 // Who waits for its reader is not slow.
 std::optional<double> StreamPace::inspect(const Sample& sample, Nanoseconds passed) {
   const Sample before = std::exchange(before_, sample);
@@ -42,7 +48,7 @@ void SlowRails::sample(std::span<const Load> rails) {
   }
   last_.assign(rails.begin(), rails.end());
   const auto works = [](const Load& rail) { return rail.is_usable && rail.backlog >= kWork; };
-  const auto is_free = [](const Load& rail) { return rail.is_usable && rail.backlog == 0; };
+  const auto is_free = [](const Load& rail) { return rail.is_usable && rail.is_through(); };
   is_uneven_ |= std::any_of(rails.begin(), rails.end(), [](const Load& rail) { return !rail.is_whole; });
   ++samples_;
   if (std::none_of(rails.begin(), rails.end(), works)) return;

@@ -28,10 +28,17 @@ struct Carried {
   Bytes acknowledged = 0;  // in all
   Bytes backlog = 0;       // not yet
   Nanoseconds waited_for_reader = 0;
+  // Of the backlog: of streams that have no more than a reader may have without saying so at once.
+  Bytes untold = 0;
+
+  static Carried by_stream(Bytes acknowledged, Bytes backlog, Nanoseconds waited_for_reader);
+  /// Nothing is left to do.
+  bool is_through() const { return backlog == untold; }
   void add(const Carried& other) {
     acknowledged += other.acknowledged;
     backlog += other.backlog;
     waited_for_reader += other.waited_for_reader;
+    untold += other.untold;
   }
 };
 

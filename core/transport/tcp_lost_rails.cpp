@@ -29,7 +29,7 @@ constexpr Nanoseconds kWordComes = 1'000'000'000, kLastWordComes = 200'000'000;
 constexpr Nanoseconds kPause = 2'000'000'000, kPauseOfSlow = 60'000'000'000;
 
 Carried carried_by(const OutStream& stream) {
-  return {stream.acknowledged(), stream.backlog(), stream.socket().waited_for_reader()};
+  return Carried::by_stream(stream.acknowledged(), stream.backlog(), stream.socket().waited_for_reader());
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ void TcpTransport::Impl::inspect_pace(std::size_t rail, Rank to, Nanoseconds pas
   bool is_other_free = false;
   for (std::size_t other = 0; other < rails.size(); ++other)
     if (other != rail && !lost_rails.is_lost(to, other))
-      is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
+      is_other_free |= !out(other, to) || carried_by(*out(other, to)).is_through();
   const std::optional<double> rate = paces[{rail, to}].inspect({carried_by(*stream), is_other_free}, passed);
   if (!rate) return;
   if (*rate > 0)

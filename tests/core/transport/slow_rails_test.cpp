@@ -11,7 +11,7 @@ constexpr Bytes kMuch = 1 << 20;
 // Inspections of a stream, half a second apart.
 struct Inspected {
   StreamPace pace;
-  StreamPace::Sample sample{0, 0, 0, true};
+  StreamPace::Sample sample{0, 0, 0, 0, true};
   std::optional<double> look(Bytes moved, Bytes backlog) {
     sample.acknowledged += moved;
     sample.backlog = backlog;
@@ -22,7 +22,7 @@ struct Inspected {
 // So many samples of two rails, of which each carries `moved` bytes more than in the one before.
 struct Rails {
   SlowRails rails;
-  SlowRails::Load first{0, 0, 0, true}, second{0, 0, 0, true};
+  SlowRails::Load first{0, 0, 0, 0, true}, second{0, 0, 0, 0, true};
   void sample(int times, Bytes backlog, Bytes other_backlog, Bytes moved = kMuch, Bytes other_moved = kMuch) {
     for (int i = 0; i < times; ++i) {
       first.acknowledged += moved, second.acknowledged += other_moved;
@@ -82,6 +82,23 @@ TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
   ASSERT_EQ(slow.size(), 1u);
   EXPECT_EQ(slow[0].rail, 0u);
   EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
+// A reader may take its time to say that it has the last of it.
+TEST(SlowRails, WhatTheOtherHasNotBeenToldYetIsNoWork) {
+  Rails rails;
+  rails.begin_fast();
+  const Carried some = Carried::by_stream(0, 3000, 0);
+  EXPECT_TRUE(some.is_through());
+  EXPECT_FALSE(Carried::by_stream(0, kMuch, 0).is_through());
+  Carried two = some;
+  two.add(some);
+  EXPECT_TRUE(two.is_through()) << "of several streams";
+  two.add(Carried::by_stream(0, kMuch, 0));
+  EXPECT_FALSE(two.is_through());
+  rails.second.untold = some.backlog;
+  rails.sample(20, kMuch, some.backlog);
+  EXPECT_EQ(rails.rails.conclude(kWindow).size(), 1u);
 }
 
 TEST(SlowRails, OneThatHasNeverBeenFasterIsNot) {
