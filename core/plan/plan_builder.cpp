@@ -37,6 +37,11 @@ Piece PlanBuilder::begin_lane(const LaneCut& cut, std::span<const int> order) {
   return {static_cast<SliceId>(plan_.slices.size() - 1), mix(0, cut.lane + 1)};
 }
 
+Piece PlanBuilder::mirrored(const LaneCut& cut) {
+  plan_.slices.push_back({kWholeSegment, cut.parts - cut.last, cut.parts - cut.first, cut.parts});
+  return {static_cast<SliceId>(plan_.slices.size() - 1), mix(0, cut.lane + 1)};
+}
+
 Piece PlanBuilder::cut(Piece piece, Rank index, Rank parts) {
   auto first = static_cast<std::uint32_t>(index);
   plan_.slices.push_back({piece.slice, first, first + 1, static_cast<std::uint32_t>(parts)});

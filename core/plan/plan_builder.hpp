@@ -51,6 +51,8 @@ class PlanBuilder {
 
   /// All that the lane works on. Its dimension i is the grid's order[i]; empty: the same.
   Piece begin_lane(const LaneCut& cut, std::span<const int> order = {});
+  /// The same of that lane where the lanes take the parts of a segment in the opposite order.
+  Piece mirrored(const LaneCut& cut);
   void begin_flow() { plan_.flows.push_back({static_cast<std::uint32_t>(plan_.steps.size()), 0}); }
   /// The steps from now on are about the block of that rank; before, about this rank's.
   void begin_block(Rank rank) { block_of_ = rank; }

@@ -28,7 +28,9 @@ class TaskPlanner {
     std::vector<std::size_t> ends;
     for (const LaneCut& cut : cut_lanes(choice_.share, choice_.rail)) {
       lane_ = static_cast<Rank>(cut.lane);
-      plan_lane(build_.begin_lane(cut));
+      const Piece whole = build_.begin_lane(cut);
+      other_way_ = lanes_differ() ? build_.mirrored(cut) : whole;
+      plan_lane(whole);
       ends.push_back(build_.plan().flows.size());
     }
     build_.take_turns(ends);
@@ -293,10 +295,25 @@ class TaskPlanner {
   void all_to_all(const Piece& whole) {
     build_.begin_flow();
     build_.keep(whole, {Source::input, me_}, {Source::output, me_});
-    in_flows(others_after(), [&](Rank j) { send({Source::input, j}, whole, kMove, {j}); });
+    auto piece_of = [&](Rank j) -> const Piece& {
+      return (turn_of(me_) + turn_of(j)) % 2 == 0 ? whole : other_way_;
+    };
+    in_flows(others_after(), [&](Rank j) { send({Source::input, j}, piece_of(j), kMove, {j}); });
     std::vector<Rank> before = others_after();
     std::reverse(before.begin(), before.end());
-    in_flows(before, [&](Rank j) { copy(whole, kMove, j, {Source::output, j}); });
+    in_flows(before, [&](Rank j) { copy(piece_of(j), kMove, j, {Source::output, j}); });
+  }
+
+  // Blocks that are shorter than a lane's part of a segment go over the lane whose part comes first: the one
+  // or the other, by pairs of ranks. But not over a much slower one.
+  bool lanes_differ() const {
+    const auto [least, most] = std::minmax_element(choice_.share.begin(), choice_.share.end());
+    return choice_.task.kind == Kind::all_to_all && choice_.task.unequal && choice_.share.size() > 1 &&
+           *most < 2 * *least;
+  }
+  std::ptrdiff_t turn_of(Rank rank) const {
+    const std::vector<Rank>& all = map_.members(map_.host_of(rank));
+    return map_.host_of(rank) + (std::find(all.begin(), all.end(), rank) - all.begin());
   }
 
   // -- between two
@@ -382,6 +399,7 @@ class TaskPlanner {
 
   const HostMap& map_;
   Rank me_, root_, lane_ = 0;
+  Piece other_way_{};  // of the lane, where pairs of ranks differ in which lane comes first
   const TaskChoice& choice_;
   HostTree tree_;
   PlanBuilder build_;
