@@ -38,7 +38,7 @@ class Credit {
   /// many before another has its turn (4 ranks on two cores, broadcasts of 4 bytes one after the other: with
   /// 32 0.55 us, with 96 0.34).
   static constexpr Number kMostAhead = 96;
-  static constexpr Number kAnswerWithin = 8;
+  static constexpr Number kAnswerWithin = 32;
   static constexpr Bytes kMostBytes = 16 << 10;  // of a block of such a call
   /// Marks the messages that only answer.
   static constexpr Tag kAnswer = ~Tag{0};
