@@ -63,11 +63,11 @@ void Communicator::open_those_with_room() {
     Operation& next = *queue_[opened_];
     const Number number = first_ + opened_;
     const Plan& plan = next.prepared().plan;
-    waits_for_credit_ =
-        Credit::covers(next.call(), plan, number) && (first_ == 0 || !credit_.is_left(next.call(), plan));
+    const bool takes_credit = Credit::covers(next.call(), plan, number);
+    waits_for_credit_ = takes_credit && (first_ == 0 || !credit_.is_left(next.call(), plan));
     if (waits_for_credit_) return;
     ++opened_;
-    open(next, number);
+    open(next, number, takes_credit);
   }
 }
 
@@ -80,13 +80,11 @@ Bytes Communicator::most_under_way() const {
   return members().grid.spans_hosts() ? kMostUnderWay : kMostUnderWayHere;
 }
 
-void Communicator::open(Operation& operation, Number number) {
+void Communicator::open(Operation& operation, Number number, bool takes_credit) {
   ++open_count_;
   open_bytes_ += operation.bytes_under_way();
-  const Plan& plan = operation.prepared().plan;
-  const bool has_credit = Credit::covers(operation.call(), plan, number);
-  operation.open(streams(queued_bytes_), has_credit);
-  if (has_credit) credit_.note(number, operation.call(), plan);
+  operation.open(streams(queued_bytes_), takes_credit);
+  if (takes_credit) credit_.note(number, operation.call(), operation.prepared().plan);
   if (credit_.must_answer(number)) answer_those_owed(number);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());

@@ -122,7 +122,7 @@ class Communicator : public Sender {
 
   Operation& queue(const Call& call, PreparedPlan& plan, Completion& completion);
   Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
-  void open(Operation& operation, Number number);
+  void open(Operation& operation, Number number, bool takes_credit);
   bool has_room(const Operation& next) const;
   void open_those_with_room();
   Bytes most_under_way() const;

@@ -20,6 +20,7 @@ class Completion {
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Before the call starts: where the operation, if it takes one, leaves what it has observed.
   void observe(Observed* into) { observed_ = into; }
+  bool is_observed() const { return observed_ != nullptr; }
   /// Before Engine::start(): if the call is not done when that returns, Engine::next_done() names it once
   /// when it is.
   void ask_for_notice() { asks_for_notice_ = true; }
@@ -33,7 +34,7 @@ class Completion {
   bool goes_on_ = false;  // the caller does not wait: the helper thread cares
   bool hears_wire_ = false;
   const char* timed_as_ = nullptr;  // the collective, see Shared::time; null: it is not
-  Bytes bytes_ = 0;  // of a block of the call
+  Bytes bytes_ = 0;                 // of a block of the call
   Observed* observed_ = nullptr;
 };
 

@@ -16,7 +16,9 @@ bool Credit::stands_for_any(const Call& call, const Plan& plan) {
 template <class Body>
 void Credit::each_partners(const Call& call, const Plan& plan, const Body& body) {
   if (!call.pairwise) return each_token_step(plan, body);
-  std::vector<Rank> to, from;
+  thread_local std::vector<Rank> to, from;
+  to.clear();
+  from.clear();
   for (const Step& step : plan.steps)
     if (stands_for(call, plan, step)) (step.verb == Verb::copy ? to : from).push_back(step.rank);
   body(Verb::copy, std::span<const Rank>(to));

@@ -47,7 +47,7 @@ void Operation::open(bool streams, bool without_tokens) {
   segments_opened_ = segments_finished_ = unfinished_ = 0;
   sent_on_wire_ = false;
   alone_senders_ = 0;
-  rail_times_.assign(plan.lanes > 1 ? plan.lanes : 0, 0);
+  rail_times_.assign(plan.lanes > 1 && completion_->is_observed() ? plan.lanes : 0, 0);
   dimension_times_.clear();
   std::size_t at_once = std::min<std::size_t>(static_cast<std::size_t>(plan.window), segments_);
   if (runs_.size() < at_once) runs_.resize(at_once);

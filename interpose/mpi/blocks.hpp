@@ -50,6 +50,7 @@ class BlockCache {
   std::shared_ptr<const Blocks> find(const BlockSide& side, Rank ranks);
 
  private:
+  static constexpr std::size_t kCalls = 16;  // roots may take turns, each with lists of its own
   // The words of a call of that communicator, of a type that nobody frees: a loop says them again and again.
   struct Said {
     MPI_Datatype type;
@@ -57,13 +58,13 @@ class BlockCache {
     std::shared_ptr<const Blocks> blocks;
     bool is(const BlockSide& side) const;
   };
-  std::array<Said, 4> said_;
+  std::array<Said, kCalls> said_;
   std::size_t oldest_said_ = 0;
   struct Kept {
     std::vector<Block> list;
     std::shared_ptr<const Blocks> blocks;
   };
-  std::array<Kept, 8> kept_;
+  std::array<Kept, kCalls> kept_;
   std::size_t oldest_ = 0;
 };
 
