@@ -28,7 +28,7 @@ Fingerprint fingerprint_of(const Call& call, const WireFormat& wire) {
 }
 
 std::string describe(const Call& call, const WireFormat& wire) {
-  std::string text = fmt::format("{} of {}{} {}", name_of(call.kind), call.has_layout() ? "at most " : "",
+  std::string text = fmt::format("{} of {}{} {}", name_of(call.kind), call.lengths ? "at most " : "",
                                  call.whole ? call.whole : call.count, name_of(call.type));
   if (computes(call.kind))
     text += fmt::format(", {}", call.own ? "an operation of the program's own" : name_of(call.op));

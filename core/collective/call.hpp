@@ -62,8 +62,11 @@ struct Call {
   BlockLayout in_blocks = {}, out_blocks = {};  // valid as long as the call is under way
   std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
   bool pairwise = false;
+  bool rooted = false;  // such a one: all have blocks with one rank alone, as in a gather
 
-  Task task() const { return {kind, has_root(kind) || is_between_two(kind) ? root : 0, has_layout()}; }
+  Task task() const {
+    return {kind, has_root(kind) || is_between_two(kind) ? root : 0, has_layout(), rooted};
+  }
   /// Of one block.
   Bytes bytes() const { return count * size_of(type); }
   bool has_layout() const { return in_blocks.counts || out_blocks.counts; }

@@ -1,6 +1,7 @@
 // Kind: which collective a call is; Task: with its root.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
 
@@ -46,7 +47,8 @@ struct Task {
   Kind kind = Kind::all_reduce;
   Rank root = 0;
   bool unequal = false;  // blocks may differ in length
-  friend bool operator==(const Task&, const Task&) = default;
+  bool rooted = false;   // such an all-to-all: all have blocks with one rank alone
+  friend auto operator<=>(const Task&, const Task&) = default;
 };
 
 /// Blocks that rank `me` of `ranks` brings in, and those it gets out; see Call.

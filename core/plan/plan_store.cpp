@@ -95,12 +95,19 @@ PreparedPlan& PlanStore::shifted(PreparedPlan& plan, std::size_t by) {
 PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {
   std::lock_guard lock(mutex_);
   bytes = size_class(bytes);
-  PreparedPlan*& plan = plan_of_[{task.kind, task.root, task.unequal, bytes, {wire.of, wire.as, wire.where}}];
+  PreparedPlan*& plan = plan_of_[{task, bytes, {wire.of, wire.as, wire.where}}];
   if (plan) return *plan;
   if (task.kind == Kind::all_reduce)
     return *(plan = &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes));
   check(task);
   return *(plan = &prepare_locked(choose_task(HostMap(members_.hosts), task, bytes, limits_), bytes));
+}
+
+PreparedPlan* PlanStore::packed_for(Task task, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  bytes = size_class(bytes);
+  const std::optional<TaskChoice> choice = choose_packed(HostMap(members_.hosts), task, bytes, limits_);
+  return choice ? &prepare_locked(*choice, bytes) : nullptr;
 }
 
 const std::vector<Candidate>& PlanStore::candidates_for(Bytes bytes, const WireFormat& wire) {

@@ -101,6 +101,8 @@ class PlanStore {
   /// `wire` counts in an all-reduce.
   /// Error where there is none, alike on all members.
   PreparedPlan& plan_for(Task task, Bytes bytes, const WireFormat& wire = {});
+  /// The same for blocks that are padded to that length and packed; null where they cannot be.
+  PreparedPlan* packed_for(Task task, Bytes bytes);
   /// candidates() for the size class of `bytes`, before anything was measured.
   const std::vector<Candidate>& candidates_for(Bytes bytes, const WireFormat& wire = {});
   /// task_candidates() likewise.
@@ -122,8 +124,8 @@ class PlanStore {
   std::mutex mutex_;
   std::vector<std::unique_ptr<PreparedPlan>> plans_;
   using Wire = std::tuple<DType, WireType, WireWhere>;
-  std::map<std::tuple<Kind, Rank, bool, Bytes, Wire>, PreparedPlan*> plan_of_;  // by task, size class, wire
-  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;         // by size class and wire
+  std::map<std::tuple<Task, Bytes, Wire>, PreparedPlan*> plan_of_;       // by size class
+  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;  // by size class and wire
 };
 
 }  // namespace ddl

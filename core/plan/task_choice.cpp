@@ -281,13 +281,39 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   return by_prediction(map, all, bytes, limits.machine);
 }
 
+// Blocks of unequal length may be padded to one length, where blocks of that length can be packed. Of an
+// all-gather the longest is known: it is tried where equal blocks would be. What pairs of ranks have for each
+// other is not known: those are padded that carry little in vain.
+std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits,
+                                        std::vector<TaskCandidate> found) {
+  constexpr Bytes kShort = 256;
+  const bool is_pairwise = task.kind == Kind::all_to_all;
+  if (!task.unequal || task.rooted || (!is_pairwise && task.kind != Kind::all_gather)) return found;
+  task.unequal = false;
+  const Bytes longest = is_pairwise ? kShort : bytes;
+  const Bytes padded = size_class(is_pairwise ? kShort + kPaddedHead : bytes);
+  const TaskCandidate one_by_one = found[0];
+  found.clear();
+  for (TaskCandidate equal : staged_ways(map, task, padded, limits)) {
+    const bool is_packed = equal.choice.division == Division::packed;
+    if (is_packed && !fit(map, equal.choice, limits.staging)) continue;
+    TaskCandidate& one = found.emplace_back(one_by_one);
+    one.seconds = equal.seconds;
+    one.choice.padded = is_packed ? longest : 0;
+  }
+  if (is_pairwise)
+    found.erase(found.begin() + 1, found.end());  // which calls are padded follows from what they save
+  return found;
+}
+
 // The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
 // says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
 // caches on their way (2 ranks, all-to-all and all-gather, 64 to 192 KiB: 0.8 of what single copies take, 256
 // KiB 0.93; 4 ranks, all-gather of 96 to 256 KiB: 0.75).
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   constexpr Bytes kInCaches = 256 << 10;
-  std::vector<TaskCandidate> found = staged_ways(map, task, bytes, limits);
+  std::vector<TaskCandidate> found =
+      with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
   if (can_single_copy(map, task, bytes, limits))
     found.insert(found.begin() + (is_one_way(task.kind) || bytes <= kInCaches ? 1 : 0),
                  {single_copy_of(found[0].choice, limits), found[0].seconds});
@@ -297,8 +323,8 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
 }  // namespace
 
 // Large enough for several lanes between hosts, and within one for small calls to be made without an
-// operation. Segments are full ones, whose first part goes over the first rail: over several rails they must
-// be short, or blocks of middling size take one rail alone.
+// operation. Segments are full ones, whose first part goes over one rail: over several rails they must be
+// short, or blocks of middling size are not cut.
 Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
   constexpr Bytes kBetweenHosts = 1 << 20, kOverRails = 256 << 10, kHere = 64 << 10;
   if (!spans_hosts) return kHere;
@@ -332,6 +358,7 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
   frugal.crossing = Crossing::directly;
   frugal.division = Division::whole;
   frugal.share = {1};
+  frugal.padded = 0;
   if (frugal.rail.empty()) frugal.rail = {0};
   if (fit(map, frugal, limits.staging)) return {{frugal}};
   throw Error(fmt::format("{} bytes of staging are too little for a {} among {} ranks", limits.staging,
@@ -341,6 +368,13 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
 
 TaskChoice choose_task(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   return task_candidates(map, task, bytes, limits)[0].choice;
+}
+
+std::optional<TaskChoice> choose_packed(const HostMap& map, Task task, Bytes bytes,
+                                        const PlanLimits& limits) {
+  for (const TaskCandidate& one : task_candidates(map, task, bytes, limits))
+    if (one.choice.division == Division::packed) return one.choice;
+  return std::nullopt;
 }
 
 std::string describe(const HostMap& map, const TaskChoice& choice) {
@@ -356,6 +390,7 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
   if (choice.handover == Handover::single_copy) text += ", single copy";
+  if (choice.padded > 0) text += fmt::format(", blocks of up to {} bytes padded", choice.padded);
   if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
   return text;
 }

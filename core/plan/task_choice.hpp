@@ -4,6 +4,7 @@
 // Pure, and the same on all ranks.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ enum class Handover : std::uint8_t {
 /// them may be under way at once.
 inline constexpr Bytes kSharedBlocks = 16;
 
+/// What a block of a pairwise call that is padded begins with, see collective/padded_call.hpp.
+inline constexpr Bytes kPaddedHead = 8;
+
 struct TaskChoice {
   Task task;
   Crossing crossing = Crossing::by_agents;
@@ -47,6 +51,9 @@ struct TaskChoice {
   Bytes segment = 0;  // of each block
   int window = 4;
   Handover handover = Handover::staged;
+  // Blocks of unequal length of at most so many bytes travel in a call whose blocks all have that length, and
+  // the others by this plan, see collective/padded_call.hpp; 0: none do.
+  Bytes padded = 0;
   friend bool operator==(const TaskChoice&, const TaskChoice&) = default;
 };
 
@@ -57,6 +64,9 @@ struct TaskCandidate {
   TaskChoice choice;
   double seconds = 0;  // predicted; 0 where there is nothing to choose from
 };
+
+/// The way of blocks that are padded to that length; nothing where these cannot be packed.
+std::optional<TaskChoice> choose_packed(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits);
 
 /// A handful of choices for such blocks, the one predicted to be the fastest first; no two make the same
 /// plan. The first is choose_task(); but for the root they are the same for all roots. Error likewise.

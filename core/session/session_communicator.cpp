@@ -109,7 +109,11 @@ Outcome SessionCommunicator::run(Call&& call) {
   Staged staged;
   void* const out = call.out;
   fetch(call, plans_->members().me, plans_->members().size(), staged);
-  session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
+  Observed* observes = route.is_watched ? &observed : nullptr;
+  if (route.plan->task_choice.padded > 0)
+    run_padded(session_.engine(), *communicator_, call, *route.plan, padding_, observes);
+  else
+    session_.engine().run(*communicator_, call, route.plan, observes);
   if (has_failed()) return {};
   if (!staged.memory.empty()) {
     call.out = out;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/collective/padded_call.hpp"
 #include "core/gradient/lazy_all_reduce.hpp"
 #include "core/gradient/sparse_gradients.hpp"
 #include "core/session/key_counts.hpp"
@@ -119,6 +120,7 @@ class SessionCommunicator {
   std::shared_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
   std::vector<std::unique_ptr<BriefCall>> kept_;
+  Padding padding_;
   std::mutex mutex_;  // of the selection and of what follows, for calls with keys
   KeyCounts made_;
 };

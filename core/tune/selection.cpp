@@ -50,8 +50,9 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
 
 Selection::Class& Selection::class_of(const CallShape& call) {
   const WireFormat wire = wire_.format_of(call.task.kind, call.type, call.bytes);
-  Key key{call.task.kind,         call.variant, call.task.unequal,
-          size_class(call.bytes), wire,         call.barrier && funnels_barriers_};
+  Task task = call.task;
+  task.root = 0;
+  Key key{task, call.variant, size_class(call.bytes), wire, call.barrier && funnels_barriers_};
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });

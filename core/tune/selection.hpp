@@ -84,9 +84,8 @@ class Selection {
  private:
   // Whatever the root: what is fast from one is fast from all.
   struct Key {
-    Kind kind = Kind::all_reduce;
+    Task task;
     std::uint8_t variant = 0;
-    bool unequal = false;
     Bytes size_class = 0;
     WireFormat wire = {};
     bool is_funneled = false;  // see funnel_choice()

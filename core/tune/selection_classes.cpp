@@ -48,7 +48,7 @@ int fill_for(Bytes bytes, bool spans_hosts) {
 }  // namespace
 
 void Selection::prepare(Class& of_class) {
-  return of_class.key.kind == Kind::all_reduce ? prepare_all_reduce(of_class) : prepare_task(of_class);
+  return of_class.key.task.kind == Kind::all_reduce ? prepare_all_reduce(of_class) : prepare_task(of_class);
 }
 
 void Selection::prepare_all_reduce(Class& of_class) {
@@ -113,7 +113,7 @@ void Selection::prepare_task(Class& of_class) {
   if (settings_.options.mode != Mode::pick || settings_.deterministic || plans_.members().size() == 1) return;
   std::vector<TaskCandidate> found;
   try {
-    found = plans_.candidates_for(Task{of_class.key.kind, 0, of_class.key.unequal}, bytes);
+    found = plans_.candidates_for(of_class.key.task, bytes);
   } catch (const Error&) {  // settled() says so
     return;
   }
@@ -172,8 +172,9 @@ std::string Selection::name_of_plans(const Key& key) const {
   std::string name = plans_.name();
   if (!key.wire.is_exact()) name += fmt::format(", {} as {}", name_of(key.wire.of), name_of(key.wire.as));
   if (key.wire.where == WireWhere::everywhere) name += " everywhere";
-  if (key.kind != Kind::all_reduce) name += fmt::format(", {}", name_of(key.kind));
-  if (key.unequal) name += ", unequal";
+  if (key.task.kind != Kind::all_reduce) name += fmt::format(", {}", name_of(key.task.kind));
+  if (key.task.unequal) name += ", of unequal blocks";
+  if (key.task.rooted) name += ", rooted";
   if (key.variant != 0) name += fmt::format(", variant {}", key.variant);
   return name;
 }
@@ -203,7 +204,7 @@ void Selection::settle(Class& of_class) {
                     static_cast<double>(tuner.best_time()) * 1e-3,
                     {}};
   of_class.settled = tuner.original_wins() ? Route{nullptr, kFasterByMeasurement} : Route{};
-  if (of_class.key.kind != Kind::all_reduce) {
+  if (of_class.key.task.kind != Kind::all_reduce) {
     if (of_class.settled_way != of_class.task_ways[best]) of_class.of_root.clear();
     entry.task = of_class.settled_way = of_class.task_ways[best];
   } else {

@@ -26,6 +26,8 @@ void put(json& out, const TaskChoice& choice) {
   out["window"] = choice.window;
   if (choice.handover == Handover::single_copy) out["single_copy"] = true;
   if (choice.task.unequal) out["unequal"] = true;
+  if (choice.task.rooted) out["rooted"] = true;
+  if (choice.padded > 0) out["padded"] = choice.padded;
 }
 
 json to_json(const TuningEntry& entry) {
@@ -72,6 +74,8 @@ TaskChoice task_from(const json& in) {
   in.at("window").get_to(choice.window);
   if (in.value("single_copy", false)) choice.handover = Handover::single_copy;
   choice.task.unequal = in.value("unequal", false);
+  choice.task.rooted = in.value("rooted", false);
+  choice.padded = in.value("padded", Bytes{0});
   return choice;
 }
 

@@ -276,6 +276,24 @@ TEST(TaskChoice, WhatGoesOneWayWithinAHostIsReadWhileTheRestIsWritten) {
   EXPECT_EQ(choose_task(map, {Kind::all_gather, 0}, 256 << 10, limits).segment, Bytes{256} << 10);
 }
 
+TEST(TaskChoice, BlocksOfUnequalLengthArePaddedBetweenHostsWhereOthersArePacked) {
+  PlanLimits limits{1, Bytes{64} << 20, 0, {}};
+  limits.machine.shared_cores = 2;  // messages are dear
+  auto first = [&](const std::vector<HostIndex>& machine, Task task, Bytes bytes) {
+    return task_candidates(HostMap(machine), task, bytes, limits)[0].choice.padded;
+  };
+  const Task gather_v{Kind::all_to_all, 0, true, true}, all_to_all_v{Kind::all_to_all, 0, true},
+      all_gather_v{Kind::all_gather, 0, true};
+  const std::vector<HostIndex> several = hosts_of({4, 4, 4, 4});
+  EXPECT_EQ(first(several, all_to_all_v, 1 << 20), 256u) << "of any length, which nobody knows";
+  EXPECT_EQ(first(several, all_gather_v, 64), 64u);
+  EXPECT_EQ(first(several, all_gather_v, 1 << 20), 0u);
+  EXPECT_EQ(first(several, gather_v, 1 << 20), 0u);
+  EXPECT_EQ(first(several, {Kind::reduce_scatter, 0, true}, 64), 0u);
+  EXPECT_EQ(first(several, {Kind::all_gather, 0}, 64), 0u) << "they are packed as they are";
+  for (Task task : {all_to_all_v, all_gather_v}) EXPECT_EQ(first(hosts_of({4}), task, 64), 0u);
+}
+
 TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy) {
   PlanLimits limits{1, Bytes{64} << 20, 0, {}};
   auto copies = [&limits](const std::vector<HostIndex>& machine, Kind kind, Bytes bytes) {

@@ -85,6 +85,19 @@ TEST(TuningCache, HowManyCopiesAreMadeIsRemembered) {
   }
 }
 
+TEST(TuningCache, UpToWhatLengthBlocksArePaddedIsRemembered) {
+  TuningCache first("machine"), second("machine");
+  TuningEntry entry = entry_of(1 << 20);
+  entry.choice = {};
+  for (bool rooted : {false, true}) {
+    entry.task.emplace().task = {Kind::all_to_all, 0, true, rooted};
+    entry.task->padded = rooted ? 0 : 256;
+    first.learn(entry);
+    ASSERT_EQ(second.read(first.write("")), "");
+    EXPECT_EQ(second.find(entry.grid, 1 << 20)->task, entry.task);
+  }
+}
+
 TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
   TuningCache first("one"), second("two"), third("one");
   first.learn(entry_of(64));
