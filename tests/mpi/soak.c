@@ -9,21 +9,25 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_COMMS = 6, MOST_PENDING = 6, MOST_BYTES = 4 << 20, LOOK_EVERY = 16 };
+enum { MOST_COMMS = 6, MOST_PENDING = 6, MOST_BYTES = 4 << 20, MOST_RANKS = 64, LOOK_EVERY = 16 };
 #define SAYS_EVERY 1.0
 
-enum kind { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER, BARRIER, KINDS };
+enum kind {
+  ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER, BARRIER, ALL_GATHER_V, ALL_TO_ALL_V,
+  KINDS
+};
 static const char* const kind_names[KINDS] = {"allreduce",      "bcast",    "reduce", "allgather", "reduce_scatter",
-                                              "alltoall", "gather", "scatter",   "barrier"};
+                                              "alltoall", "gather", "scatter",   "barrier", "allgatherv", "alltoallv"};
 
 static struct pending {
   MPI_Request request;
   enum kind kind;
   MPI_Comm comm;
   int type, op, root, rank, size, blocking;
-  long count; /* of a block */
+  long count; /* of a block, at most */
   uint64_t seed;
   char *in, *out;
+  int given[MOST_RANKS], taken[MOST_RANKS], at[MOST_RANKS];
 } calls[MOST_PENDING];
 
 static uint64_t state;
@@ -70,12 +74,22 @@ static int reduced(const struct pending* c, long i) {
   return all;
 }
 
+static int is_unequal(const struct pending* c) { return c->kind == ALL_GATHER_V || c->kind == ALL_TO_ALL_V; }
+
+/* What one rank has for another: nothing, a few, some or all. */
+static long length(const struct pending* c, int from, int to) {
+  if (!is_unequal(c)) return c->count;
+  const uint64_t draws = c->seed + (uint64_t)from * 5 + (c->kind == ALL_TO_ALL_V ? (uint64_t)to * 3 : 0);
+  const long lengths[] = {0, c->count < 3 ? c->count : 3, c->count / 16, c->count};
+  return lengths[(c->seed / 7 + draws) % 4];
+}
+
 static long blocks_in(const struct pending* c) {
-  return c->kind == REDUCE_SCATTER || c->kind == ALL_TO_ALL || c->kind == SCATTER ? c->size : 1;
+  return c->kind == REDUCE_SCATTER || c->kind == ALL_TO_ALL || c->kind == ALL_TO_ALL_V || c->kind == SCATTER ? c->size : 1;
 }
 static long blocks_out(const struct pending* c) {
   if (c->kind == BARRIER || ((c->kind == REDUCE || c->kind == GATHER) && c->rank != c->root)) return 0;
-  return c->kind == ALL_GATHER || c->kind == ALL_TO_ALL || c->kind == GATHER ? c->size : 1;
+  return c->kind == ALL_GATHER || c->kind == ALL_TO_ALL || c->kind == GATHER || is_unequal(c) ? c->size : 1;
 }
 
 static int expected(const struct pending* c, long block, long i) {
@@ -85,7 +99,8 @@ static int expected(const struct pending* c, long block, long i) {
     case REDUCE_SCATTER: return reduced(c, c->rank * c->count + i);
     case BROADCAST: return value(c->seed, c->root, i);
     case SCATTER: return value(c->seed, c->root, c->rank * c->count + i);
-    case ALL_TO_ALL: return value(c->seed, (int)block, c->rank * c->count + i);
+    case ALL_TO_ALL:
+    case ALL_TO_ALL_V: return value(c->seed, (int)block, c->rank * c->count + i);
     default: return value(c->seed, (int)block, i);
   }
 }
@@ -95,7 +110,8 @@ static void check(const struct pending* c) {
     for (long i = 0; i < c->count; ++i) {
       char right[8];
       const char* got = c->out + (b * c->count + i) * sizes[c->type];
-      put(right, c->type, expected(c, b, i));
+      memset(right, 0xee, sizeof right);
+      if (i < length(c, (int)b, c->rank)) put(right, c->type, expected(c, b, i));
       if (memcmp(right, got, (size_t)sizes[c->type]) == 0) continue;
       fprintf(stderr, "soak: wrong: %s of %ld elements of type %d, operation %d, root %d, rank %d of %d, block %ld, element %ld\n",
               kind_names[c->kind], c->count, c->type, c->op, c->root, c->rank, c->size, b, i);
@@ -112,6 +128,11 @@ static void start(struct pending* c) {
   for (long i = 0; i < blocks_in(c) * c->count; ++i) put(c->in + i * sizes[c->type], c->type, value(c->seed, c->rank, i));
   memset(c->out, 0xee, (size_t)(blocks_out(c) * c->count * sizes[c->type]));
   if (c->kind == BROADCAST && c->rank == root) memcpy(c->out, c->in, (size_t)(c->count * sizes[c->type]));
+  for (int k = 0; is_unequal(c) && k < c->size; ++k) {
+    c->given[k] = (int)length(c, c->rank, k);
+    c->taken[k] = (int)length(c, k, c->rank);
+    c->at[k] = k * n;
+  }
 #define EITHER(blocking_call, call) c->blocking ? (*r = MPI_REQUEST_NULL, blocking_call) : call
   switch (c->kind) {
     case ALL_REDUCE:
@@ -138,6 +159,14 @@ static void start(struct pending* c) {
     case SCATTER:
       EITHER(MPI_Scatter(c->in, n, type, c->out, n, type, root, comm),
              MPI_Iscatter(c->in, n, type, c->out, n, type, root, comm, r));
+      break;
+    case ALL_GATHER_V:
+      EITHER(MPI_Allgatherv(c->in, c->given[0], type, c->out, c->taken, c->at, type, comm),
+             MPI_Iallgatherv(c->in, c->given[0], type, c->out, c->taken, c->at, type, comm, r));
+      break;
+    case ALL_TO_ALL_V:
+      EITHER(MPI_Alltoallv(c->in, c->given, c->at, type, c->out, c->taken, c->at, type, comm),
+             MPI_Ialltoallv(c->in, c->given, c->at, type, c->out, c->taken, c->at, type, comm, r));
       break;
     default: EITHER(MPI_Barrier(comm), MPI_Ibarrier(comm, r)); break;
   }
@@ -186,6 +215,7 @@ static void choose(struct pending* c) {
   const long most = MOST_BYTES / sizes[c->type] / c->size;
   if (c->count > most) c->count = most;
   if (c->kind == BARRIER) c->count = 0;
+  if (is_unequal(c) && c->size > MOST_RANKS) c->kind = ALL_REDUCE;
 }
 
 static int is_larger(const void* a, const void* b) { return *(const long*)a > *(const long*)b; }
