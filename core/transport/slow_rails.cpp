@@ -47,7 +47,7 @@ void SlowRails::sample(std::span<const Load> rails) {
     best_.resize(rails.size(), 0);
   }
   last_.assign(rails.begin(), rails.end());
-  const auto works = [](const Load& rail) { return rail.is_usable && rail.backlog >= kWork; };
+  const auto works = [](const Load& rail) { return rail.is_usable && rail.backlog - rail.untold >= kWork; };
   const auto is_free = [](const Load& rail) { return rail.is_usable && rail.is_through(); };
   is_uneven_ |= std::any_of(rails.begin(), rails.end(), [](const Load& rail) { return !rail.is_whole; });
   ++samples_;

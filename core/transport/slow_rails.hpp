@@ -28,7 +28,8 @@ struct Carried {
   Bytes acknowledged = 0;  // in all
   Bytes backlog = 0;       // not yet
   Nanoseconds waited_for_reader = 0;
-  // Of the backlog: of streams that have no more than a reader may have without saying so at once.
+  // Of the backlog: of streams that have no more than a reader may have without saying so at once. It is no
+  // work.
   Bytes untold = 0;
 
   static Carried by_stream(Bytes acknowledged, Bytes backlog, Nanoseconds waited_for_reader);

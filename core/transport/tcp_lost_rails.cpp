@@ -212,7 +212,7 @@ void TcpTransport::Impl::inspect_pace(std::size_t rail, Rank to, Nanoseconds pas
   bool is_other_free = false;
   for (std::size_t other = 0; other < rails.size(); ++other)
     if (other != rail && !lost_rails.is_lost(to, other))
-      is_other_free |= !out(other, to) || carried_by(*out(other, to)).is_through();
+      is_other_free |= !out(other, to) || out(other, to)->backlog() == 0;
   const std::optional<double> rate = paces[{rail, to}].inspect({carried_by(*stream), is_other_free}, passed);
   if (!rate) return;
   if (*rate > 0)

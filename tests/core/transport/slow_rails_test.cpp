@@ -101,6 +101,16 @@ TEST(SlowRails, WhatTheOtherHasNotBeenToldYetIsNoWork) {
   EXPECT_EQ(rails.rails.conclude(kWindow).size(), 1u);
 }
 
+// To many peers they come to much together.
+TEST(SlowRails, SmallMessagesToManyPeersAreNoWork) {
+  Rails rails;
+  rails.begin_fast();
+  constexpr Bytes kPeers = 56, kSmall = 3000;
+  rails.first.untold = rails.second.untold = kPeers * kSmall;
+  rails.sample(40, kPeers * kSmall, kPeers * kSmall);
+  EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
+}
+
 TEST(SlowRails, OneThatHasNeverBeenFasterIsNot) {
   Rails rails;
   for (int i = 0; i < 3; ++i) {
