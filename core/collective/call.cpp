@@ -33,6 +33,7 @@ std::string describe(const Call& call, const WireFormat& wire) {
   if (computes(call.kind))
     text += fmt::format(", {}", call.own ? "an operation of the program's own" : name_of(call.op));
   if (!wire.is_exact()) text += ", " + describe(wire);
+  if (call.is_part && *call.collective) text += fmt::format(", in {}", call.collective);
   if (!has_root(call.kind) && !is_between_two(call.kind)) return text;
   bool from = call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::receive;
   return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);

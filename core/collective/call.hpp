@@ -63,6 +63,8 @@ struct Call {
   std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
   bool pairwise = false;
   bool rooted = false;  // such a one: all have blocks with one rank alone, as in a gather
+  // Of a call of the program that is made of several: what this one takes is not counted.
+  bool is_part = false;
 
   Task task() const {
     return {kind, has_root(kind) || is_between_two(kind) ? root : 0, has_layout(), rooted};

@@ -149,6 +149,18 @@ void Engine::run(Communicator& communicator, const Call& call, PreparedPlan* pla
   if (!completion.done()) wait(communicator, completion);
 }
 
+void Engine::run_part(Communicator& communicator, Call call, PreparedPlan* plan) {
+  call.is_part = true;
+  run(communicator, call, plan);
+}
+
+void Engine::count(const Call& call, PreparedPlan& plan) {
+  const Nanoseconds time = now() - call.began;
+  std::lock_guard lock(mutex_);
+  if (failed()) return;
+  plan.use_of(call.collective).tally.add(call.bytes(), time);
+}
+
 void Engine::run(Communicator& communicator, BriefCall& call) {
   Completion completion;
   move_host_now_and_then();

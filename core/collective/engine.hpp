@@ -90,6 +90,9 @@ class Engine : private MessageHandler {
   /// A blocking call from beginning to end.
   void run(Communicator& communicator, const Call& call, PreparedPlan* plan = nullptr,
            Observed* observed = nullptr);
+  /// Likewise one that is a part of a program's call: count() counts that when it is done.
+  void run_part(Communicator& communicator, Call call, PreparedPlan* plan = nullptr);
+  void count(const Call& call, PreparedPlan& plan);
   /// The same of one that is ready to be made again, and has been told of its buffers.
   void run(Communicator& communicator, BriefCall& call);
   /// Advances everything once; true when the call is done, or the engine has failed.

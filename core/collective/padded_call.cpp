@@ -99,8 +99,7 @@ void PaddedCall::pad_pairs() {
   }
 }
 
-// It is told from a call whose blocks the program gave that length by what the program's call is told by. The
-// report counts the rest of a pairwise call; of this part it is known what the program is in.
+// It is told from a call whose blocks the program gave that length by what the program's call is told by.
 Call PaddedCall::padded() const {
   Call padded = call_;
   padded.in = padding_.in.data();
@@ -108,10 +107,7 @@ Call PaddedCall::padded() const {
   padded.count = length_ / size_of(call_.type);
   padded.in_blocks = padded.out_blocks = {};
   padded.fingerprint = 0;
-  if (std::exchange(padded.pairwise, false)) {
-    padded.collective = "";
-    padded.number = 0;
-  }
+  padded.pairwise = false;
   return padded;
 }
 
@@ -181,17 +177,18 @@ bool is_padded(const Call& call, const Members& members, Padding& padding) {
 }  // namespace
 
 void run_padded(Engine& engine, Communicator& communicator, const Call& call, PreparedPlan& plan,
-                Padding& padding, Observed* observed) {
+                Padding& padding) {
   const Members& members = communicator.members();
   const Elements longest = call.pairwise ? plan.task_choice.padded / size_of(call.type) : call.count;
   const Bytes padded = longest * size_of(call.type) + (call.pairwise ? kPaddedHead : 0);
   PreparedPlan* packed = packed_plan(communicator, call.kind, padded, padding);
-  if (!packed || !is_padded(call, members, padding)) return engine.run(communicator, call, &plan, observed);
+  if (!packed || !is_padded(call, members, padding)) return engine.run(communicator, call, &plan);
   PaddedCall it(call, longest, members, padding);
-  engine.run(communicator, it.padded(), packed);
+  engine.run_part(communicator, it.padded(), packed);
   if (engine.failed()) return;
   if (const std::string wrong = it.unpad(); !wrong.empty()) return engine.fail(wrong);
-  if (call.pairwise) engine.run(communicator, it.rest(), &plan, observed);
+  if (call.pairwise) engine.run_part(communicator, it.rest(), &plan);
+  engine.count(call, plan);
 }
 
 }  // namespace ddl

@@ -51,6 +51,6 @@ struct Padding {
 
 /// A blocking call from beginning to end, by a plan whose choice says up to how many bytes blocks are padded.
 void run_padded(Engine& engine, Communicator& communicator, const Call& call, PreparedPlan& plan,
-                Padding& padding, Observed* observed);
+                Padding& padding);
 
 }  // namespace ddl

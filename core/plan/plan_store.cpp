@@ -100,7 +100,7 @@ PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire
   if (task.kind == Kind::all_reduce)
     return *(plan = &prepare_locked(candidates_locked(bytes, wire)[0].choice, bytes));
   check(task);
-  return *(plan = &prepare_locked(choose_task(HostMap(members_.hosts), task, bytes, limits_), bytes));
+  return *(plan = &prepare_locked(candidates_locked(task, bytes)[0].choice.by_itself(), bytes));
 }
 
 PreparedPlan* PlanStore::packed_for(Task task, Bytes bytes) {
@@ -121,8 +121,23 @@ const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes, const Wi
   return found;
 }
 
-std::vector<TaskCandidate> PlanStore::candidates_for(Task task, Bytes bytes) const {
-  return task_candidates(HostMap(members_.hosts), task, size_class(bytes), limits_);
+std::vector<TaskCandidate> PlanStore::candidates_for(Task task, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  return candidates_locked(task, size_class(bytes));
+}
+
+std::vector<TaskCandidate> PlanStore::candidates_locked(Task task, Bytes bytes) {
+  constexpr Bytes kMostReduced = 16 << 10;
+  const HostMap map(members_.hosts);
+  std::vector<TaskCandidate> found = task_candidates(map, task, bytes, limits_);
+  const Bytes all = bytes * static_cast<Bytes>(members_.size());
+  if (task.kind != Kind::reduce_scatter || map.hosts() == 1 || all > kMostReduced) return found;
+  for (TaskCandidate& one : found) one.seconds = predict(map, one.choice, bytes, limits_.machine);
+  TaskCandidate reduces_all = found[0];
+  reduces_all.choice.reduces_all = true;
+  reduces_all.seconds = candidates_locked(size_class(all), {})[0].predicted.seconds;
+  found.insert(found.begin() + (reduces_all.seconds > found[0].seconds ? 1 : 0), reduces_all);
+  return found;
 }
 
 PreparedPlan& PlanStore::prepare(const TaskChoice& choice, Bytes bytes) {

@@ -98,20 +98,21 @@ class PlanStore {
     return plan.shifted.empty() ? plan : shifted(plan, number % plan.shifted.size());
   }
   /// The plan for blocks of that many bytes that the cost model, or the rule for other collectives, chooses;
-  /// `wire` counts in an all-reduce.
+  /// `wire` counts in an all-reduce. The plan is one for calls by themselves, not made of parts.
   /// Error where there is none, alike on all members.
   PreparedPlan& plan_for(Task task, Bytes bytes, const WireFormat& wire = {});
   /// The same for blocks that are padded to that length and packed; null where they cannot be.
   PreparedPlan* packed_for(Task task, Bytes bytes);
   /// candidates() for the size class of `bytes`, before anything was measured.
   const std::vector<Candidate>& candidates_for(Bytes bytes, const WireFormat& wire = {});
-  /// task_candidates() likewise.
-  std::vector<TaskCandidate> candidates_for(Task task, Bytes bytes) const;
+  /// task_candidates() likewise, and a small reduce-scatter between hosts by an all-reduce.
+  std::vector<TaskCandidate> candidates_for(Task task, Bytes bytes);
   /// Moves the counts since the last time to `into`.
   void collect(Counters& into);
 
  private:
   const std::vector<Candidate>& candidates_locked(Bytes bytes, const WireFormat& wire);
+  std::vector<TaskCandidate> candidates_locked(Task task, Bytes bytes);
   PreparedPlan& prepare_locked(const PlanChoice& choice, Bytes bytes);
   PreparedPlan& prepare_locked(const TaskChoice& choice, Bytes bytes);
   void check(Task task) const;

@@ -232,7 +232,6 @@ std::vector<TaskCandidate> by_prediction(const HostMap& map, const std::vector<T
                                          const Machine& machine) {
   std::vector<TaskCandidate> found;
   for (const TaskChoice& choice : all) {
-    const auto predict = has_tree(choice.task) ? predict_rooted : predict_blocks;
     found.push_back({choice, all.size() > 1 ? predict(map, choice, bytes, machine) : 0});
   }
   std::stable_sort(found.begin(), found.end(),
@@ -331,6 +330,11 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
   return rails > 1 ? kOverRails : kBetweenHosts;
 }
 
+double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  return has_tree(choice.task) ? predict_rooted(map, choice, bytes, machine)
+                               : predict_blocks(map, choice, bytes, machine);
+}
+
 const char* division_name(Division division) {
   constexpr const char* names[] = {"whole", "pieces", "chain", "packed"};
   return names[static_cast<int>(division)];
@@ -390,6 +394,7 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
   if (choice.handover == Handover::single_copy) text += ", single copy";
+  if (choice.reduces_all) text += ", all of it on all ranks";
   if (choice.padded > 0) text += fmt::format(", blocks of up to {} bytes padded", choice.padded);
   if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());
   return text;

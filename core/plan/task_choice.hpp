@@ -54,6 +54,16 @@ struct TaskChoice {
   // Blocks of unequal length of at most so many bytes travel in a call whose blocks all have that length, and
   // the others by this plan, see collective/padded_call.hpp; 0: none do.
   Bytes padded = 0;
+  // Of a reduce-scatter: all ranks reduce all of it, see collective/reduce_all.hpp.
+  bool reduces_all = false;
+  /// Whether a call is made of others.
+  bool has_parts() const { return padded > 0 || reduces_all; }
+  TaskChoice by_itself() const {
+    TaskChoice same = *this;
+    same.padded = 0;
+    same.reduces_all = false;
+    return same;
+  }
   friend bool operator==(const TaskChoice&, const TaskChoice&) = default;
 };
 
@@ -75,6 +85,9 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
 
 /// One plan serves all all-to-alls of which only pairs of ranks know the lengths: that of blocks so long.
 Bytes pairwise_bytes(bool spans_hosts, RailId rails);
+
+/// Seconds, of one that is no send or receive.
+double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine);
 
 inline constexpr int kDivisions = 4;
 const char* division_name(Division division);

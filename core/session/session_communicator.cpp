@@ -2,6 +2,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/collective/reduce_all.hpp"
 #include "core/device/device_memory.hpp"
 #include "core/session/identity.hpp"
 
@@ -109,11 +110,12 @@ Outcome SessionCommunicator::run(Call&& call) {
   Staged staged;
   void* const out = call.out;
   fetch(call, plans_->members().me, plans_->members().size(), staged);
-  Observed* observes = route.is_watched ? &observed : nullptr;
   if (route.plan->task_choice.padded > 0)
-    run_padded(session_.engine(), *communicator_, call, *route.plan, padding_, observes);
+    run_padded(session_.engine(), *communicator_, call, *route.plan, padding_);
+  else if (route.plan->task_choice.reduces_all)
+    run_reducing_all(session_.engine(), *communicator_, call, *route.plan, padding_.out);
   else
-    session_.engine().run(*communicator_, call, route.plan, observes);
+    session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
   if (has_failed()) return {};
   if (!staged.memory.empty()) {
     call.out = out;

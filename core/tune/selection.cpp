@@ -79,6 +79,14 @@ Route Selection::settled(Class& of_class, Task task) {
   return route;
 }
 
+Route Selection::nonblocking(const CallShape& call) {
+  Class& of_class = class_of(call);
+  Route route = settled(of_class, call.task);
+  if (route.plan && route.plan->task_choice.has_parts())
+    route.plan = &plans_.plan_for(call.task, of_class.key.size_class);
+  return route;
+}
+
 const char* Selection::left_to_original(const CallShape& call) {
   Class& of_class = class_of(call);
   return of_class.tuner ? nullptr : settled(of_class, call.task).original;
@@ -89,8 +97,10 @@ PreparedPlan& Selection::plan_of(Class& of_class, Task task) {
   if (of_class.of_root.size() <= root) of_class.of_root.resize(root + 1);
   PreparedPlan*& plan = of_class.of_root[root];
   if (plan) return *plan;
-  plan = of_class.settled_way ? &plan_of_way(of_class, *of_class.settled_way, task)
-                              : &plans_.plan_for(task, of_class.key.size_class);
+  const TaskChoice* way = of_class.settled_way          ? &*of_class.settled_way
+                          : !of_class.task_ways.empty() ? &of_class.task_ways[0]
+                                                        : nullptr;
+  plan = way ? &plan_of_way(of_class, *way, task) : &plans_.plan_for(task, of_class.key.size_class);
   return *plan;
 }
 

@@ -70,7 +70,8 @@ class Selection {
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
   /// begins anew, and Route::began_anew says so.
   Route blocking(const CallShape& call);
-  Route nonblocking(const CallShape& call) { return settled(class_of(call), call.task); }
+  /// Such a call is not made of parts.
+  Route nonblocking(const CallShape& call);
   /// Why all further calls of that size go to the original, so that blocking() need not be asked before one;
   /// null: they do not, or the tuner still counts the calls, which all ranks must count alike.
   const char* left_to_original(const CallShape& call);

@@ -28,6 +28,7 @@ void put(json& out, const TaskChoice& choice) {
   if (choice.task.unequal) out["unequal"] = true;
   if (choice.task.rooted) out["rooted"] = true;
   if (choice.padded > 0) out["padded"] = choice.padded;
+  if (choice.reduces_all) out["reduces_all"] = true;
 }
 
 json to_json(const TuningEntry& entry) {
@@ -76,6 +77,7 @@ TaskChoice task_from(const json& in) {
   choice.task.unequal = in.value("unequal", false);
   choice.task.rooted = in.value("rooted", false);
   choice.padded = in.value("padded", Bytes{0});
+  choice.reduces_all = in.value("reduces_all", false);
   return choice;
 }
 

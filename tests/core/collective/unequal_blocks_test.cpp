@@ -4,6 +4,7 @@
 #include "core/collective/credit.hpp"
 #include "core/collective/engine.hpp"
 #include "core/collective/padded_call.hpp"
+#include "core/collective/reduce_all.hpp"
 #include "tests/support/call_buffers.hpp"
 #include "tests/support/sums.hpp"
 #include "tests/support/virtual_job.hpp"
@@ -244,7 +245,7 @@ TEST(UnequalBlocks, ShortOnesThatArePaddedArriveWithTheOthers) {
       for (int round = 0; round < 64; ++round) {
         PairwiseBuffers buffers(round % 8, me, job.size());
         padding.habit = {};  // one that pads the next call
-        run_padded(job.engine(me), mine, buffers.call, pairwise, padding, nullptr);
+        run_padded(job.engine(me), mine, buffers.call, pairwise, padding);
         buffers.expect_right();
       }
       for (const std::vector<Elements>& lengths :
@@ -252,12 +253,53 @@ TEST(UnequalBlocks, ShortOnesThatArePaddedArriveWithTheOthers) {
         for (Where where : {Where::in_place, Where::apart}) {
           UnequalBuffers buffers(Kind::all_gather, lengths, me, job.size(), where);
           run_padded(job.engine(me), mine, buffers.call, plan_for({Kind::all_gather, 0, true}, 256, 256),
-                     padding, nullptr);
+                     padding);
           buffers.expect_right();
         }
     });
     for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
   }
+}
+
+TEST(UnequalBlocks, AReduceScatterMayReduceAllOfItOnAllRanks) {
+  for (const auto& machine :
+       std::vector<std::vector<HostIndex>>{{0, 1}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1}}) {
+    VirtualJob job(machine);
+    auto world = job.create(1, everybody(job.size()));
+    job.each([&](Rank me) {
+      Communicator& mine = *world[static_cast<std::size_t>(me)];
+      PreparedPlan& plan = mine.plans().plan_for({Kind::reduce_scatter, 0, true}, 64);
+      std::vector<std::byte> memory;
+      for (const std::vector<Elements>& lengths :
+           {std::vector<Elements>{5, 9, 7}, {300}, {1, 0, 1}, {0, 0, 30}, {0, 3}})
+        for (Where where : {Where::in_place, Where::apart}) {
+          UnequalBuffers buffers(Kind::reduce_scatter, lengths, me, job.size(), where);
+          run_reducing_all(job.engine(me), mine, buffers.call, plan, memory);
+          buffers.expect_right();
+        }
+    });
+    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+// Neither is taken for a call that the program makes like that.
+TEST(UnequalBlocks, AReduceScatterThatReducesAllIsNoAllReduceOfTheProgram) {
+  VirtualJob job({0, 1});
+  auto world = job.create(1, everybody(2));
+  job.each([&](Rank me) {
+    Communicator& mine = *world[static_cast<std::size_t>(me)];
+    std::int32_t in[] = {1, 2}, out[2];
+    const Call whole{in, out, 2, DType::int32, Op::sum};
+    Call blocks{in, out, 1, DType::int32, Op::sum, "MPI_Reduce_scatter", 0, Kind::reduce_scatter};
+    std::vector<std::byte> memory;
+    if (me == 0) return job.engine(me).run(mine, whole);
+    run_reducing_all(job.engine(me), mine, blocks, mine.plans().plan_for(blocks.task(), 4), memory);
+    job.engine(0).fail("the other one has found out");
+  });
+  EXPECT_NE(job.engine(1).failure().find("do not make the same call"), std::string::npos);
+  EXPECT_NE(job.engine(1).failure().find("all-reduce of 2 int32, sum, in MPI_Reduce_scatter"),
+            std::string::npos)
+      << job.engine(1).failure();
 }
 
 // What is said of them is what would be said of messages of their own.
@@ -280,8 +322,7 @@ TEST(UnequalBlocks, TwoRanksThatDifferInWhatTheyHaveForEachOtherAreTold) {
       if (me == 0) buffers.taken[3] = wrong.awaited;
       if (me == 3) buffers.given[0] = wrong.had;  // there is as much in the buffer, of other blocks
       Padding padding;
-      run_padded(job.engine(me), mine, buffers.call, mine.plans().prepare(choice, 64 << 10), padding,
-                 nullptr);
+      run_padded(job.engine(me), mine, buffers.call, mine.plans().prepare(choice, 64 << 10), padding);
     });
     EXPECT_NE(job.engine(0).failure().find(wrong.says), std::string::npos) << job.engine(0).failure();
     job.engine(0).fail("the test is over");
@@ -304,7 +345,7 @@ TEST(UnequalBlocks, ShortOnesArePaddedAsLongAsThatSavesMessages) {
       for (int i = 0; i < kCalls; ++i) {
         const PaddingHabit before = padding.habit;
         PairwiseBuffers buffers(length, me, job.size());
-        run_padded(job.engine(me), mine, buffers.call, plan, padding, nullptr);
+        run_padded(job.engine(me), mine, buffers.call, plan, padding);
         buffers.expect_right();
         padded += PaddingHabit(before).pads_next();
       }

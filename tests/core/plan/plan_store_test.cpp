@@ -129,6 +129,19 @@ TEST(PlanStore, WhatItsPlansWereUsedForIsCollectedOnce) {
   EXPECT_TRUE(plan.uses.empty());
 }
 
+TEST(PlanStore, AReduceScatterOfFewBytesBetweenHostsMayReduceAll) {
+  auto ways = [](const std::vector<HostIndex>& hosts, Bytes bytes) {
+    PlanStore store(members_on(hosts), kLimits);
+    std::vector<TaskCandidate> found = store.candidates_for({Kind::reduce_scatter}, bytes);
+    EXPECT_FALSE(store.plan_for({Kind::reduce_scatter}, bytes).task_choice.has_parts());
+    return std::count_if(found.begin(), found.end(),
+                         [](const TaskCandidate& one) { return one.choice.reduces_all; });
+  };
+  EXPECT_EQ(ways({0, 0, 1, 1}, 64), 1);
+  EXPECT_EQ(ways({0, 0, 1, 1}, 64 << 10), 0);
+  EXPECT_EQ(ways({0, 0, 0, 0}, 64), 0);
+}
+
 TEST(PlanStore, ItsNameTellsPlacementsApartThatHaveEqualDimensions) {
   PlanStore blocks(members_on({0, 0, 1, 1}), kLimits), round_robin(members_on({0, 1, 0, 1}), kLimits);
   EXPECT_NE(blocks.name(), round_robin.name());
