@@ -159,11 +159,12 @@ Call PaddedCall::rest() const {
 }
 
 // Alike on all ranks, as the choice of a padded plan was.
-PreparedPlan* packed_plan(Communicator& communicator, Kind kind, Bytes bytes, Padding& padding) {
-  bytes = size_class(bytes);
+PreparedPlan* packed_plan(Communicator& communicator, const Call& call, Padding& padding) {
+  const Bytes bytes = size_class(call.bytes());
   for (const Padding::Packed& known : padding.packed)
-    if (known.kind == kind && known.size_class == bytes) return known.plan;
-  return padding.packed.emplace_back(kind, bytes, communicator.plans().packed_for({kind}, bytes)).plan;
+    if (known.kind == call.kind && known.size_class == bytes) return known.plan;
+  return padding.packed.emplace_back(call.kind, bytes, communicator.plans().packed_for(call.task(), bytes))
+      .plan;
 }
 
 // Of an all-gather: not where padding would be most of what travels.
@@ -180,11 +181,12 @@ void run_padded(Engine& engine, Communicator& communicator, const Call& call, Pr
                 Padding& padding) {
   const Members& members = communicator.members();
   const Elements longest = call.pairwise ? plan.task_choice.padded / size_of(call.type) : call.count;
-  const Bytes padded = longest * size_of(call.type) + (call.pairwise ? kPaddedHead : 0);
-  PreparedPlan* packed = packed_plan(communicator, call.kind, padded, padding);
-  if (!packed || !is_padded(call, members, padding)) return engine.run(communicator, call, &plan);
+  if (!is_padded(call, members, padding)) return engine.run(communicator, call, &plan);
   PaddedCall it(call, longest, members, padding);
-  engine.run_part(communicator, it.padded(), packed);
+  const Call padded = it.padded();
+  PreparedPlan* packed = packed_plan(communicator, padded, padding);
+  if (!packed) return engine.run(communicator, call, &plan);
+  engine.run_part(communicator, padded, packed);
   if (engine.failed()) return;
   if (const std::string wrong = it.unpad(); !wrong.empty()) return engine.fail(wrong);
   if (call.pairwise) engine.run_part(communicator, it.rest(), &plan);
