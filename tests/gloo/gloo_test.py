@@ -195,7 +195,7 @@ class GlooTest(unittest.TestCase):
         return shares[0]
 
     def test_wire_types(self):
-        for network, steps, more in (("mlp", 160, ["a tenth"]), ("convolutional", 20, [])):
+        for network, steps, more in (("mlp", 160, ["a tenth"]), ("convolutional", 12, [])):
             exact, bfloat16, int8, *sparse = self.compared(network, steps, "bfloat16", "int8", *more)
             # What sets up and compares the models stays exact.
             self.assertTrue(exact == 1 and 0.5 <= bfloat16 < 0.6 and 0.26 < int8 < 0.4)

@@ -13,7 +13,7 @@
 namespace ddl {
 namespace {
 
-using Values = std::vector<std::byte>;
+using RawValues = std::vector<std::byte>;
 
 constexpr DType kServed[] = {DType::int8,   DType::uint8,   DType::int32,    DType::uint32,  DType::int64,
                              DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
@@ -27,8 +27,8 @@ class ReduceKernelsTest : public test::FakeDevice {
   const ReduceKernels* kernels() { return ReduceKernels::of(cuda_, context_).kernels; }
 
   // Every bit pattern, but for NaNs, whose payload is nobody's business, and infinities, whose sums are NaNs.
-  Values any_values(DType type, Elements count) {
-    Values bytes(count * size_of(type));
+  RawValues any_values(DType type, Elements count) {
+    RawValues bytes(count * size_of(type));
     for (Elements i = 0; i < count; ++i) {
       std::byte* at = bytes.data() + i * size_of(type);
       do {
@@ -48,10 +48,10 @@ class ReduceKernelsTest : public test::FakeDevice {
     return false;
   }
 
-  static Values expected(DType type, DeviceOp op, const std::vector<Values>& ins, Elements count) {
-    Values out(count * size_of(type));
+  static RawValues expected(DType type, DeviceOp op, const std::vector<RawValues>& ins, Elements count) {
+    RawValues out(count * size_of(type));
     std::vector<const void*> sources;
-    for (const Values& in : ins) sources.push_back(in.data());
+    for (const RawValues& in : ins) sources.push_back(in.data());
     if (op != DeviceOp::average) {
       reduce(type, static_cast<Op>(op), out.data(), sources, count);
       return out;
@@ -87,7 +87,7 @@ TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
       for (std::size_t ranks : {1, 2, 3, 8, 31}) {
         auto what = static_cast<DeviceOp>(op);
         ASSERT_TRUE(kernels()->has(type, what));
-        std::vector<Values> ins;
+        std::vector<RawValues> ins;
         std::vector<cuda::DevicePointer> from;
         for (std::size_t r = 0; r < ranks; ++r)
           from.push_back(buffer(ins.emplace_back(any_values(type, kCount))));
@@ -95,9 +95,9 @@ TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
         std::vector<cuda::DevicePointer> to = {buffer(kCount * size_of(type)), from.back()};
         ok(kernels()->launch(type, what, from, to, kCount, on));
         ok(cuda_.stream_synchronize(on));
-        Values right = expected(type, what, ins, kCount);
+        RawValues right = expected(type, what, ins, kCount);
         for (cuda::DevicePointer out : to) {
-          Values got = values<std::byte>(out, right.size());
+          RawValues got = values<std::byte>(out, right.size());
           for (Elements at = 0; at < right.size(); at += size_of(type))
             ASSERT_TRUE(is_special(type, &right[at]) || std::memcmp(&got[at], &right[at], size_of(type)) == 0)
                 << name_of(what) << " of " << ranks << " " << name_of(type) << " at " << at / size_of(type);
@@ -112,22 +112,22 @@ TEST_F(ReduceKernelsTest, BuffersMayBeginAndEndAnywhere) {
     for (Elements shift : {0, 5})
       for (Elements count : {7, 1003})
         for (bool alike : {true, false}) {
-          std::vector<Values> ins;
+          std::vector<RawValues> ins;
           std::vector<cuda::DevicePointer> from;
           for (std::size_t r = 0; r < 2; ++r) {
             const Elements before = shift + (r == 1 && !alike);
-            Values padded(before * size_of(type)), in = any_values(type, count);
+            RawValues padded(before * size_of(type)), in = any_values(type, count);
             padded.insert(padded.end(), in.begin(), in.end());
             ins.push_back(std::move(in));
             from.push_back(buffer(padded) + before * size_of(type));
           }
-          Values around((shift + count + 16) * size_of(type), std::byte{0x5a});
+          RawValues around((shift + count + 16) * size_of(type), std::byte{0x5a});
           const cuda::DevicePointer whole = buffer(around);
           ok(kernels()->launch(type, DeviceOp::sum, from, std::vector{whole + shift * size_of(type)}, count,
                                on));
           ok(cuda_.stream_synchronize(on));
-          const Values right = expected(type, DeviceOp::sum, ins, count),
-                       got = values<std::byte>(whole, around.size());
+          const RawValues right = expected(type, DeviceOp::sum, ins, count),
+                          got = values<std::byte>(whole, around.size());
           for (Elements at = 0; at < around.size(); ++at) {
             const bool inside = at >= shift * size_of(type) && at < (shift + count) * size_of(type);
             const Elements element =
