@@ -34,20 +34,17 @@ build_all() {  # presets; for each its log, and a file that says how it ended
     kill -0 $$ || return  # nobody waits any more
     build "$preset" >"$logs/$preset-build.log" 2>&1
     echo $? >"$logs/$preset-built"
+    # Tests wait a fifth of their time: the others are built meanwhile, after what has more to say. Not at idle
+    # priority: ranks that wait share what is left with each other.
+    renice -n 10 "$BASHPID" >/dev/null
   done
-}
-
-# Tests wait a fifth of their time: what comes later is built with what they leave of the processors.
-build_when_idle() {
-  chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 "$BASHPID" >/dev/null
-  build_all "$@"
 }
 
 run_preset() {  # preset
   local preset=$1 log="$logs/$1.log" start=$SECONDS result=passed
   echo "== $preset: build"
-  until [ -e "$logs/$preset-built" ]; do sleep 0.2; done
-  if [ "$(cat "$logs/$preset-built")" -ne 0 ]; then
+  until [ -e "$logs/$preset-built" ] || ! kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
+  if [ "$(cat "$logs/$preset-built")" != 0 ]; then
     tail -n 40 "$logs/$preset-build.log"
     note "$preset" FAILED "does not build (see $logs/$preset-build.log)"
     failed=1
@@ -65,7 +62,7 @@ run_preset() {  # preset
 }
 
 # Open MPI's jobs share a folder, which the last one to end removes while two others, that begin, find it gone and
-# make it again: one of these fails. It stays while it has a file like those with a job.s output.
+# make it again: one of these fails. It stays while it has a file like those with a job's output.
 keep_session_folder() {
   local folder
   folder=${TMPDIR:-/tmp}/ompi.${HOSTNAME%%.*}.$(id -u)
@@ -75,10 +72,9 @@ keep_session_folder() {
 ./scripts/install_deps.sh || exit 1
 started=$SECONDS
 kept=$(keep_session_folder) && echo tests >"$kept" && trap 'rm -f "$kept"' EXIT
-read -r first others <<<"$presets"
 rm -f "$logs"/*-built
-build_all "$first"
-build_when_idle $others &
+build_all $presets &
+builder=$!
 for preset in $presets; do run_preset "$preset"; done
 if [ "$frameworks" ]; then
   log=$logs/frameworks.log

@@ -105,6 +105,12 @@ class StallsTest(unittest.TestCase):
         late = rf"#7 \(all-reduce of 1 int32, sum; 3 ranks\): rank 1 is {LAST}"
         self.says("late_wait", f"MPI_Iallreduce {late}", layouts=(None, "2,1"), DDL_LAZY_BYTES="1m")
 
+    def test_a_rank_that_computes_while_others_are_in_a_call_that_is_made_of_others(self):
+        last = r"outside the collectives; the last, {} #\d+ on the same communicator, ended \d+ s ago"
+        self.says("late_exchange", rf"MPI_Alltoallv #10 \(.*; 3 ranks\): rank 1 is {last.format('MPI_Alltoallv')}")
+        self.says("late_reduce_scatter",
+                  rf"MPI_Reduce_scatter_block #10 \(.*; 3 ranks\): rank 1 is {last.format('MPI_Reduce_scatter_block')}")
+
     def test_a_rank_that_does_not_come_to_the_end(self):
         self.says("late_finalize", rf"MPI_Finalize: rank 1 is outside the collectives; the last, MPI_Allreduce #1, ended \d+ s ago")
 

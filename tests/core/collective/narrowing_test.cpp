@@ -16,6 +16,7 @@
 #include "core/plan/planner.hpp"
 #include "core/plan/wire_rule.hpp"
 #include "tests/support/sums.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -268,7 +269,7 @@ TEST(Narrowing, EveryPlanGivesAllRanksTheSameBitsWithinTheBound) {
 TEST(Narrowing, OnOneHostTheyDoSoEverywhere) {
   std::mt19937 random(10);
   for (std::size_t ranks : {2, 3, 4, 7})
-    for (int round = 0; round < 3; ++round)
+    for (int round = 0; round < 3 / test::thinned(3); ++round)
       check_all(std::vector<HostIndex>(ranks, 0), {}, random, WireWhere::everywhere);
 }
 
@@ -358,7 +359,7 @@ TEST(WireRule, OnOneHostItNarrowsWhatIsFasterAndOnlyWhereItIsToBeEverywhere) {
 
 TEST(Narrowing, RandomHostsAgree) {
   std::mt19937 random(9);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 12 / test::thinned(3); ++round) {
     std::vector<HostIndex> hosts(2 + random() % 6);
     for (HostIndex& host : hosts)
       host = static_cast<HostIndex>(random() % std::min<std::size_t>(4, hosts.size()));
