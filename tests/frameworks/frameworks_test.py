@@ -37,7 +37,7 @@ class FrameworksTest(unittest.TestCase):
         return results
 
     def example(self, framework, folder, *options):
-        """The same both ways; how much of the all-reduced bytes the engine took or may take, and the report's line."""
+        """The same both ways; how much of the all-reduced bytes the engine took, and the report's line."""
         program = [self.python(framework), f"{HERE}/../../examples/{folder}/train.py", *options]
         with tempfile.TemporaryDirectory() as place:
             plain = self.job([MPIRUN, "--oversubscribe"], program)
@@ -46,11 +46,12 @@ class FrameworksTest(unittest.TestCase):
                 report = json.load(file)
         self.assertGreater(float(ours["accuracy"][-1]), 88)
         calls = next(one for one in report["collectives"] if one["name"] == "MPI_Allreduce")
-        # Which calls are measured, and what is the faster, depends on the machine's other work.
-        left = sum(one["bytes"] for one in calls["original"]
-                   if one["reason"] not in ("measured against the engine", "faster than the engine, by measurement"))
+        # How many calls are measured depends on the machine's other work; most are not.
+        measured = sum(one["bytes"] for one in calls["original"] if one["reason"] == "measured against the engine")
+        left = sum(one["bytes"] for one in calls["original"]) - measured
         print("engine", calls["engine"], "original", calls["original"])
-        self.assertGreater(calls["engine"]["bytes"], 19 * left, calls)
+        self.assertGreaterEqual(calls["engine"]["bytes"], 19 * left, calls)
+        self.assertGreater(calls["engine"]["bytes"], measured, calls)
         return plain, ours, calls
 
     def test_horovod(self):

@@ -13,13 +13,17 @@ static void last(void* in, void* inout, int* count, MPI_Datatype* type) {
   (void)in, (void)inout, (void)count, (void)type;
 }
 
+static void expect(int all, int size) {
+  if (all == size) return;
+  fprintf(stderr, "wrong: %d of %d\n", all, size);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 static void sum(MPI_Comm comm) {
   int one = 1, all = 0, size = 0;
   MPI_Comm_size(comm, &size);
   MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm);
-  if (all == size) return;
-  fprintf(stderr, "wrong: %d of %d\n", all, size);
-  MPI_Abort(MPI_COMM_WORLD, 3);
+  expect(all, size);
 }
 
 static int is(const char* what, const char* name) { return strcmp(what, name) == 0; }
@@ -27,23 +31,18 @@ static int is(const char* what, const char* name) { return strcmp(what, name) ==
 /* Between hosts these are made of others: short blocks are padded, few bytes are reduced by all ranks. */
 static void exchange(void) {
   enum { most = 8 };
-  int in[most] = {1, 1, 1, 1, 1, 1, 1, 1}, out[most] = {0}, counts[most], places[most], size = 0, right = 1;
+  int in[most] = {1, 1, 1, 1, 1, 1, 1, 1}, out[most] = {0}, counts[most], places[most], size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (int i = 0; i < size; ++i) counts[i] = 1, places[i] = i;
   MPI_Alltoallv(in, counts, places, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
-  for (int i = 0; i < size; ++i) right &= out[i] == 1;
-  if (right) return;
-  fprintf(stderr, "wrong: a block of an all-to-all\n");
-  MPI_Abort(MPI_COMM_WORLD, 3);
+  for (int i = 0; i < size; ++i) expect(out[i], 1);
 }
 
 static void sum_of_mine(void) {
   int in[8] = {1, 1, 1, 1, 1, 1, 1, 1}, mine = 0, size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Reduce_scatter_block(in, &mine, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (mine == size) return;
-  fprintf(stderr, "wrong: %d of %d\n", mine, size);
-  MPI_Abort(MPI_COMM_WORLD, 3);
+  expect(mine, size);
 }
 
 /* Those that come in the end. */
@@ -57,14 +56,11 @@ static int comes_late(const char* what, int is_late, unsigned seconds) {
     if (is_late) sleep(seconds);
     MPI_Iallreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-  } else if (is(what, "late_exchange")) {
-    for (int i = 0; i < 3; ++i) exchange();
+  } else if (is(what, "late_exchange") || is(what, "late_reduce_scatter")) {
+    void (*call)(void) = is(what, "late_exchange") ? exchange : sum_of_mine;
+    for (int i = 0; i < 3; ++i) call();
     if (is_late) sleep(seconds);
-    exchange();
-  } else if (is(what, "late_reduce_scatter")) {
-    for (int i = 0; i < 3; ++i) sum_of_mine();
-    if (is_late) sleep(seconds);
-    sum_of_mine();
+    call();
   } else if (is(what, "late_finalize")) {
     if (is_late) sleep(seconds);
   } else if (is(what, "stop")) {
