@@ -17,7 +17,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   pairs_to_.clear();
   pairs_from_.clear();
   const Plan& plan = prepared.plan;
-  const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
+  fingerprint_ = fingerprint_of(call, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
     if (static_cast<int>(f) == plan.token_flow) continue;
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
@@ -32,7 +32,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
       steps_.push_back({&step,
                         f,
                         i,
-                        {comm, step.tag, 0, 0, fingerprint, me, bytes, 0},
+                        {comm, step.tag, 0, 0, fingerprint_, me, bytes, 0},
                         {step.own, offset_of(call, step.own, step.own_block)},
                         {step.into, offset_of(call, step.into, step.into_block)},
                         count});

@@ -43,6 +43,8 @@ class BriefCall {
 
   const Call& call() const { return call_; }
   PreparedPlan& plan() const { return *plan_; }
+  /// That of its messages.
+  Fingerprint fingerprint() const { return fingerprint_; }
   const std::vector<BriefStep>& steps() const { return steps_; }
   /// The ranks that it sends to without hearing back, and hears from without answering, see Credit. The
   /// former are the plan's, but of a pairwise call.
@@ -79,6 +81,7 @@ class BriefCall {
   Call call_{};
   PreparedPlan* plan_ = nullptr;
   std::size_t use_ = 0;
+  Fingerprint fingerprint_ = 0;
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;

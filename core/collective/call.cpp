@@ -39,4 +39,9 @@ std::string describe(const Call& call, const WireFormat& wire) {
   return text + fmt::format(" {} rank {}", from ? "from" : "to", call.root);
 }
 
+std::string title_of(const Call& call, const WireFormat& wire) {
+  const std::string text = describe(call, wire);
+  return call.is_part || !*call.collective ? text : fmt::format("{} ({})", call.collective, text);
+}
+
 }  // namespace ddl

@@ -91,5 +91,7 @@ inline Fingerprint fingerprint_of(const Call& call) {
 /// For people: "all-reduce of 100 float32, sum", "broadcast of 100 float32 from rank 3",
 /// "all-reduce of 100 float32, sum, bfloat16 between hosts".
 std::string describe(const Call& call, const WireFormat& wire = {});
+/// The same with the name of the function: "MPI_Bcast (broadcast of 100 float32 from rank 3)".
+std::string title_of(const Call& call, const WireFormat& wire = {});
 
 }  // namespace ddl

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.hpp"
+
 namespace ddl {
 
 Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared)
@@ -18,7 +20,7 @@ Communicator::~Communicator() {
 
 void Communicator::start(const Call& call, PreparedPlan& plan, Completion& completion) {
   Operation& operation = queue(call, plan, completion);
-  if (operation.is_open() && !is_working_) operation.advance(*this);
+  if (operation.is_open() && !is_working_ && !contradiction_) operation.advance(*this);
   if (operation.done()) remove_done();
 }
 
@@ -84,7 +86,8 @@ void Communicator::open(Operation& operation, Number number, bool takes_credit) 
   ++open_count_;
   open_bytes_ += operation.bytes_under_way();
   operation.open(streams(queued_bytes_), takes_credit);
-  if (takes_credit) credit_.note(number, operation.call(), operation.prepared().plan);
+  if (takes_credit)
+    credit_.note(number, operation.call(), operation.fingerprint(), operation.prepared().plan);
   if (credit_.must_answer(number)) answer_those_owed(number);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());
@@ -101,6 +104,10 @@ Seq Communicator::next_between(const Call& call) {
 bool Communicator::advance() {
   if (is_working_) return false;
   if (warning_) warn_receiver();
+  if (contradiction_) {
+    if (now() >= contradiction_->until) problem_ = contradiction_->text;
+    return false;
+  }
   bool moved = false;
   if (const Number latest = first_ + opened_ - 1; credit_.must_answer(latest)) answer_those_owed(latest);
   while (!idle()) {

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <deque>
 #include <limits>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,7 @@ struct Shared {
   Fabrics fabrics;
   BiasedMutex& mutex;                                       // the engine's lock
   Bytes streamed_from = 0;                                  // see topology/caches.hpp
+  Nanoseconds for_the_other = 0;                            // see Waiting
   std::vector<std::unique_ptr<Operation>> operations = {};  // all ever made
   std::vector<Operation*> idle = {};
   Notices notices = {};
@@ -56,6 +58,11 @@ struct Shared {
   std::atomic<int> going_on = 0;           // operations under way that nobody waits for
   TimeUnderWay time = {};                  // of these
   std::uint32_t answering = 0;             // answers for the sake of credit that have not left
+  struct Shown {
+    std::string title;
+    std::uint32_t unfinished = 0;
+  };
+  std::list<Shown> shown = {};  // see communicator_shown.cpp; those that have not left
 };
 
 class Communicator : public Sender {
@@ -96,6 +103,11 @@ class Communicator : public Sender {
   /// The oldest operation under way, and whom it waits for, as ranks in the job.
   const Operation* oldest() const;
   std::vector<Rank> waiting_for() const;
+  /// Marks the messages by which a rank shows the call that it makes.
+  static constexpr Tag kShown = Credit::kAnswer - 1;
+  /// Shows the oldest collective to those that it waits for, after a second and again after twice as long, so
+  /// that few gather in the mailboxes of those that do not look.
+  void show_oldest();
   /// After a failure: lets go of what the operations hold, and of the program's buffers.
   void drop();
   /// What was found wrong while early messages were looked at; "" when nothing.
@@ -131,6 +143,7 @@ class Communicator : public Sender {
   bool remove_done();
   void retire(Operation& operation);
   Operation* oldest_collective() const { return queue_.empty() ? nullptr : queue_.front(); }
+  Operation* collective_under_way(Seq seq) const;
   Operation* addressee(const Header& header) const;
   bool is_over(const Header& header) const;
   Seq next_between(const Call& call);
@@ -172,10 +185,24 @@ class Communicator : public Sender {
   void take_early();
   void take_early_of(Seq seq);
   void take_again(const std::vector<Early>& messages);
-  std::string refuse_without_addressee(const Header& header, const View& view) const;
-  /// `text` tells which call it is here.
-  std::string refuse(const Header& header, View view, const std::string& text) const;
+  std::string refuse_without_addressee(const Header& header, View view);
+  std::string refuse(const Header& header, View view, const Operation& operation);
   std::string refuse_foreign(const Header& header, View view, const Operation* operation) const;
+  // communicator_shown.cpp
+  struct OwnCall {
+    Fingerprint fingerprint;
+    std::string title;
+  };
+  static constexpr const char* kAnotherCall =
+      "another kind, root, count, type, operation or type that travels";
+  std::optional<OwnCall> own_call(Seq seq) const;
+  std::string take_shown(const Header& header, View view);
+  void contradict(const Header& header, const OwnCall& mine);
+  std::string contradiction_of(const Header& header, const std::string& mine,
+                               const std::string& theirs) const;
+  void show(Rank member, Seq seq, const OwnCall& mine);
+  void show_to_all(Seq seq, const OwnCall& mine);
+
   // A sender alone finds out that its receiver makes another call: by the token that comes before the data.
   struct Warning {
     Outgoing message;  // shows the receiver what call this is
@@ -215,6 +242,15 @@ class Communicator : public Sender {
   bool knows_all_kept() const { return kept_known_ == 2 * static_cast<std::size_t>(size() - 1); }
   std::string problem_;
   std::optional<Warning> warning_;
+  struct Contradiction {
+    std::string text;
+    Nanoseconds until;  // the other's call may be shown
+  };
+  std::optional<Contradiction> contradiction_;  // found, and not known in full yet: nothing moves any more
+  struct Shows {
+    Number call = 0;                   // the oldest
+    Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long
+  } shows_;
   bool times_dimensions_ = false;
   bool is_working_ = false;  // a thread has left the lock in the middle of advance()
 };

@@ -35,7 +35,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
   PreparedPlan::Use& use = brief.use_of_plan();
   if (is_timed(use.tally)) brief.start_time();
   const bool needs_credit = brief.needs_credit();
-  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
+  if (!idle() || !early_.empty() || contradiction_ || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
     brief.start_time();
     return start(brief.call(), prepared, completion);
   }
@@ -46,7 +46,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
     return queue(brief.call(), prepared, completion).skip_steps(step.flow, step.index);
   }
   if (prepared.is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (needs_credit) credit_.note(next_, brief.call(), brief.to(), brief.from());
+  if (needs_credit) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   count_brief(brief.call(), use.tally);

@@ -9,12 +9,14 @@
 
 namespace ddl {
 
+Operation* Communicator::collective_under_way(Seq seq) const {
+  const std::size_t place = (seq - seq_of(first_)) & ~kBetweenTwo;
+  return place < opened_ ? queue_[place] : nullptr;
+}
+
 // The operation under way that a message is for; null: it is early, or over.
 Operation* Communicator::addressee(const Header& header) const {
-  if (!(header.seq & kBetweenTwo)) {
-    std::size_t place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
-    return place < opened_ ? queue_[place] : nullptr;
-  }
+  if (!(header.seq & kBetweenTwo)) return collective_under_way(header.seq);
   for (Operation* operation : pairs_)
     if (operation->seq() == header.seq && operation->call().root == header.from && operation->expects(header))
       return operation;
@@ -46,6 +48,7 @@ bool Communicator::is_over(const Header& header) const {
 std::string Communicator::take(const Header& header, const View& view) {
   if (header.from < 0 || header.from >= size() || header.from == members().me)
     return refuse_foreign(header, view, nullptr);
+  if (header.tag == kShown) return take_shown(header, view);
   if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));
   if (header.tag == Credit::kAnswer) {
     View(view).release();
@@ -54,12 +57,7 @@ std::string Communicator::take(const Header& header, const View& view) {
   Operation* operation = addressee(header);
   if (!operation && is_over(header)) return refuse_without_addressee(header, view);
   if (operation) {
-    if (operation->fingerprint() != header.fingerprint) {
-      std::string wrong = refuse(header, view, operation->text());
-      if (operation->call().kind != Kind::send) return wrong;
-      if (!warning_) warning_ = warning_of(*operation, std::move(wrong));
-      return {};
-    }
+    if (operation->fingerprint() != header.fingerprint) return refuse(header, view, *operation);
     Header plain = header;
     plain.segment &= ~kSenderWasAlone;
     switch (operation->take(plain, view)) {
@@ -112,19 +110,27 @@ void Communicator::take_again(const std::vector<Early>& messages) {
 }
 
 // A call that this rank has done without hearing from anybody may have been another one there.
-std::string Communicator::refuse_without_addressee(const Header& header, const View& view) const {
-  std::optional<Call> done;
-  if (!(header.seq & kBetweenTwo)) done = credit_.call(number_of(header.seq));
-  if (done && fingerprint_of(*done) != header.fingerprint) return refuse(header, view, describe(*done));
-  return refuse_foreign(header, view, nullptr);
+std::string Communicator::refuse_without_addressee(const Header& header, View view) {
+  std::optional<OwnCall> done;
+  if (!(header.seq & kBetweenTwo)) done = own_call(header.seq);
+  if (!done || done->fingerprint == header.fingerprint) return refuse_foreign(header, view, nullptr);
+  view.release();
+  contradict(header, *done);
+  return {};
 }
 
-std::string Communicator::refuse(const Header& header, View view, const std::string& text) const {
+// A message of another call. Of one between two the other end hears by what it waits for.
+std::string Communicator::refuse(const Header& header, View view, const Operation& operation) {
   view.release();
-  return fmt::format(
-      "rank {} and rank {} of a communicator of {} do not make the same call number {}: "
-      "here it is {}, there another kind, root, count, type, operation or type that travels",
-      members().me, header.from, size(), header.seq & ~kBetweenTwo, text);
+  const OwnCall mine{operation.fingerprint(), operation.title()};
+  if (!(header.seq & kBetweenTwo)) {
+    contradict(header, mine);
+    return {};
+  }
+  std::string wrong = contradiction_of(header, mine.title, kAnotherCall);
+  if (operation.call().kind != Kind::send) return wrong;
+  if (!warning_) warning_ = warning_of(operation, std::move(wrong));
+  return {};
 }
 
 // What no right engine sends.
@@ -133,8 +139,9 @@ std::string Communicator::refuse_foreign(const Header& header, View view, const 
   return fmt::format(
       "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
       "tag {:x}, segment {}, {} bytes",
-      members().me, size(), header.from, header.seq & ~kBetweenTwo, operation ? ", " + operation->text() : "",
-      header.tag, header.segment & ~kSenderWasAlone, header.bytes);
+      members().me, size(), header.from, header.seq & ~kBetweenTwo,
+      operation ? ", " + operation->title() : "", header.tag, header.segment & ~kSenderWasAlone,
+      header.bytes);
 }
 
 }  // namespace ddl

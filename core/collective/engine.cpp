@@ -53,7 +53,8 @@ Engine::Engine(Fabrics fabrics, Waiting waiting)
       waiting_(std::move(waiting)),
       shared_{.fabrics = fabrics,
               .mutex = mutex_,
-              .streamed_from = ddl::streamed_from(caches(), fabrics.local->ranks())} {}
+              .streamed_from = ddl::streamed_from(caches(), fabrics.local->ranks()),
+              .for_the_other = waiting_.for_the_other} {}
 
 Engine::~Engine() {
   {
@@ -341,7 +342,7 @@ void Engine::deliver(const Header& header, const View& view) {
   if (found == communicators_.end()) {
     // What comes after the last call of a communicator that is gone; nobody answers for one that is not made.
     if (header.comm == kStatus) return take_status(header, view);
-    if (header.tag == Credit::kAnswer) return View(view).release();
+    if (header.tag >= Communicator::kShown) return View(view).release();
     early_.push_back({header, view});
     early_bytes_ += sizeof(Early) + room_of(view);
     if (early_bytes_ > kMostEarly)
@@ -364,7 +365,7 @@ bool Engine::may_come_from(Rank sender, const Header& header) {
   if (header.from < 0) return true;  // that is found out later
   auto found = communicators_.find(header.comm);
   if (found == communicators_.end())
-    return header.tag == Credit::kAnswer ||  // is dropped, see deliver()
+    return header.tag >= Communicator::kShown ||  // is dropped, see deliver()
            early_senders_.try_emplace({header.comm, header.from}, sender).first->second == sender;
   const std::vector<Rank>& ranks = found->second->members().ranks;
   const auto from = static_cast<std::size_t>(header.from);

@@ -39,8 +39,10 @@ struct Waiting {
   // (4 hosts x 2, up to 16 KiB: a hundred are 7 to 10 % slower). Sleeping at once instead takes half the
   // processor time of 16 MiB over 1 Gbit/s (4 hosts x 2: 112 of 208 ms).
   int wire_yields = 1000;
-  int yields_without_wake_fd = 5000;            // likewise, over a wire that wakes nobody
-  Nanoseconds longest_sleep = 1'000'000;        // so that the original library is still moved
+  int yields_without_wake_fd = 5000;      // likewise, over a wire that wakes nobody
+  Nanoseconds longest_sleep = 1'000'000;  // so that the original library is still moved
+  // Who has found that another rank makes another call: until it is said without knowing which.
+  Nanoseconds for_the_other = 250'000'000;
   std::function<void()> host_progress = [] {};  // moves the original library; called by waiting threads only
 };
 
@@ -120,6 +122,8 @@ class Engine : private MessageHandler {
 
   // What the ranks are doing, for when a call takes long: engine_status.cpp.
   std::vector<LongCall> calls_longer_than(Nanoseconds time);
+  /// Shows calls that take long to those that they wait for, see Communicator.
+  void show_long_calls();
   /// Of a communicator that has had a call here, as ranks in the job; else empty.
   std::vector<Rank> members_of(CommId comm) const;
   /// What tells most about a rank of this host to who waits in that call; nothing: it is on another host.

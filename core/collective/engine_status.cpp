@@ -125,6 +125,12 @@ std::vector<LongCall> Engine::calls_longer_than(Nanoseconds time) {
   return calls;
 }
 
+void Engine::show_long_calls() {
+  std::lock_guard lock(mutex_);
+  if (failed() || wire_is_closed_) return;
+  for (Communicator* communicator : active_) communicator->show_oldest();
+}
+
 std::vector<Rank> Engine::members_of(CommId comm) const {
   std::lock_guard lock(mutex_);
   auto known = communicators_.find(comm);

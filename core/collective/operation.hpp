@@ -155,7 +155,7 @@ class Operation {
   PreparedPlan& prepared() const { return *prepared_; }
   Fingerprint fingerprint() const { return fingerprint_; }
   /// For people: the call, and what its elements travel as.
-  std::string text() const { return describe(call_, prepared_->choice.wire); }
+  std::string title() const { return title_of(call_, prepared_->choice.wire); }
 
   /// Whether such a message is part of its plan.
   bool expects(const Header& header) const {

@@ -71,7 +71,10 @@ void StallWatch::look() {
   engine_->look_after();
   const std::vector<LongCall> calls = engine_->calls_longer_than(kLookEvery);
   look_for_the_gone(calls);
-  if (!calls.empty()) look_for_silence();
+  if (!calls.empty()) {
+    engine_->show_long_calls();
+    look_for_silence();
+  }
   if (first_ == 0) return;
   for (auto& [key, said] : said_) said.is_fresh = false;
   const std::vector<CallStatus> mine = statuses_of(*activity_, now());

@@ -176,6 +176,11 @@ bool TcpTransport::push(Bytes at_least) {
   return moved;
 }
 
+bool TcpTransport::has_left(Rank rank) const {
+  const OutStream* stream = impl_->out(0, rank);
+  return stream && stream->state() != StreamState::open;
+}
+
 // A stream of a rail that is tried again has nothing to flush but its hello.
 void TcpTransport::flush(std::span<const Rank> to, std::uint32_t& unfinished) {
   for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail)

@@ -44,6 +44,7 @@ class TcpTransport : public WireTransport {
                  std::vector<std::vector<WireAddress>> addresses) override;
   bool send(const Outgoing& message) override;
   void flush(std::span<const Rank> to, std::uint32_t& unfinished) override;
+  bool has_left(Rank rank) const override;
   bool push(Bytes at_least) override;
   bool progress(MessageHandler& handler) override;
   /// Of several rails that one carries no more, to nobody: what may not have come goes over another.

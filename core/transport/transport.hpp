@@ -138,6 +138,11 @@ class Transport {
   /// Counts in `unfinished` until all that was sent to these ranks of the job has left this process:
   /// afterwards it arrives without progress() here. Others may be outside MPI and read nothing.
   virtual void flush(std::span<const Rank> to, std::uint32_t& unfinished) { (void)to, (void)unfinished; }
+  /// Whether that rank of the job is known to read nothing any more: to send to it would fail.
+  virtual bool has_left(Rank rank) const {
+    (void)rank;
+    return false;
+  }
   /// Messages to one peer may be held back to travel together: hands on those to whom so many bytes have
   /// gathered. progress() does it too. True when any left.
   virtual bool push(Bytes at_least) {

@@ -105,16 +105,17 @@ int report_failure(MPI_Comm comm) {
 }
 
 // Where a rank is gone its launcher ends all the others within a second or so, of which this one need not be
-// the first: what MPI's error handler says stands before our line, which takes another way to the user.
+// the first: what MPI's error handler says stands before our line, which takes another way to the user. Where
+// ranks make different calls all of them learn of it at once, and say so before the first ends the job.
 void say_failure() {
-  constexpr std::chrono::seconds kForTheLauncher{2};
+  constexpr std::chrono::milliseconds kForTheLauncher{2000}, kForTheOthers{500};
   static std::atomic<bool> is_said{false};
   if (is_said.exchange(true)) return;
   State& s = state();
   log_error(s.api->failure(s.job));
   const Activity* activity = noted_in.load(std::memory_order_acquire);
-  if (activity && activity->gave_up.load(std::memory_order_relaxed))
-    std::this_thread::sleep_for(kForTheLauncher);
+  const bool is_peer_gone = activity && activity->gave_up.load(std::memory_order_relaxed);
+  std::this_thread::sleep_for(is_peer_gone ? kForTheLauncher : kForTheOthers);
 }
 
 int report_unreadable(Collective collective, Form form, MPI_Comm comm) {

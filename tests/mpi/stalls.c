@@ -90,6 +90,12 @@ static void never_meets(const char* what, int is_late, MPI_Comm other) {
       MPI_Allreduce(&value, &result, 1, MPI_INT, op, MPI_COMM_WORLD);
     else
       MPI_Bcast(&value, 1, MPI_INT, 1, MPI_COMM_WORLD);
+  } else if (is(what, "kinds")) {
+    int all[] = {1, 2, 3};
+    if (is_late)
+      MPI_Scatter(all, 1, MPI_INT, &value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    else
+      sum(MPI_COMM_WORLD);
   } else if (is(what, "contradiction")) { /* it sends less than it wants from everybody */
     int all[6];
     MPI_Allgather(&value, 1, MPI_INT, all, is_late ? 2 : 1, MPI_INT, MPI_COMM_WORLD);

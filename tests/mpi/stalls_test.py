@@ -131,6 +131,18 @@ class StallsTest(unittest.TestCase):
         self.says("contradiction", rf"MPI_Allgather #7 \(.*\): rank 1 is in MPI_Allgather #7 {there}, in the original library",
                   rf"MPI_Allgather #7 of the original library: ranks 0, 2 are in MPI_Allgather #7 {there}, on the engine", code=1)
 
+    def test_a_rank_in_another_collective(self):
+        """It only receives, and nobody sends to it: the others must be shown what it is in."""
+        calls = [re.escape("MPI_Allreduce (all-reduce of 1 int32, sum)"), re.escape("MPI_Scatter (scatter of 4 uint8 from rank 0)")]
+        for hosts in (None, "1,1,1", "2,1"):
+            with self.subTest(hosts=hosts):
+                code, said = self.job("kinds", [], hosts=hosts)
+                self.assertNotEqual(code, 0)
+                for rank in range(3):
+                    here, there = reversed(calls) if rank == 1 else calls
+                    line = rf"ddl: error: \[rank {rank} on .* do not make the same call number \d+: here it is {here}, there {there}"
+                    self.assertTrue([one for one in said if re.fullmatch(line, one)], (line, said))
+
     def test_all_in_the_original_library(self):
         self.says("originals", r"MPI_Allreduce #7 of the original library: rank 1 is in MPI_Allreduce #2 on another communicator",
                   r"MPI_Allreduce #2 of the original library: ranks 0, 2 are in MPI_Allreduce #7 on another communicator", code=1)

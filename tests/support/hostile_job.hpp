@@ -124,6 +124,7 @@ inline HostileJob::HostileJob(std::vector<HostIndex> hosts, Transport* wire)
 inline Communicator& HostileJob::create(Rank rank, PlanLimits limits) {
   PerRank& one = ranks_[static_cast<std::size_t>(rank)];
   Waiting waiting;
+  waiting.for_the_other = 0;  // which call it is nobody shows
   Transport* wire = rank == 0 && wire_ ? wire_ : one.wire.get();
   one.engine = std::make_unique<Engine>(Fabrics{one.local.get(), wire}, waiting);
   std::vector<Rank> all(hosts_.size());

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/collective/engine.hpp"
 #include "tests/support/call_buffers.hpp"
@@ -176,13 +177,68 @@ TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
       auto operation = test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.call);
       job.engine(me).wait(*world[static_cast<std::size_t>(me)], *operation);
     });
-    for (Rank me : {0, 1}) job.engine(me).progress();  // who only sends is done without hearing from others
-    return job.engine(0).failure() + job.engine(1).failure();
+    auto failed = [&] { return job.engine(0).failed() && job.engine(1).failed(); };
+    test::until(failed, [&] {  // who only sends is done without hearing from others
+      for (Rank me : {0, 1}) job.engine(me).progress();
+    });
+    return std::array{job.engine(0).failure(), job.engine(1).failure()};
   };
-  EXPECT_NE(clash(Kind::broadcast, 0, Kind::all_gather, 0).find("broadcast of 100 int32 from rank 0"),
-            std::string::npos);
-  EXPECT_NE(clash(Kind::all_reduce, 0, Kind::reduce, 0).find("there another kind, root"), std::string::npos);
-  EXPECT_NE(clash(Kind::gather, 0, Kind::gather, 1).find("gather of 100 int32 to rank"), std::string::npos);
+  auto names = [](const std::string& failure, const std::string& mine, const std::string& theirs) {
+    return failure.find("here it is " + mine + ", there " + theirs) != std::string::npos;
+  };
+  const std::string of = " of 100 int32", sum = of + ", sum";
+  for (const auto& [kind, root, other_kind, other_root, mine, theirs] :
+       {std::tuple{Kind::broadcast, 0, Kind::all_gather, 0, "broadcast" + of + " from rank 0",
+                   "all-gather" + of},
+        {Kind::all_reduce, 0, Kind::reduce, 0, "all-reduce" + sum, "reduce" + sum + " to rank 0"},
+        {Kind::gather, 0, Kind::gather, 1, "gather" + of + " to rank 0", "gather" + of + " to rank 1"}}) {
+    const auto failures = clash(kind, root, other_kind, other_root);
+    EXPECT_TRUE(names(failures[0], mine, theirs)) << failures[0];
+    EXPECT_TRUE(names(failures[1], theirs, mine)) << failures[1];
+  }
+}
+
+// Both only receive, so that nothing would ever arrive.
+TEST(Collectives, DifferentCallsThatSendNothingAreNamedAfterAWhile) {
+  for (const std::vector<HostIndex>& hosts : {std::vector<HostIndex>{0, 0}, {0, 1}}) {
+    VirtualJob job(hosts);
+    auto world = job.create(1, {0, 1});
+    Buffers gathered(Kind::gather, 0, 0, 2, 100, Where::apart),
+        scattered(Kind::scatter, 0, 1, 2, 100, Where::apart);
+    job.each([&](Rank me) {  // a first call exchanges tokens
+      Buffers sum(Kind::all_reduce, 0, me, 2, 1, Where::apart);
+      job.engine(me).run(*world[static_cast<std::size_t>(me)], sum.call);
+    });
+    gathered.call.began = now() - 1'500'000'000;
+    scattered.call.began = now();
+    auto gather = test::start(job.engine(0), *world[0], gathered.call);
+    auto move = [&] {
+      for (Rank me : {0, 1}) job.engine(me).progress();
+    };
+    for (int i = 0; i < 10; ++i) {  // the other one is not there yet
+      job.engine(0).show_long_calls();
+      move();
+    }
+    auto scatter = test::start(job.engine(1), *world[1], scattered.call);
+    for (int i = 0; i < 10; ++i) {  // it is shown again when it has waited twice as long
+      job.engine(0).show_long_calls();
+      job.engine(1).show_long_calls();
+      move();
+    }
+    EXPECT_FALSE(job.engine(0).failed() || job.engine(1).failed());
+    test::until([&] { return job.engine(0).failed() && job.engine(1).failed(); },
+                [&] {
+                  job.engine(0).show_long_calls();
+                  move();
+                });
+    EXPECT_NE(job.engine(0).failure().find("here it is gather of 100 int32 to rank 0, there scatter of 100"),
+              std::string::npos)
+        << job.engine(0).failure();
+    EXPECT_NE(
+        job.engine(1).failure().find("here it is scatter of 100 int32 from rank 0, there gather of 100"),
+        std::string::npos)
+        << job.engine(1).failure();
+  }
 }
 
 TEST(Collectives, ARootThatDoesNotExistIsRefused) {

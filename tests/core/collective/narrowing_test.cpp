@@ -295,8 +295,9 @@ TEST(Narrowing, AnotherTypeThatTravelsOnOneRankIsNamed) {
   for (const std::string& said :
        {said_where_rank_1_has({0, 1}, {}, between), said_where_rank_1_has({0, 0}, {}, everywhere),
         said_where_rank_1_has({0, 1}, between, everywhere)}) {
-    EXPECT_NE(said.find("or type that travels"), std::string::npos) << said;
-    EXPECT_NE(said.find("all-reduce of 1000 float32, sum"), std::string::npos) << said;
+    EXPECT_NE(said.find("here it is all-reduce of 1000 float32, sum"), std::string::npos) << said;
+    EXPECT_NE(said.find("there all-reduce of 1000 float32, sum"), std::string::npos) << said;
+    EXPECT_NE(said.find("bfloat16"), std::string::npos) << said;
   }
 }
 
