@@ -90,8 +90,11 @@ std::string why_not_served(const json& report, const std::vector<Use>& uses) {
     if (reason.ends_with("DDL_ENABLE=0")) return "DDL_ENABLE=0";  // of whichever rank
     if (!reason.empty() && reason != "left to NCCL") return reason;
   }
-  if (!uses.empty())
-    return fmt::format("all {} went to the original ({})", calls_text(report, uses[0]), uses[0].original);
+  // One in which the job has failed is of no kind yet.
+  const auto passed =
+      std::find_if(uses.begin(), uses.end(), [](const Use& use) { return !use.original.empty(); });
+  if (passed != uses.end())
+    return fmt::format("all {} went to the original ({})", calls_text(report, *passed), passed->original);
   if (!report.value("complete", true)) return {};
   if (report.value("mpi4py", false)) return kLowercase;
   if (report.value("ranks", 2) == 1) return "the job has one rank: there is nothing to reduce";

@@ -92,6 +92,9 @@ TEST(EngineLine, WhatWasCountedUntilThenIsNoReasonForWhatCameAfter) {
       with(with(kServed, "\"complete\": true", "\"complete\": false"), "\"calls\": 888", "\"calls\": 0");
   EXPECT_NE(engine_line(at_once).find(" MPI_Allreduce calls of rank 0 went to the original ("),
             std::string::npos);
+  at_once.report = R"({"complete": false, "ranks": 2, "engine": true, "collectives": [
+    {"name": "MPI_Allreduce", "engine": {"calls": 0, "bytes": 0, "seconds": 0}, "original": []}]})";
+  EXPECT_NE(engine_line(at_once).find("not known, rank 0 had counted no call"), std::string::npos);
 }
 
 TEST(EngineLine, TheReportKnowsWhyTheEngineWasNotUsed) {
