@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/clock.hpp"
-
 namespace ddl {
 
 Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared)
@@ -105,7 +103,7 @@ bool Communicator::advance() {
   if (is_working_) return false;
   if (warning_) warn_receiver();
   if (contradiction_) {
-    if (now() >= contradiction_->until) problem_ = contradiction_->text;
+    tell_contradiction();
     return false;
   }
   bool moved = false;

@@ -91,7 +91,8 @@ class Communicator : public Sender {
   /// The same of one that is ready to be made again.
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
   bool advance();
-  bool idle() const { return queue_.empty() && pairs_.empty(); }
+  /// Nothing is under way, and nothing was found wrong that is still to be said.
+  bool idle() const { return queue_.empty() && pairs_.empty() && !contradiction_; }
   /// Whether another rank has begun a call that is not made here yet; only of one that is idle.
   bool is_awaited() const { return idle() && !early_.empty(); }
 
@@ -196,8 +197,9 @@ class Communicator : public Sender {
   static constexpr const char* kAnotherCall =
       "another kind, root, count, type, operation or type that travels";
   std::optional<OwnCall> own_call(Seq seq) const;
-  std::string take_shown(const Header& header, View view);
-  void contradict(const Header& header, const OwnCall& mine);
+  void take_shown(const Header& header, View view);
+  void contradict(const Header& header, const OwnCall& mine, const std::string* theirs);
+  void tell_contradiction();
   std::string contradiction_of(const Header& header, const std::string& mine,
                                const std::string& theirs) const;
   void show(Rank member, Seq seq, const OwnCall& mine);
@@ -243,10 +245,14 @@ class Communicator : public Sender {
   std::string problem_;
   std::optional<Warning> warning_;
   struct Contradiction {
+    Seq seq;
+    OwnCall mine;
     std::string text;
-    Nanoseconds until;  // the other's call may be shown
+    bool names_both;
+    Nanoseconds until;  // the other's call may be shown, and ours must have left
+    bool is_shown = false;
   };
-  std::optional<Contradiction> contradiction_;  // found, and not known in full yet: nothing moves any more
+  std::optional<Contradiction> contradiction_;  // found, and not said yet: nothing moves any more
   struct Shows {
     Number call = 0;                   // the oldest
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long

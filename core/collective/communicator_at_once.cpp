@@ -35,7 +35,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
   PreparedPlan::Use& use = brief.use_of_plan();
   if (is_timed(use.tally)) brief.start_time();
   const bool needs_credit = brief.needs_credit();
-  if (!idle() || !early_.empty() || contradiction_ || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
+  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
     brief.start_time();
     return start(brief.call(), prepared, completion);
   }

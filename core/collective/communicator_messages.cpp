@@ -48,7 +48,10 @@ bool Communicator::is_over(const Header& header) const {
 std::string Communicator::take(const Header& header, const View& view) {
   if (header.from < 0 || header.from >= size() || header.from == members().me)
     return refuse_foreign(header, view, nullptr);
-  if (header.tag == kShown) return take_shown(header, view);
+  if (header.tag == kShown) {
+    take_shown(header, view);
+    return {};
+  }
   if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));
   if (header.tag == Credit::kAnswer) {
     View(view).release();
@@ -115,7 +118,7 @@ std::string Communicator::refuse_without_addressee(const Header& header, View vi
   if (!(header.seq & kBetweenTwo)) done = own_call(header.seq);
   if (!done || done->fingerprint == header.fingerprint) return refuse_foreign(header, view, nullptr);
   view.release();
-  contradict(header, *done);
+  contradict(header, *done, nullptr);
   return {};
 }
 
@@ -124,7 +127,7 @@ std::string Communicator::refuse(const Header& header, View view, const Operatio
   view.release();
   const OwnCall mine{operation.fingerprint(), operation.title()};
   if (!(header.seq & kBetweenTwo)) {
-    contradict(header, mine);
+    contradict(header, mine, nullptr);
     return {};
   }
   std::string wrong = contradiction_of(header, mine.title, kAnotherCall);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/collective/communicator.hpp"
@@ -20,7 +21,7 @@ namespace {
 // What comes from others is not believed.
 std::string printable(const View& view) {
   const auto* letters = static_cast<const char*>(view.data());
-  std::string text(letters, view.is_elsewhere() ? 0 : static_cast<std::size_t>(view.bytes()));
+  std::string text(letters, view.is_elsewhere() ? 0 : view.bytes());
   std::replace_if(
       text.begin(), text.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   return text;
@@ -37,22 +38,36 @@ std::optional<Communicator::OwnCall> Communicator::own_call(Seq seq) const {
   return std::nullopt;
 }
 
-std::string Communicator::take_shown(const Header& header, View view) {
-  const std::string theirs = printable(view);
+void Communicator::take_shown(const Header& header, View view) {
+  const bool is_right = !(header.seq & kBetweenTwo) && view.bytes() <= View::kInline;
+  const std::optional<OwnCall> mine = is_right ? own_call(header.seq) : std::nullopt;
+  if (mine && header.fingerprint != mine->fingerprint) {
+    const std::string theirs = printable(view);
+    contradict(header, *mine, &theirs);
+  }
   view.release();
-  if (header.seq & kBetweenTwo) return {};
-  const std::optional<OwnCall> mine = own_call(header.seq);
-  if (!mine || header.fingerprint == mine->fingerprint) return {};
-  show_to_all(header.seq, *mine);
-  return contradiction_of(header, mine->title,
-                          theirs == mine->title ? "one that is called alike, with other lengths" : theirs);
 }
 
-// That message is of another call than this rank makes.
-void Communicator::contradict(const Header& header, const OwnCall& mine) {
-  if (contradiction_) return;
-  contradiction_ = {contradiction_of(header, mine.title, kAnotherCall), now() + shared_.for_the_other};
-  show_to_all(header.seq, mine);
+// That message is of another call than this rank makes; null: nothing is known of that.
+void Communicator::contradict(const Header& header, const OwnCall& mine, const std::string* theirs) {
+  if (contradiction_ && (contradiction_->names_both || !theirs)) return;
+  const bool is_alike = theirs && *theirs == mine.title.substr(0, View::kInline);
+  const std::string there = !theirs    ? kAnotherCall
+                            : is_alike ? "one that is called alike, with other lengths"
+                                       : *theirs;
+  const std::string text = contradiction_of(header, mine.title, there);
+  if (!contradiction_) contradiction_ = {header.seq, mine, text, false, now() + shared_.for_the_other};
+  contradiction_->text = text;
+  contradiction_->names_both = theirs;
+}
+
+// Nothing more is sent from here once this rank has its problem.
+void Communicator::tell_contradiction() {
+  if (!std::exchange(contradiction_->is_shown, true)) show_to_all(contradiction_->seq, contradiction_->mine);
+  const bool has_left = std::all_of(shared_.shown.begin(), shared_.shown.end(),
+                                    [](const Shared::Shown& shown) { return shown.unfinished == 0; });
+  if ((contradiction_->names_both && has_left) || now() >= contradiction_->until)
+    problem_ = contradiction_->text;
 }
 
 std::string Communicator::contradiction_of(const Header& header, const std::string& mine,
@@ -82,7 +97,7 @@ void Communicator::show(Rank member, Seq seq, const OwnCall& mine) {
                    std::as_bytes(std::span(shown.title)),
                    to};
   message.unfinished = &shown.unfinished;
-  by->send(message);
+  if (by->send(message)) by->flush(to, shown.unfinished);
 }
 
 void Communicator::show_oldest() {

@@ -215,6 +215,10 @@ void Engine::take_up(Communicator& communicator, Bytes push_at_least) {
   // What has left may let an operation go on.
   while (fabrics_.wire && fabrics_.wire->push(push_at_least)) communicator.advance();
   if (!communicator.problem().empty()) fail_locked(communicator.problem());
+  activate_unless_idle(communicator);
+}
+
+void Engine::activate_unless_idle(Communicator& communicator) {
   if (!communicator.idle() && std::find(active_.begin(), active_.end(), &communicator) == active_.end())
     active_.push_back(&communicator);
 }
@@ -352,7 +356,10 @@ void Engine::deliver(const Header& header, const View& view) {
                       early_.size(), header.from));
     return;
   }
-  if (std::string problem = found->second->take(header, view); !problem.empty()) fail_locked(problem);
+  Communicator& communicator = *found->second;
+  const bool was_idle = communicator.idle();
+  if (std::string problem = communicator.take(header, view); !problem.empty()) fail_locked(problem);
+  if (was_idle) activate_unless_idle(communicator);  // it has something wrong to tell
 }
 
 std::byte* Engine::place_for(const Header& header) {

@@ -164,6 +164,7 @@ class Engine : private MessageHandler {
   void move_host_now_and_then();
   ShortWait wait_at_once() const;
   void take_up(Communicator& communicator, Bytes push_at_least);
+  void activate_unless_idle(Communicator& communicator);
   void take_up_rest(Communicator& communicator, const Completion& completion);
   void begin_time(const Call& call, Completion& completion);
   bool look(const Completion& completion, bool& moved);

@@ -198,6 +198,24 @@ TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
   }
 }
 
+// What one has done without hearing from anybody is not under way any more; and the other shows nothing.
+TEST(Collectives, ACallThatIsDoneAndWasAnotherOneFailsWithoutHelp) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, {0, 1});
+  job.each([&](Rank me) {
+    Buffers sum(Kind::all_reduce, 0, me, 2, 1, Where::apart);
+    job.engine(me).run(*world[static_cast<std::size_t>(me)], sum.call);
+  });
+  Buffers given(Kind::broadcast, 0, 0, 2, 100, Where::apart), added(Kind::reduce, 0, 1, 2, 100, Where::apart);
+  auto broadcast = test::start(job.engine(0), *world[0], given.call);
+  EXPECT_TRUE(broadcast->done());
+  auto reduce = test::start(job.engine(1), *world[1], added.call);
+  test::until([&] { return job.engine(0).failed(); }, [&] { job.engine(0).progress(); });
+  EXPECT_NE(job.engine(0).failure().find("here it is broadcast of 100 int32 from rank 0, there another kind"),
+            std::string::npos)
+      << job.engine(0).failure();
+}
+
 // Both only receive, so that nothing would ever arrive.
 TEST(Collectives, DifferentCallsThatSendNothingAreNamedAfterAWhile) {
   for (const std::vector<HostIndex>& hosts : {std::vector<HostIndex>{0, 0}, {0, 1}}) {
