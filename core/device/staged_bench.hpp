@@ -23,8 +23,9 @@ struct StagedSlot {
   std::vector<Flag> done;        // which it waits for: of the worker, or of one of each rank
   cuda::Event passed = nullptr;  // the stream that had it last is done with it
   bool used = false;
-  std::uint32_t worked_on = 0;  // the last ticket of which this rank's share is done: by atomic_ref
-  std::uint32_t worked_on_until() { return std::atomic_ref(worked_on).load(std::memory_order_acquire); }
+  std::uint32_t worked_on = 0;               // the last ticket of which this rank's share is done: as a Flag
+  std::atomic<std::uint32_t> parts_done{0};  // of the chunk that is in it
+  std::uint32_t worked_on_until() { return Flag{&worked_on}.get(); }
 
   // What the worker waits for, and what it raises; of all ranks where they see each other's slots, and then
   // what they have.

@@ -6,7 +6,7 @@
 //   ... worker:                    work on 0 ......................| work on 1 ..........| work on 2 ...
 //
 // so that copying overlaps the work, and the caller returns as soon as this is enqueued. There may be several
-// workers, which take the chunks of a call in turn. The number of pinned chunks bounds what is in flight:
+// workers, which take the chunks of a call in turn, or on shared memory a part of each. The number of pinned chunks bounds what is in flight:
 // where another stream still has a chunk, the stream waits for it, never the caller. The worker makes no CUDA
 // calls, because one may wait for all streams, and so for the worker itself.
 //
@@ -78,14 +78,15 @@ struct StagedChunk {
   std::span<std::byte> out;       // out_blocks * bytes
   Bytes offset = 0, bytes = 0;    // of the piece in its block
   std::uint32_t worker = 0;       // who works on it
-  // Of a call on shared memory: the chunk's input and output of every rank. The worker writes this rank's
-  // share of all outputs.
+  // Of a call on shared memory: the chunk's input and output of every rank, and how many workers there are:
+  // each writes its part of this rank's share of all outputs.
   std::span<const std::byte* const> ins = {};
   std::span<std::byte* const> outs = {};
+  std::uint32_t workers = 1;
 };
 
 /// Memory of the ranks of one host that all of them see, and the streams of each see their own. Each rank's
-/// worker does its share of every chunk when the inputs of all are there.
+/// workers do its share of every chunk when the inputs of all are there.
 struct SharedStaging {
   std::size_t me = 0;
   std::vector<std::byte*> of_rank;    // of equal sizes, all 0 before anybody uses it
@@ -127,6 +128,7 @@ class StagedCalls {
   /// Before the first call, `workers` instead of one. The pinned memory is cut into more chunks then: each
   /// worker has one, and as many are being copied.
   void use_workers(std::uint32_t workers);
+  std::uint32_t workers() const;
 
   /// Likewise: from now on calls can be submitted on shared memory, which all ranks do alike. Must outlive
   /// this.

@@ -37,7 +37,15 @@ void StagedWorkers::start(std::uint32_t count) {
 
 void StagedWorkers::give(StagedJob job) {
   std::lock_guard lock(mutex_);
-  Worker& worker = workers_[job.index % workers_.size()];
+  give_to(workers_[job.index % workers_.size()], std::move(job));
+}
+
+void StagedWorkers::give_to_all(const StagedJob& job) {
+  std::lock_guard lock(mutex_);
+  for (Worker& worker : workers_) give_to(worker, job);
+}
+
+void StagedWorkers::give_to(Worker& worker, StagedJob job) {
   worker.jobs.push(std::move(job));
   ++worker.given;
   worker.changed.notify_one();

@@ -33,6 +33,8 @@ class StagedWorkers {
   void start(std::uint32_t count);
   std::uint32_t size() const { return static_cast<std::uint32_t>(workers_.size()); }
   void give(StagedJob job);
+  /// A chunk of which each does a part.
+  void give_to_all(const StagedJob& job);
   /// Waits until all is done that was given. May be called again.
   void stop();
 
@@ -46,6 +48,7 @@ class StagedWorkers {
     bool looks = false;      // has had work, so that there may be something to look after
     std::thread thread;
   };
+  static void give_to(Worker& worker, StagedJob job);
   void work_off(std::uint32_t number);
   void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
 

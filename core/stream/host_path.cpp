@@ -99,9 +99,9 @@ bool HostPath::serves(const HostCall& what) const {
 }
 
 void HostPath::work(const StreamCall& call, const StagedChunk& chunk) const {
-  const std::size_t ranks = chunk.ins.size();
-  const Bytes most = round_up(divide_up(chunk.bytes, ranks), kShareUnit);
-  const Bytes begin = std::min(chunk.bytes, staging_.me * most), end = std::min(chunk.bytes, begin + most);
+  const std::size_t ranks = chunk.ins.size(), part = staging_.me * chunk.workers + chunk.worker;
+  const Bytes most = round_up(divide_up(chunk.bytes, ranks * chunk.workers), kShareUnit);
+  const Bytes begin = std::min(chunk.bytes, part * most), end = std::min(chunk.bytes, begin + most);
   const Bytes element = size_of(call.type);
   Block block(call, ranks);
   std::vector<const void*> ins(ranks);

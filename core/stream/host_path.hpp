@@ -1,5 +1,5 @@
 // HostPath: memory that all ranks of a communicator on one host share and have pinned, for all-reduces that
-// the host does: the worker of each rank reduces its share of all inputs into all outputs. Nothing is copied
+// the host does: the workers of each rank reduce its share of all inputs into all outputs. Nothing is copied
 // on the host. All ranks agree, when the communicator is created, whether there is one.
 //
 // Thread safety: all but agree_on and destruction. Ownership: its memory, which it gives back or abandons.
@@ -25,7 +25,7 @@ class HostPath {
   const SharedStaging& staging() const { return staging_; }
   /// Whether a call goes this way; alike on all ranks.
   bool serves(const HostCall& call) const;
-  /// This rank's share of one chunk.
+  /// A worker's part of this rank's share of one chunk.
   void work(const StreamCall& call, const StagedChunk& chunk) const;
   /// Others may still write there.
   void abandon() { is_abandoned_ = true; }

@@ -73,7 +73,7 @@ Submitted StreamCommunicator::enqueue(Entry& one, const StagedBuffers& buffers) 
 }
 
 Submitted StreamCommunicator::enqueue_shared(Entry& one, StagedBuffers buffers) {
-  one.left = buffers.block_bytes;
+  one.left = staged_->workers() * buffers.block_bytes;
   const StreamCall& call = one.host.call;
   buffers.name = call.name;
   auto share_of = [this, &one](const StagedChunk& chunk) {

@@ -98,7 +98,7 @@ case $case_name in
     on GPU
     grep 'ERROR SUMMARY' "$work/out"
     ;;
-  limits) for what in kernels hand_overs; do limits $what; done ;;
+  limits) for what in kernels hand_overs copies launches; do limits $what; done ;;
   measure)
     for ranks in 2 4; do
       DDL_TEST_BYTES=1073741824 client $ranks processes measure; on GPU

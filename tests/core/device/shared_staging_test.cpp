@@ -43,8 +43,9 @@ class SharedStagingTest : public test::FakeDevice {
   /// A sum of floats, each rank its part of a chunk.
   Submitted submit_sum(std::size_t me, cuda::DevicePointer at, Bytes bytes, cuda::Stream on) {
     auto work = [me, ranks = memory_.size()](const StagedChunk& chunk) -> std::string {
-      const std::size_t count = chunk.bytes / sizeof(float), share = (count + ranks - 1) / ranks;
-      for (std::size_t i = std::min(count, me * share); i < std::min(count, (me + 1) * share); ++i) {
+      const std::size_t count = chunk.bytes / sizeof(float), parts = ranks * chunk.workers;
+      const std::size_t share = (count + parts - 1) / parts, part = me * chunk.workers + chunk.worker;
+      for (std::size_t i = std::min(count, part * share); i < std::min(count, (part + 1) * share); ++i) {
         float sum = 0;
         for (const std::byte* in : chunk.ins) sum += reinterpret_cast<const float*>(in)[i];
         for (std::byte* out : chunk.outs) reinterpret_cast<float*>(out)[i] = sum;
