@@ -48,10 +48,15 @@ Gpu start() {
   return gpu;
 }
 
+// Ordinary numbers of all types.
+void fill(const Gpu& gpu, cuda::DevicePointer at, Bytes bytes) {
+  must(gpu.driver.set_values(at, 0x3f803f80, bytes / 4, gpu.stream), "values");
+}
+
 cuda::DevicePointer memory(const Gpu& gpu, Bytes bytes) {
   cuda::DevicePointer made = 0;
   must(gpu.driver.allocate(&made, bytes), "memory");
-  must(gpu.driver.set_values(made, 0x3f803f80, bytes / 4, gpu.stream), "values");
+  fill(gpu, made, bytes);
   return made;
 }
 
@@ -90,6 +95,8 @@ void measure_kernels() {
         for (std::size_t outs : {std::size_t{1}, ins}) {
           std::span<const cuda::DevicePointer> all(buffers), from = all.first(ins);
           std::span<const cuda::DevicePointer> to = outs == 1 ? all.last(1) : from;
+          for (cuda::DevicePointer one : all)
+            fill(gpu, one, kBytes);  // sums in place grow beyond all numbers
           const double took = time_of(gpu, [&] {
             return loaded.kernels->launch(type, op, from, to, kBytes / size_of(type), gpu.stream);
           });

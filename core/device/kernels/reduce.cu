@@ -69,11 +69,14 @@ struct Wrapping<double> {
   using Type = double;
 };
 
-// What becomes of the reduction of so many buffers.
+// What becomes of the reduction of so many buffers. `is_easy` says of one value whether easy() gives what the operator gives, in
+// fewer instructions and without a branch.
 template <class T>
 struct Keep {
   explicit __device__ Keep(unsigned) {}
   __device__ T operator()(T value) const { return value; }
+  __device__ T easy(T value) const { return value; }
+  __device__ bool is_easy(T) const { return true; }
 };
 
 __device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -83,7 +86,7 @@ __device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // part of n times the next number above 2^k / by, shifted by k (H. Warren, Hacker's Delight, chapter 10).
 template <class T>
 class Divide {
-  static constexpr bool kIsFloating = static_cast<T>(0.5f) != 0;
+  static constexpr bool kIsFloating = static_cast<T>(0.5f) != 0, kIsSingle = kIsFloating && sizeof(T) == 4;
 
  public:
   explicit __device__ Divide(unsigned by)
@@ -92,14 +95,7 @@ class Divide {
     if constexpr (sizeof(T) == 1) short_multiplier_ = static_cast<int>(65536u / by + 1);
   }
   __device__ T operator()(T value) const {
-    if constexpr (sizeof(T) == 4 && kIsFloating) {
-      // The quotient from the rounded one, rounded once more with what it leaves (P. Markstein, IA-64 and Elementary
-      // Functions, chapter 8): where nothing overflows or becomes subnormal, which a division tells apart itself.
-      const T rough = value * reciprocal_, size = rough < 0 ? -rough : rough;
-      if (is_power_of_two_) return rough;
-      if (size > 1e-30f && size < 1e37f) return fused(fused(-rough, by_, value), reciprocal_, rough);
-      return value / by_;
-    }
+    if constexpr (kIsSingle) return is_easy(value) ? easy(value) : value / by_;
     if constexpr (kIsFloating) return is_power_of_two_ ? value * reciprocal_ : value / by_;
     if constexpr (sizeof(T) == 1) {
       const int product = static_cast<int>(value) * short_multiplier_;
@@ -111,6 +107,24 @@ class Divide {
     const auto size = static_cast<unsigned>(is_negative ? 0u - static_cast<unsigned>(value) : static_cast<unsigned>(value));
     const auto quotient = static_cast<unsigned>((static_cast<unsigned __int128>(size) * multiplier_) >> 64);
     return static_cast<T>(is_negative ? 0u - quotient : quotient);
+  }
+  // The quotient from the rounded one, rounded once more with what it leaves (P. Markstein, IA-64 and Elementary
+  // Functions, chapter 8): where nothing becomes subnormal. A zero keeps its sign, and what is no number stays it.
+  __device__ T easy(T value) const {
+    if constexpr (kIsSingle) {
+      const T rough = value * reciprocal_, quotient = fused(fused(-rough, by_, value), reciprocal_, rough);
+      return is_power_of_two_ || value == 0 || value - value != 0 ? rough : quotient;
+    } else {
+      return (*this)(value);
+    }
+  }
+  __device__ bool is_easy(T value) const {
+    if constexpr (kIsSingle) {
+      const T size = value < 0 ? -value : value;
+      return is_power_of_two_ || value == 0 || !(size < 1e-28f);
+    } else {
+      return true;
+    }
   }
 
  private:
@@ -194,8 +208,17 @@ __device__ void pack(const ReduceArguments& a, const Finish& finish, Index skipp
     for (unsigned e = 0; e < kWidth; ++e)
       result[e] = Operation::of(result[e], Format::widen(loaded.value[e]));
   }
+  // One branch for all: of one for each element each would wait for the one before.
+  bool is_easy = true;
 #pragma unroll
-  for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(finish(result[e]));
+  for (unsigned e = 0; e < kWidth; ++e) is_easy &= finish.is_easy(result[e]);
+  if (!is_easy) {  // from memory once more, which takes no registers
+#pragma unroll 1
+    for (unsigned e = 0; e < kWidth; ++e) one<Format, Operation>(a, finish, skipped + i * kWidth + e);
+    return;
+  }
+#pragma unroll
+  for (unsigned e = 0; e < kWidth; ++e) loaded.value[e] = Format::narrow(finish.easy(result[e]));
   for (unsigned j = 0; j < a.outs; ++j) {
     const Index out = a.out[j] + before;
     if constexpr (kOutsInPacks) {

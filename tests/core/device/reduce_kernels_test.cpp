@@ -2,7 +2,10 @@
 // the reductions of core/reduce.
 #include "core/device/reduce_kernels.hpp"
 
+#include <cfloat>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "core/device/kernels_image.hpp"
@@ -103,6 +106,23 @@ TEST_F(ReduceKernelsTest, EveryTypeAndOperationGivesTheBitsOfTheHost) {
                 << name_of(what) << " of " << ranks << " " << name_of(type) << " at " << at / size_of(type);
         }
       }
+}
+
+// In packs of their own, and among others: what is divided by a product and what is not.
+TEST_F(ReduceKernelsTest, ZerosInfinitiesAndTheLeastAndTheLargestAreAveragedAsTheHostDoes) {
+  cuda::Stream on = stream();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = FLT_MAX / 3;
+  const std::vector<float> in = {-0.f,  0.f,       -0.f,      -0.f,       1.f,     -0.f,  1e-40f,
+                                 -3.f,  kMost,     kInfinity, -kInfinity, 7.f,     kMost, -kMost,
+                                 1e37f, 3e38f / 3, 1e-28f,    3e-38f,     -1e-45f, 0.f};
+  const std::vector<cuda::DevicePointer> from(3, buffer(in)), to = {buffer(in.size() * sizeof(float))};
+  ok(kernels()->launch(DType::float32, DeviceOp::average, from, to, in.size(), on));
+  ok(cuda_.stream_synchronize(on));
+  const std::vector<float> got = values<float>(to[0], in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    EXPECT_EQ(got[i], (in[i] + in[i] + in[i]) / 3) << i;
+    EXPECT_EQ(std::signbit(got[i]), std::signbit(in[i])) << i;
+  }
 }
 
 // Whole packs or none of them, with and without elements before and behind, and buffers that are not alike.
