@@ -147,6 +147,7 @@ class Communicator : public Sender {
   Operation* collective_under_way(Seq seq) const;
   Operation* addressee(const Header& header) const;
   bool is_over(const Header& header) const;
+  bool is_early(const Header& header) const;
   Seq next_between(const Call& call);
   template <class Body>
   void each_open(const Body& body) const {
@@ -193,10 +194,13 @@ class Communicator : public Sender {
   struct OwnCall {
     Fingerprint fingerprint;
     std::string title;
+    bool is_pairwise = false;  // and done
   };
   static constexpr const char* kAnotherCall =
       "another kind, root, count, type, operation or type that travels";
   std::optional<OwnCall> own_call(Seq seq) const;
+  void note_quiet(Number number, const Operation& operation);
+  void keep_shown(const Header& header, View view);
   void take_shown(const Header& header, View view);
   void contradict(const Header& header, const OwnCall& mine, const std::string* theirs);
   void tell_contradiction();
@@ -253,6 +257,16 @@ class Communicator : public Sender {
     bool is_shown = false;
   };
   std::optional<Contradiction> contradiction_;  // found, and not said yet: nothing moves any more
+  // The last calls in which this rank may neither have sent nor heard anything, by number: who makes another
+  // call waits for it, and it does not know. Empty: there was none.
+  struct Quiet {
+    std::optional<Number> number = {};
+    Fingerprint fingerprint = 0;
+    Call call{};
+    WireFormat wire = {};
+  };
+  static constexpr std::size_t kQuiet = 16;
+  std::vector<Quiet> quiet_;
   struct Shows {
     Number call = 0;                   // the oldest
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long

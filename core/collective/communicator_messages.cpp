@@ -45,11 +45,19 @@ bool Communicator::is_over(const Header& header) const {
   return place < opened_ || place > (kBetweenTwo >> 1);
 }
 
+// Of a collective that is not open here yet.
+bool Communicator::is_early(const Header& header) const {
+  return !(header.seq & kBetweenTwo) && !collective_under_way(header.seq) && !is_over(header);
+}
+
 std::string Communicator::take(const Header& header, const View& view) {
   if (header.from < 0 || header.from >= size() || header.from == members().me)
     return refuse_foreign(header, view, nullptr);
   if (header.tag == kShown) {
-    take_shown(header, view);
+    if (is_early(header))
+      keep_shown(header, view);
+    else
+      take_shown(header, view);
     return {};
   }
   if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));
@@ -112,12 +120,19 @@ void Communicator::take_again(const std::vector<Early>& messages) {
     if (std::string wrong = take(early.header, early.view); !wrong.empty()) problem_ = wrong;
 }
 
-// A call that this rank has done without hearing from anybody may have been another one there.
+// A call that this rank has done without hearing from anybody may have been another one there, or the same
+// with other lengths.
 std::string Communicator::refuse_without_addressee(const Header& header, View view) {
   std::optional<OwnCall> done;
   if (!(header.seq & kBetweenTwo)) done = own_call(header.seq);
-  if (!done || done->fingerprint == header.fingerprint) return refuse_foreign(header, view, nullptr);
+  if (!done || (done->fingerprint == header.fingerprint && !done->is_pairwise))
+    return refuse_foreign(header, view, nullptr);
   view.release();
+  if (done->fingerprint == header.fingerprint)
+    return fmt::format(
+        "rank {} of a communicator of {} gets {} bytes of rank {} in call number {}, {}, in which it expects "
+        "none",
+        members().me, size(), header.bytes, header.from, header.seq, done->title);
   contradict(header, *done, nullptr);
   return {};
 }

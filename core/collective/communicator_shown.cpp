@@ -6,7 +6,8 @@
 // Every message carries the fingerprint of its call, so that the first to arrive tells most contradictions.
 // Its receiver shows its own call to all members, and so does who learns of another one by that: all that are
 // in a call of that number come to know both. Where neither has anything to send to the other both wait;
-// so who waits long shows its call to those that it waits for.
+// so who waits long shows its call to those that it waits for. They may not have come to it yet, and compare
+// when they do.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +36,30 @@ std::optional<Communicator::OwnCall> Communicator::own_call(Seq seq) const {
     return OwnCall{operation->fingerprint(), operation->title()};
   if (const std::optional<Call> done = credit_.call(number_of(seq)))
     return OwnCall{done->fingerprint, title_of(*done)};
+  for (const Quiet& one : quiet_)
+    if (one.number == number_of(seq))
+      return OwnCall{one.fingerprint, title_of(one.call, one.wire), one.call.pairwise};
   return std::nullopt;
+}
+
+void Communicator::note_quiet(Number number, const Operation& operation) {
+  quiet_.resize(kQuiet);
+  quiet_[number % kQuiet] = {number, operation.fingerprint(), operation.call(),
+                             operation.prepared().choice.wire};
+}
+
+// Until the call of that number is opened. Of each member the latest: it shows a call again and again.
+void Communicator::keep_shown(const Header& header, View view) {
+  if (view.bytes() > View::kInline) return view.release();
+  auto before = std::find_if(early_.begin(), early_.end(), [&header](const Early& early) {
+    return early.header.tag == kShown && early.header.from == header.from;
+  });
+  if (before == early_.end()) {
+    early_.push_back({header, view});
+    return;
+  }
+  before->view.release();
+  *before = {header, view};
 }
 
 void Communicator::take_shown(const Header& header, View view) {
