@@ -28,9 +28,9 @@ constexpr Bytes kLeastPiece = Bytes{256} << 10;
 // makes one of rows that lie side by side.
 constexpr Bytes kSmallCopy = 2048;
 
-// On shared memory. Large chunks, because the GPU changes between the processes that copy: on an H200 two
-// that copy 256 MiB to the host and back take 13.1 ms in chunks of 2 MiB, 11.2 in those of 8 MiB.
-constexpr std::uint32_t kSharedSlots = 4;
+// On shared memory. Few and large chunks, because the GPU changes between the processes that copy: on an H200
+// two that copy 256 MiB to the host and back take 13.1 ms in chunks of 2 MiB, 11.2 in those of 8 MiB.
+constexpr std::uint32_t kMostSharedSlots = 4;
 
 // For a second copy of the output of a chunk whose pieces are small. Not where other ranks write to it too.
 bool has_room_aside(const StagedChunk& chunk, const StagedBench& bench) {
@@ -114,8 +114,8 @@ StagedCalls::State::State(const cuda::Driver& cuda_driver, cuda::Context cuda_co
       context(cuda_context),
       options(chosen),
       workers({[this](const StagedJob& job, std::uint32_t worker) { do_job(job, worker); },
-               [this] {
-                 const bool more = options.meanwhile && options.meanwhile();
+               [this](std::uint32_t worker) {
+                 const bool more = worker == 0 && options.meanwhile && options.meanwhile();
                  return look_after_shared() || more;
                },
                chosen.patience, failed}) {
@@ -135,7 +135,7 @@ void StagedCalls::State::use_workers(std::uint32_t count) {
 }
 
 void StagedCalls::State::share(const SharedStaging& with) {
-  shared = shared_bench(with, kSharedSlots);
+  shared = shared_bench(with, std::min(kMostSharedSlots, 2 * workers.size()));
   cuda::CurrentContext current(driver, context);
   if (cuda::Result result = make_events(shared); result != cuda::kSuccess)
     fail("CUDA refuses an event: " + cuda::describe(driver, result));

@@ -6,9 +6,9 @@
 //   ... worker:                    work on 0 ......................| work on 1 ..........| work on 2 ...
 //
 // so that copying overlaps the work, and the caller returns as soon as this is enqueued. There may be several
-// workers, which take the chunks of a call in turn, or on shared memory a part of each. The number of pinned chunks bounds what is in flight:
-// where another stream still has a chunk, the stream waits for it, never the caller. The worker makes no CUDA
-// calls, because one may wait for all streams, and so for the worker itself.
+// workers, which take the chunks of a call in turn, or on shared memory a part of each. The number of pinned
+// chunks bounds what is in flight: where another stream still has a chunk, the stream waits for it, never the
+// caller. The worker makes no CUDA calls, because one may wait for all streams, and so for the worker itself.
 //
 // The rules: a worker does its chunks of all calls in the order of submit(); all ranks that meet in
 // the work must submit in the same order with the same options, workers and number of blocks, and so have

@@ -15,7 +15,7 @@ namespace {
 // does.
 constexpr Nanoseconds kAwake = 50'000;
 
-// How soon the first worker looks again after what is under way elsewhere: nobody waits for that.
+// How soon a worker looks again after what is under way elsewhere: nobody waits for that.
 constexpr auto kMeanwhileEvery = std::chrono::microseconds(500);
 
 }  // namespace
@@ -65,11 +65,11 @@ void StagedWorkers::work_off(std::uint32_t number) {
   std::unique_lock lock(mutex_);
   Worker& worker = workers_[number];
   for (;;) {
-    await_job(worker, lock);
+    await_job(number, lock);
     if (worker.jobs.empty()) return;
     StagedJob job = worker.jobs.pop();
     ++worker.taken;
-    worker.looks = number == 0;
+    worker.looks = true;
     lock.unlock();
     duties_.job(job, number);
     job = {};
@@ -79,10 +79,11 @@ void StagedWorkers::work_off(std::uint32_t number) {
 }
 
 // Returns without a job when this is closing and there is nothing else to look after either.
-void StagedWorkers::await_job(Worker& worker, std::unique_lock<std::mutex>& lock) {
+void StagedWorkers::await_job(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
+  Worker& worker = workers_[number];
   for (Nanoseconds until = 0; worker.jobs.empty();) {
     lock.unlock();
-    const bool more = worker.looks && duties_.meanwhile();
+    const bool more = worker.looks && duties_.meanwhile(number);
     lock.lock();
     if (!worker.jobs.empty()) return;
     if (closing_ && until == 0) until = now() + duties_.patience;

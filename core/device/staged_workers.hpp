@@ -20,9 +20,9 @@ class StagedWorkers {
  public:
   struct Duties {
     std::function<void(const StagedJob& job, std::uint32_t worker)> job;
-    // What the first one looks after when it has had work, and has nothing better to do, as long as one
-    // returns true.
-    std::function<bool()> meanwhile;
+    // What a worker looks after when it has had work, and has nothing better to do, as long as one returns
+    // true.
+    std::function<bool(std::uint32_t worker)> meanwhile;
     Nanoseconds patience = 0;         // of stop(), once `failed`
     const std::atomic<bool>& failed;  // must outlive this
   };
@@ -50,7 +50,7 @@ class StagedWorkers {
   };
   static void give_to(Worker& worker, StagedJob job);
   void work_off(std::uint32_t number);
-  void await_job(Worker& worker, std::unique_lock<std::mutex>& lock);
+  void await_job(std::uint32_t number, std::unique_lock<std::mutex>& lock);
 
   const Duties duties_;
   std::mutex mutex_;  // of what follows

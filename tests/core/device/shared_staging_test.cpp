@@ -20,7 +20,8 @@ class SharedStagingTest : public test::FakeDevice {
  protected:
   static constexpr Bytes kBytes = 64 << 10;
 
-  void make_ranks(std::size_t count, StagedOptions options = small()) {
+  void make_ranks(std::size_t count, StagedOptions options = small(), std::uint32_t workers = 2) {
+    options.chunk_bytes = 8 << 10;  // there is room for chunks of all workers
     for (std::size_t r = 0; r < count; ++r) {
       void* memory = nullptr;
       ok(cuda_.host_allocate(&memory, kBytes, cuda::kHostPortable | cuda::kHostDeviceMap));
@@ -31,7 +32,8 @@ class SharedStagingTest : public test::FakeDevice {
       SharedStaging with{r, memory_, 0, kBytes};
       ok(cuda_.host_device_pointer(&with.on_device, memory_[r], 0));
       ranks_.push_back(std::make_unique<StagedCalls>(cuda_, context_, options));
-      ranks_.back()->use_workers(2);
+      ranks_.back()->use_workers(workers);
+      ASSERT_EQ(ranks_.back()->workers(), workers);
       ranks_.back()->share(with);
     }
   }
@@ -45,6 +47,7 @@ class SharedStagingTest : public test::FakeDevice {
     auto work = [me, ranks = memory_.size()](const StagedChunk& chunk) -> std::string {
       const std::size_t count = chunk.bytes / sizeof(float), parts = ranks * chunk.workers;
       const std::size_t share = (count + parts - 1) / parts, part = me * chunk.workers + chunk.worker;
+      if (chunk.worker == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));  // the last of all
       for (std::size_t i = std::min(count, part * share); i < std::min(count, (part + 1) * share); ++i) {
         float sum = 0;
         for (const std::byte* in : chunk.ins) sum += reinterpret_cast<const float*>(in)[i];
@@ -61,8 +64,11 @@ class SharedStagingTest : public test::FakeDevice {
   std::atomic<int> met_{0};
 };
 
-TEST_F(SharedStagingTest, EachDoesItsShareOfAllChunks) {
-  make_ranks(3);
+class SharedStagingOf : public SharedStagingTest, public ::testing::WithParamInterface<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Workers, SharedStagingOf, ::testing::Values(1, 2, 3));
+
+TEST_P(SharedStagingOf, EachDoesItsShareOfAllChunks) {
+  make_ranks(3, small(), GetParam());
   std::vector<cuda::Stream> streams = {stream(), stream(), stream()};
   int calls = 0;
   // The last four have ends of a few elements, of which not every rank has a share.
