@@ -147,7 +147,6 @@ class Communicator : public Sender {
   Operation* collective_under_way(Seq seq) const;
   Operation* addressee(const Header& header) const;
   bool is_over(const Header& header) const;
-  bool is_early(const Header& header) const;
   Seq next_between(const Call& call);
   template <class Body>
   void each_open(const Body& body) const {

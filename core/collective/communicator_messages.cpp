@@ -45,19 +45,12 @@ bool Communicator::is_over(const Header& header) const {
   return place < opened_ || place > (kBetweenTwo >> 1);
 }
 
-// Of a collective that is not open here yet.
-bool Communicator::is_early(const Header& header) const {
-  return !(header.seq & kBetweenTwo) && !collective_under_way(header.seq) && !is_over(header);
-}
-
 std::string Communicator::take(const Header& header, const View& view) {
   if (header.from < 0 || header.from >= size() || header.from == members().me)
     return refuse_foreign(header, view, nullptr);
   if (header.tag == kShown) {
-    if (is_early(header))
-      keep_shown(header, view);
-    else
-      take_shown(header, view);
+    const bool is_early = !(header.seq & kBetweenTwo) && !is_over(header);
+    is_early ? keep_shown(header, view) : take_shown(header, view);
     return {};
   }
   if (!(header.seq & kBetweenTwo)) credit_.heard(header.from, number_of(header.seq));

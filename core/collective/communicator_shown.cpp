@@ -36,10 +36,10 @@ std::optional<Communicator::OwnCall> Communicator::own_call(Seq seq) const {
     return OwnCall{operation->fingerprint(), operation->title()};
   if (const std::optional<Call> done = credit_.call(number_of(seq)))
     return OwnCall{done->fingerprint, title_of(*done)};
-  for (const Quiet& one : quiet_)
-    if (one.number == number_of(seq))
-      return OwnCall{one.fingerprint, title_of(one.call, one.wire), one.call.pairwise};
-  return std::nullopt;
+  if (quiet_.empty()) return std::nullopt;
+  const Quiet& one = quiet_[number_of(seq) % kQuiet];
+  if (one.number != number_of(seq)) return std::nullopt;
+  return OwnCall{one.fingerprint, title_of(one.call, one.wire), one.call.pairwise};
 }
 
 void Communicator::note_quiet(Number number, const Operation& operation) {

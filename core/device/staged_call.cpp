@@ -235,7 +235,8 @@ Submitted StagedCalls::State::submit(const StagedBuffers& buffers, cuda::Stream 
   call.bench = meet ? &shared : &own;
   call.piece = piece_bytes(buffers.block_bytes, blocks, *call.bench);
   call.count = (buffers.block_bytes + call.piece - 1) / call.piece;
-  call.left = call.count * (meet ? workers.size() : 1);
+  call.workers = meet ? workers.size() : 1;
+  call.left = call.count * call.workers;
   call.first_ticket = call.bench->next_ticket;
   bool well = true;
   for (cuda::Stream other : buffers.along) well = well && let_wait(stream, other);
@@ -290,10 +291,7 @@ bool StagedCalls::State::bring_in(StagedCallPool::Entry& call, std::uint64_t ind
   });
   if (!copied || !fine(raise(stream, place.ready, static_cast<std::uint32_t>(ticket)), "a flag"))
     return false;
-  if (call.bench == &shared)
-    workers.give_to_all({&call, index});
-  else
-    workers.give({&call, index});
+  workers.give({&call, index});
   return true;
 }
 
@@ -352,14 +350,13 @@ void StagedCalls::State::do_job(const StagedJob& job, std::uint32_t worker) {
 void StagedCalls::State::do_chunk(const StagedJob& job, std::uint32_t worker) {
   const auto ticket = static_cast<std::uint32_t>(job.call->first_ticket + job.index);
   StagedSlot& place = job.call->bench->slot(job.call->first_ticket + job.index);
-  const bool is_shared = job.call->bench == &shared;
+  const std::uint32_t parts = job.call->workers;
   std::string problem = await_inputs(*job.call, place, ticket, worker == 0);
   if (problem.empty() && !failed) {
     try {
       job.call->fill_gaps(job.index, place);
       StagedChunk chunk = job.call->chunk(job.index, place);
       chunk.worker = worker;
-      if (is_shared) chunk.workers = workers.size();
       problem = job.call->work(chunk);
       if (has_room_aside(chunk, *job.call->bench))
         std::copy(chunk.out.begin(), chunk.out.end(), place.out + job.call->bench->area_bytes / 2);
@@ -368,10 +365,11 @@ void StagedCalls::State::do_chunk(const StagedJob& job, std::uint32_t worker) {
     }
   }
   if (!problem.empty()) fail(problem);
+  const bool is_shared = job.call->bench == &shared;
   if (is_shared) name_of_shared = job.call->buffers.name;
   if (--job.call->left == 0) job.call->release();
-  if (is_shared && !failed) {
-    if (++place.parts_done < workers.size()) return;
+  if (!failed) {
+    if (++place.parts_done < parts) return;
     place.parts_done = 0;
   }
   // A stream never hangs: after a failure the own one goes on without the others.

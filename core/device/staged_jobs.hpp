@@ -21,7 +21,8 @@ struct StagedCall {
   StagedWork work;
   StagedBench* bench = nullptr;
   std::uint64_t first_ticket = 0, count = 0;
-  std::atomic<std::uint64_t> left{0};  // chunks that are not done
+  std::uint32_t workers = 1;           // of each chunk: each does a part
+  std::atomic<std::uint64_t> left{0};  // parts that are not done
 
   StagedChunk chunk(std::uint64_t index, const StagedSlot& slot) const {
     Bytes offset = index * piece, bytes = std::min(piece, buffers.block_bytes - offset);
@@ -31,7 +32,8 @@ struct StagedCall {
             bytes,
             0,
             slot.ins,
-            slot.outs};
+            slot.outs,
+            workers};
   }
 
   /// What a chunk is on the device, stretch by stretch, until `body` returns false: of the input and of the

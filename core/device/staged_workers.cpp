@@ -37,11 +37,8 @@ void StagedWorkers::start(std::uint32_t count) {
 
 void StagedWorkers::give(StagedJob job) {
   std::lock_guard lock(mutex_);
-  give_to(workers_[job.index % workers_.size()], std::move(job));
-}
-
-void StagedWorkers::give_to_all(const StagedJob& job) {
-  std::lock_guard lock(mutex_);
+  if (!job.call || job.call->workers == 1)
+    return give_to(workers_[job.index % workers_.size()], std::move(job));
   for (Worker& worker : workers_) give_to(worker, job);
 }
 

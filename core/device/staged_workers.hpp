@@ -32,9 +32,8 @@ class StagedWorkers {
   /// Until there are so many. Before the first job.
   void start(std::uint32_t count);
   std::uint32_t size() const { return static_cast<std::uint32_t>(workers_.size()); }
+  /// To all, where each does a part of it.
   void give(StagedJob job);
-  /// A chunk of which each does a part.
-  void give_to_all(const StagedJob& job);
   /// Waits until all is done that was given. May be called again.
   void stop();
 

@@ -18,6 +18,7 @@ std::mutex& writing() {
 }
 
 void keep_still_in_forks() {
+  writing();  // is there before anybody forks
   static const int registered =
       ::pthread_atfork([] { writing().lock(); }, [] { writing().unlock(); }, [] { writing().unlock(); });
   (void)registered;
@@ -26,7 +27,6 @@ void keep_still_in_forks() {
 }  // namespace
 
 ReportKeeper::ReportKeeper(std::function<void()> write) : write_(std::move(write)) {
-  writing();
   keep_still_in_forks();
   thread_.start([this] { keep(); });
 }

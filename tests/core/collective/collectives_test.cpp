@@ -168,6 +168,20 @@ TEST(Collectives, NothingIsOverwrittenWhileTheWireStillReadsIt) {
   }
 }
 
+void move(VirtualJob& job) {
+  for (Rank me : {0, 1}) job.engine(me).progress();
+}
+
+// Of two ranks, once both have failed.
+std::array<std::string, 2> failures_of(VirtualJob& job) {
+  test::until([&] { return job.engine(0).failed() && job.engine(1).failed(); }, [&] { move(job); });
+  return {job.engine(0).failure(), job.engine(1).failure()};
+}
+
+bool names(const std::string& failure, const std::string& mine, const std::string& theirs) {
+  return failure.find("here it is " + mine + ", there " + theirs) != std::string::npos;
+}
+
 TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
   auto clash = [](Kind kind, Rank root, Kind other_kind, Rank other_root) {
     VirtualJob job({0, 0});
@@ -177,14 +191,7 @@ TEST(Collectives, DifferentKindsAndRootsOnTwoRanksAreNamed) {
       auto operation = test::start(job.engine(me), *world[static_cast<std::size_t>(me)], buffers.call);
       job.engine(me).wait(*world[static_cast<std::size_t>(me)], *operation);
     });
-    auto failed = [&] { return job.engine(0).failed() && job.engine(1).failed(); };
-    test::until(failed, [&] {  // who only sends is done without hearing from others
-      for (Rank me : {0, 1}) job.engine(me).progress();
-    });
-    return std::array{job.engine(0).failure(), job.engine(1).failure()};
-  };
-  auto names = [](const std::string& failure, const std::string& mine, const std::string& theirs) {
-    return failure.find("here it is " + mine + ", there " + theirs) != std::string::npos;
+    return failures_of(job);  // who only sends is done without hearing from others
   };
   const std::string of = " of 100 int32", sum = of + ", sum";
   for (const auto& [kind, root, other_kind, other_root, mine, theirs] :
@@ -231,23 +238,15 @@ TEST(Collectives, DifferentCallsThatSendNothingAreNamedAfterAWhile) {
     gathered.call.began = now() - 1'500'000'000;
     scattered.call.began = now();
     auto gather = test::start(job.engine(0), *world[0], gathered.call);
-    auto move = [&] {
-      for (Rank me : {0, 1}) job.engine(me).progress();
-    };
     for (int i = 0; i < 10; ++i) {  // the other one is not there yet
       job.engine(0).show_long_calls();
-      move();
+      move(job);
     }
     EXPECT_FALSE(job.engine(0).failed() || job.engine(1).failed());
     auto scatter = test::start(job.engine(1), *world[1], scattered.call);
-    test::until([&] { return job.engine(0).failed() && job.engine(1).failed(); }, move);
-    EXPECT_NE(job.engine(0).failure().find("here it is gather of 100 int32 to rank 0, there scatter of 100"),
-              std::string::npos)
-        << job.engine(0).failure();
-    EXPECT_NE(
-        job.engine(1).failure().find("here it is scatter of 100 int32 from rank 0, there gather of 100"),
-        std::string::npos)
-        << job.engine(1).failure();
+    const auto failures = failures_of(job);
+    EXPECT_TRUE(names(failures[0], "gather of 100 int32 to rank 0", "scatter of 100")) << failures[0];
+    EXPECT_TRUE(names(failures[1], "scatter of 100 int32 from rank 0", "gather of 100")) << failures[1];
   }
 }
 
@@ -260,16 +259,9 @@ TEST(Collectives, ACallWithoutElementsIsNamedBesideAnother) {
         gathered(Kind::all_gather, 0, 1, 2, 100, Where::apart);
     auto empty = test::start(job.engine(0), *world[0], nothing.call);
     auto gather = test::start(job.engine(1), *world[1], gathered.call);
-    test::until([&] { return job.engine(0).failed() && job.engine(1).failed(); },
-                [&] {
-                  for (Rank me : {0, 1}) job.engine(me).progress();
-                });
-    EXPECT_NE(job.engine(0).failure().find("here it is all-reduce of 0 int32, sum, there all-gather of 100"),
-              std::string::npos)
-        << job.engine(0).failure();
-    EXPECT_NE(job.engine(1).failure().find("here it is all-gather of 100 int32, there all-reduce of 0"),
-              std::string::npos)
-        << job.engine(1).failure();
+    const auto failures = failures_of(job);
+    EXPECT_TRUE(names(failures[0], "all-reduce of 0 int32, sum", "all-gather of 100")) << failures[0];
+    EXPECT_TRUE(names(failures[1], "all-gather of 100 int32", "all-reduce of 0")) << failures[1];
   }
 }
 
