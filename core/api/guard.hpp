@@ -1,8 +1,8 @@
 // The guard of every function of a C boundary: no exception passes it.
 #pragma once
 
-#include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "core/api/call_api.h"
 
@@ -25,8 +25,8 @@ Result guarded_by(Tell tell, Result otherwise, Body body) noexcept {
 }
 
 /// Cut to what it holds.
-inline void write(ddl_problem& problem, const char* text) noexcept {
-  std::snprintf(problem.text, sizeof problem.text, "%s", text);
+inline void write(ddl_problem& problem, std::string_view text) noexcept {
+  problem.text[text.copy(problem.text, sizeof problem.text - 1)] = 0;
 }
 
 /// The words go to `problem`.

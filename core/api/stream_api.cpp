@@ -75,7 +75,7 @@ int32_t device_of(void* context) {
 
 ddl_stream_result of_driver(ddl::cuda::Result result, ddl_problem* problem) {
   if (result == ddl::cuda::kSuccess) return DDL_STREAM_OK;
-  ddl::write(*problem, ddl::cuda::describe(*ddl::gpu::driver(), result).c_str());
+  ddl::write(*problem, ddl::cuda::describe(*ddl::gpu::driver(), result));
   return DDL_STREAM_CUDA;
 }
 
@@ -230,7 +230,7 @@ void place(ddl_stream_comm* comm, int32_t* rank, int32_t* size) {
 }
 
 ddl_stream_result answer(const StreamCommunicator::State& state, ddl_problem* problem) {
-  ddl::write(*problem, state.text.c_str());
+  ddl::write(*problem, state.text);
   switch (state.trouble) {
     case StreamCommunicator::Trouble::none:
       return DDL_STREAM_OK;

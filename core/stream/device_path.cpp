@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -122,13 +123,15 @@ bool DevicePath::serves(const StreamCall& call) const {
 }
 
 Submitted DevicePath::submit(const StreamCall& call, const std::function<void()>& announce) {
-  return calls_->submit({call.in, call.out, call.count, call.type, op_of(call)}, call.stream, [&] {
+  auto note_and_announce = [&] {
     {
       std::lock_guard lock(mutex_);
       names_.push_back(call.name);
     }
     announce();
-  });
+  };
+  return calls_->submit({call.in, call.out, call.count, call.type, op_of(call)}, call.stream,
+                        std::ref(note_and_announce));
 }
 
 int DevicePath::newly_passed() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -50,7 +51,7 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
   one.claims = 1;
   Submitted how =
       host_path_ && host_path_->serves(one.host) ? enqueue_shared(one, buffers) : enqueue(one, buffers);
-  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call, staged_->failure());
+  return how == Submitted::kCapturing ? capture(call, buffers) : answer(how, call);
 }
 
 StreamCommunicator::State StreamCommunicator::claim(cuda::Stream stream, const char* name) {
@@ -106,15 +107,16 @@ StreamCommunicator::State StreamCommunicator::capture(const StreamCall& call, co
   return {Trouble::cuda, fmt::format("{}: {}", call.name, captured_->failure())};
 }
 
-StreamCommunicator::State StreamCommunicator::answer(Submitted how, const StreamCall& call,
-                                                     const std::string& failure) {
+StreamCommunicator::State StreamCommunicator::answer(Submitted how, const StreamCall& call) {
   if (how == Submitted::kEnqueued) return {};
   if (how == Submitted::kUnusable)
     return {Trouble::bad_usage,
             Error::sentence(fmt::format("{} is on a stream that takes nothing", call.name),
                             "its capture went wrong, or another stream that waits for it is captured", "")};
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
-  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, failure));
+  std::string why = staged_->failure();
+  if (why.empty() && device_) why = device_->failure();
+  return fail(Trouble::cuda, fmt::format("{}: {}", call.name, why));
 }
 
 StreamCommunicator::State StreamCommunicator::refuse(const StreamCall& call) const {
@@ -191,7 +193,7 @@ std::string StreamCommunicator::guarded(const StreamCall& call, const std::funct
 // call, which it begins with before.
 StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call) {
   bool begins = false;
-  Submitted how = device_->submit(call, [this, &call, &begins] {
+  auto announce = [this, &call, &begins] {
     begins = true;
     Entry* one = &under_way_.take();
     one->host.call = call;
@@ -200,10 +202,11 @@ StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall&
       one->release();
       return problem;
     });
-  });
+  };
+  Submitted how = device_->submit(call, std::ref(announce));  // which takes no memory
   if (!begins) --owner_.under_way;
   if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
-  State state = answer(how, call, device_->failure());
+  State state = answer(how, call);
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it
   return state;
 }

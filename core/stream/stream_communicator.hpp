@@ -107,7 +107,7 @@ class StreamCommunicator {
   std::string meet(const StreamCall& call);
   std::string agree(const StreamCall& call);
   bool look_after_device();
-  State answer(Submitted how, const StreamCall& call, const std::string& failure);
+  State answer(Submitted how, const StreamCall& call);
 
   cuda::Context context_;
   const std::string who_;

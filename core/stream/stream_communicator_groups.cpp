@@ -45,8 +45,7 @@ StreamCommunicator::State StreamCommunicator::submit_batch(std::span<const Strea
   buffers.pieces = pieces_;
   buffers.along = along_;
   const Submitted how = enqueue(one, buffers);
-  return how == Submitted::kCapturing ? submit_apart(calls, first)
-                                      : answer(how, calls[first], staged_->failure());
+  return how == Submitted::kCapturing ? submit_apart(calls, first) : answer(how, calls[first]);
 }
 
 StreamCommunicator::State StreamCommunicator::submit_apart(std::span<const StreamCall> calls,

@@ -14,9 +14,9 @@ constexpr std::array<Bytes, 12> kTypeBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1
 }  // namespace
 
 const char* name_of(Verb verb) {
-  constexpr const char* kNames[] = {"ncclAllReduce", "ncclReduce",        "ncclBcast",    "ncclBroadcast",
-                                    "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll", "ncclGather",
-                                    "ncclScatter",   "ncclSend",          "ncclRecv",     "ncclRedOpDestroy"};
+  static constexpr const char* kNames[] = {
+      "ncclAllReduce", "ncclReduce", "ncclBcast",   "ncclBroadcast", "ncclAllGather", "ncclReduceScatter",
+      "ncclAlltoAll",  "ncclGather", "ncclScatter", "ncclSend",      "ncclRecv",      "ncclRedOpDestroy"};
   return kNames[static_cast<std::size_t>(verb)];
 }
 

@@ -48,10 +48,23 @@ static void learn_original(void* inside) {
   if (dladdr(inside, &found)) dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+static int count_loads(struct dl_phdr_info* info, size_t size, void* loads) {
+  (void)size;
+  *(unsigned long long*)loads = info->dlpi_adds;
+  return 1;
+}
+
+/* A function that no library has is looked for again once there are more libraries: where the engine works
+ * without NCCL each call would look, which costs more than all else that it does here. */
 static ddl_function find(ddl_function* slot, const char* name) {
+  static unsigned long long missing_at[sizeof next / sizeof(ddl_function)]; /* so many loads */
+  unsigned long long loads = 0, *missing = &missing_at[slot - (ddl_function*)&next];
   ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
   if (found) return found;
+  dl_iterate_phdr(count_loads, &loads);
+  if (__atomic_load_n(missing, __ATOMIC_RELAXED) == loads) return NULL;
   found = ddl_find_next(name, "libnccl.so");
+  if (!found) __atomic_store_n(missing, loads, __ATOMIC_RELAXED);
   if (found && !__atomic_load_n(&original_end, __ATOMIC_ACQUIRE)) learn_original((void*)(uintptr_t)found);
   __atomic_store_n(slot, found, __ATOMIC_RELAXED);
   return found;

@@ -145,12 +145,12 @@ void count(const Issued& one, Nanoseconds time) {
 
 namespace {
 
-void count_ours(const Call& call, const std::string& how, Nanoseconds time) {
+void count_ours(const Call& call, std::string_view how, Nanoseconds time) {
   Report& r = report();
   if (r.env.report.empty()) return;
   r.served = true;
   Bytes bytes = bytes_of(call, size_of(call));
-  r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), how, {1, bytes, time});
+  r.counters.collect(name_of(call.verb), std::bit_ceil(bytes), std::string(how), {1, bytes, time});
 }
 
 }  // namespace

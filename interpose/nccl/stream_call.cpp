@@ -25,17 +25,18 @@ struct Wrong {
 };
 
 Kind kind_of(Verb verb) {
-  constexpr Kind kKindOf[] = {Kind::all_reduce, Kind::reduce,         Kind::broadcast,  Kind::broadcast,
-                              Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all, Kind::gather,
-                              Kind::scatter,    Kind::send,           Kind::receive};
+  static constexpr Kind kKindOf[] = {Kind::all_reduce, Kind::reduce,     Kind::broadcast,
+                                     Kind::broadcast,  Kind::all_gather, Kind::reduce_scatter,
+                                     Kind::all_to_all, Kind::gather,     Kind::scatter,
+                                     Kind::send,       Kind::receive};
   return kKindOf[static_cast<std::size_t>(verb)];
 }
 
 // Bytes of whatever meaning are as good as any, where nothing is computed.
 std::optional<DType> type_of(ncclDataType_t type, Kind kind) {
-  constexpr DType kTypeOf[] = {DType::int8,    DType::uint8,   DType::int32,   DType::uint32,
-                               DType::int64,   DType::uint64,  DType::float16, DType::float32,
-                               DType::float64, DType::bfloat16};
+  static constexpr DType kTypeOf[] = {DType::int8,    DType::uint8,   DType::int32,   DType::uint32,
+                                      DType::int64,   DType::uint64,  DType::float16, DType::float32,
+                                      DType::float64, DType::bfloat16};
   if (type >= 0 && static_cast<std::size_t>(type) < std::size(kTypeOf)) return kTypeOf[type];
   bool is_byte = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
   return is_byte && !computes(kind) ? std::optional(DType::uint8) : std::nullopt;

@@ -10,6 +10,9 @@
 #include "interpose/front.h"
 #include "interpose/nccl/nccl_api.h"
 
+typedef ncclResult_t broadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+typedef ncclResult_t broadcast_in_place(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+
 static int wrong;
 
 static void check(int right, const char* what, const char* name) {
@@ -62,6 +65,17 @@ static void use_without_nccl(void) {
   check(is_in(found, "libddl_shim.so"), "not the shim's", "ncclGetUniqueId");
   check(found && ((ncclResult_t(*)(ncclUniqueId*))(uintptr_t)found)(&id) != ncclSuccess, "an id from nowhere",
         "");
+  found = dlsym(RTLD_DEFAULT, "ncclBroadcast");
+  check(found && ((broadcast*)(uintptr_t)found)(NULL, NULL, 1, ncclFloat32, 0, NULL, NULL) != ncclSuccess,
+        "a broadcast of nobody", "");
+}
+
+/* ncclBcast goes on to ncclBroadcast by name: to the same library's, that we have been asked for before there
+ * was any. */
+static void calls_its_own(void* library) {
+  void* found = dlsym(library, "ncclBcast");
+  check(((broadcast_in_place*)(uintptr_t)found)(NULL, 1, ncclFloat32, 0, NULL, NULL) == ncclInvalidArgument,
+        "not the library's own answer", "ncclBcast");
 }
 
 int main(int argc, char** argv) {
@@ -74,6 +88,7 @@ int main(int argc, char** argv) {
   all_of(first, seen ? "libddl_shim.so" : argv[2]);
   all_of(second, argv[3]);
   others_of(first);
+  calls_its_own(first);
   /* The program stands before the shim, which stands before all that is loaded later: the next of this
    * program's is the shim's, unless somebody else is taken for who asks. */
   if (seen)
