@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 
 #include "core/reduce/reduce.hpp"
 
@@ -67,6 +68,37 @@ TEST(Recognise, WhatIsNoneIsNone) {
   EXPECT_FALSE(recognise(difference, 4));
   EXPECT_FALSE(recognise([](auto...) {}, 2));
   EXPECT_FALSE(recognise(difference, 16));
+}
+
+// Two counters of a byte each, whose sums carry nothing to one another.
+TEST(Recognise, SumsOfBytesAreNoSumsOfPairsOfBytes) {
+  auto bytewise = [](void* out, const void* a, const void* b, std::size_t elements) {
+    for (std::size_t i = 0; i < 2 * elements; ++i)
+      static_cast<std::uint8_t*>(out)[i] = static_cast<std::uint8_t>(static_cast<const std::uint8_t*>(a)[i] +
+                                                                     static_cast<const std::uint8_t*>(b)[i]);
+  };
+  EXPECT_FALSE(recognise(bytewise, 2));
+  const std::optional<Reduction> of_bytes = recognise(
+      [&](void* out, const void* a, const void* b, std::size_t n) { bytewise(out, a, b, n / 2); }, 1);
+  ASSERT_TRUE(of_bytes);
+  EXPECT_EQ(of_bytes->op, Op::sum);
+}
+
+// bfloat16 cut off instead of rounded.
+TEST(Recognise, SumsThatAreRoundedOtherwiseAreNotOurs) {
+  auto widened = [](const void* from, std::size_t i) {
+    std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(from)[i]} << 16;
+    float wide;
+    std::memcpy(&wide, &bits, sizeof wide);
+    return wide;
+  };
+  auto truncating = [&](void* out, const void* a, const void* b, std::size_t elements) {
+    for (std::size_t i = 0; i < elements; ++i) {
+      const float sum = widened(a, i) + widened(b, i);
+      std::memcpy(static_cast<std::uint16_t*>(out) + i, reinterpret_cast<const std::byte*>(&sum) + 2, 2);
+    }
+  };
+  EXPECT_FALSE(recognise(truncating, 2));
 }
 
 }  // namespace
