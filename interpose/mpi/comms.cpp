@@ -81,24 +81,25 @@ int duplicated(MPI_Comm parent, int result, const MPI_Comm* created) {
 }
 
 // A duplicate under way. The program gets a request of ours, because it may use the communicator as soon as
-// it is complete, wherever it keeps the handle by then. The identity is that of the call.
+// it is complete. The identity is that of the call, and so is the handle, which Open MPI knows by then: the
+// place of it may be gone (Fortran's is on the stack of its wrapper).
 class Duplicate : public OriginalWork {
  public:
-  Duplicate(CommState& of, const MPI_Comm* created, MPI_Request request)
+  Duplicate(CommState& of, MPI_Comm created, MPI_Request request)
       : of_(of), identity_(identity_of_next(of)), created_(created) {
     request_ = request;
     of_.users.fetch_add(1, std::memory_order_relaxed);
   }
   ~Duplicate() override { release(&of_); }
   int finish() override {
-    if (error_ == MPI_SUCCESS) attach_duplicate(of_, identity_, *created_);
+    if (error_ == MPI_SUCCESS) attach_duplicate(of_, identity_, created_);
     return error_;
   }
 
  private:
   CommState& of_;
   const std::uint64_t identity_;
-  const MPI_Comm* const created_;
+  const MPI_Comm created_;
 };
 
 // Without requests of ours the duplicate stays unknown, alike on all ranks.
@@ -106,7 +107,7 @@ int duplicating(MPI_Comm parent, int result, const MPI_Comm* created, MPI_Reques
   if (result != MPI_SUCCESS || !state().active || !state().api->nonblocking(state().job)) return result;
   CommState* from = state_of(parent);
   if (!from || !from->engine) return result;
-  return make_request(std::make_unique<Duplicate>(*from, created, *request), request);
+  return make_request(std::make_unique<Duplicate>(*from, *created, *request), request);
 }
 
 // What a call has made that all ranks of `parent` make together. Those that get no communicator of it count
