@@ -74,7 +74,7 @@ std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places pla
     const MPI_Datatype type = side.type_of(rank);
     if (side.counts[rank] < 0) return {};
     if (rank == 0 || type != known) {
-      const std::optional<std::uint64_t> found = size_of_type(type);
+      const std::optional<std::uint64_t> found = size_in_call(type);
       if (!found) return {};
       size = *found;
       extent = static_cast<MPI_Aint>(size);

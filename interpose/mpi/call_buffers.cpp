@@ -64,7 +64,7 @@ int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::u
     if (size > kMostAtOnce)
       return copy_elements(host.get(), number, type, to + at, 1, type_of_bytes(size).get());
     int position = 0;
-    return PMPI_Pack(host.get(), number, type, to + at, static_cast<int>(size), &position, MPI_COMM_SELF);
+    return PMPI_Pack(host.get(), number, type, to + at, static_cast<int>(size), &position, state().own_self);
   };
   return in_portions(type, from, elements, bytes, pack);
 }
@@ -78,7 +78,7 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
     const int error = size > kMostAtOnce
                           ? copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type)
                           : PMPI_Unpack(from + at, static_cast<int>(size), &position, host.get(), number,
-                                        type, MPI_COMM_SELF);
+                                        type, state().own_self);
     return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
   };
   return in_portions(type, to, elements, bytes, unpack);
@@ -110,7 +110,7 @@ bool is_dense_by_itself(MPI_Datatype type) {
 bool is_dense(MPI_Datatype type) {
   if (is_known(type)) return true;
   const int combiner = combiner_of(type);
-  if (combiner == MPI_COMBINER_NAMED) return is_dense_by_itself(type);
+  if (is_predefined(combiner)) return is_dense_by_itself(type);
   const Repeated repeated = repeated_by(type, combiner);
   return repeated.of && is_dense(repeated.of.get());
 }
@@ -125,8 +125,10 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   held().blocks[0] = std::move(blocks);
   held().blocks[1] = std::move(others);
   for (Portion& portion : held().portions()) {
-    if (combiner_of(portion.type) == MPI_COMBINER_NAMED) continue;
-    PMPI_Type_dup(portion.type, &portion.type);  // the program may free its own meanwhile
+    if (is_predefined(combiner_of(portion.type))) continue;
+    // The program may free its own meanwhile. A duplicate would copy its attributes, by callbacks.
+    PMPI_Type_contiguous(1, portion.type, &portion.type);
+    PMPI_Type_commit(&portion.type);
     held().types.emplace_back(portion.type);
   }
 }
@@ -186,9 +188,11 @@ std::byte* CallBuffers::hold(std::uint64_t bytes) {
 int CallBuffers::bring_back() {
   if (!std::exchange(held_->brings_back, false)) return MPI_SUCCESS;
   if (held().to) {
-    HostBuffer host(held().to, static_cast<int>(held().bytes), MPI_BYTE);
-    std::memcpy(host.get(), held().out.data(), held().bytes);
-    return host.write_back() ? MPI_SUCCESS : MPI_ERR_BUFFER;
+    const ddl_engine_api* api = state().api;
+    if (api->is_device(held().to, held().to))
+      return api->copy_device(held().to, held().out.data(), held().bytes) ? MPI_SUCCESS : MPI_ERR_BUFFER;
+    std::memcpy(held().to, held().out.data(), held().bytes);
+    return MPI_SUCCESS;
   }
   const std::byte* from = held().out.data();
   for (const Portion& portion : held().portions()) {

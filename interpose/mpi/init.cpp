@@ -68,6 +68,7 @@ void connect() {
   State& s = state();
   if (!s.job) return;
   PMPI_Comm_dup(MPI_COMM_SELF, &s.own_self);
+  PMPI_Comm_set_errhandler(s.own_self, MPI_ERRORS_RETURN);
   s.active = s.api->join(s.job) != 0;
   if (!s.active) return;
   int level = MPI_THREAD_MULTIPLE;

@@ -143,7 +143,7 @@ ddl_function original_that_makes(std::string_view name) {
 }
 
 HeldArguments::~HeldArguments() {
-  release(state_);
+  if (state_) release(state_);
   if (original == MPI_REQUEST_NULL) return;
   std::lock_guard lock(waiting_mutex);
   waiting().push_back(original);
@@ -154,7 +154,7 @@ MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
 }
 
 MPI_Datatype HeldArguments::copy_of(MPI_Datatype type) {
-  if (type == MPI_DATATYPE_NULL || combiner_of(type) == MPI_COMBINER_NAMED) return type;
+  if (type == MPI_DATATYPE_NULL || is_predefined(combiner_of(type))) return type;
   MPI_Datatype copy = type;
   if (PMPI_Type_dup(type, &copy) == MPI_SUCCESS) types_.emplace_back(copy);
   return copy;
@@ -163,14 +163,14 @@ MPI_Datatype HeldArguments::copy_of(MPI_Datatype type) {
 const MPI_Datatype* HeldArguments::hold(const MPI_Datatype* types) {
   if (is_ignored() || !types) return nullptr;
   std::vector<MPI_Datatype> copies;
-  for (Rank rank = 0; rank < state_->size; ++rank) copies.push_back(copy_of(types[rank]));
+  for (Rank rank = 0; rank < size_; ++rank) copies.push_back(copy_of(types[rank]));
   return arrays_.emplace_back(std::move(copies)).data();
 }
 
 // Counts, or places, of all ranks, which stand before their side's type.
 const int* HeldArguments::hold(const int* counts) {
   if (!counts || ignored_[types_seen_ % ignored_.size()]) return counts;
-  return counts_.emplace_back(counts, counts + state_->size).data();
+  return counts_.emplace_back(counts, counts + size_).data();
 }
 
 MPI_Op HeldArguments::hold(MPI_Op op) {

@@ -60,11 +60,13 @@ IgnoredTypes ignored_types(std::string_view name, MPI_Comm comm, All... argument
 class HeldArguments {
  public:
   explicit HeldArguments(MPI_Comm comm, IgnoredTypes ignored = {})
-      : comm_(comm), state_(make_state_of_request(comm)), ignored_(ignored) {}
+      : comm_(comm), size_(state_of(comm)->size), ignored_(ignored) {}
   HeldArguments(const HeldArguments&) = delete;
   HeldArguments& operator=(const HeldArguments&) = delete;
   ~HeldArguments();
   MPI_Comm comm() const { return comm_; }
+  /// Once, for a request that the original has made, too: all ranks count those alike.
+  void take_part() { state_ = make_state_of_request(comm_); }
   /// Of the starts.
   CommState* state() const { return state_; }
   /// One argument after the other, from the first on.
@@ -84,7 +86,8 @@ class HeldArguments {
   MPI_Datatype copy_of(MPI_Datatype type);
 
   MPI_Comm comm_;
-  CommState* state_;
+  Rank size_;
+  CommState* state_ = nullptr;
   IgnoredTypes ignored_;
   std::size_t types_seen_ = 0;
   std::vector<OwnedType> types_;
@@ -126,6 +129,7 @@ struct PersistentAs<name, original, start, std::index_sequence<i...>> {
     // In braces they are held in their order.
     const std::tuple<Argument<i>...> kept{held->hold(arguments)...};
     if (const int error = make_original(std::get<i>(kept)..., info, &held->original)) return error;
+    held->take_part();
     auto call = [kept](MPI_Request* under_way) { return start(std::get<i>(kept)..., under_way); };
     return make_persistent(std::move(call), std::move(held), request);
   }

@@ -23,8 +23,13 @@ struct Sides {
   bool uses_in, uses_out;  // the buffers; not where it says MPI_IN_PLACE
   const Side* said;        // the side that tells how long a block is
 
-  // What counts as the input is at its place in the output, or the other way around.
+  // What counts as the input is at its place in the output, or, of a scatter, the other way around.
   bool in_place() const { return (in_blocks > 0 && !uses_in) || (out_blocks > 0 && !uses_out); }
+  bool is_in_place_wrongly(Kind kind) const {
+    const bool in_output = in_blocks > 0 && !uses_in, in_input = out_blocks > 0 && !uses_out;
+    return kind == Kind::scatter ? in_output || (in_input && in_blocks == 0)
+                                 : in_input || (in_output && out_blocks == 0);
+  }
 };
 
 Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out) {
@@ -36,7 +41,7 @@ Sides sides_of(Task task, const CommState& comm, const Side& in, const Side& out
   return {in_blocks, out_blocks, uses_in, uses_out, out_says ? &out : &in};
 }
 
-bool is_right(const Side& side) { return side.count >= 0 && size_of_type(side.type); }
+bool is_right(const Side& side) { return side.count >= 0 && size_in_call(side.type); }
 
 // MPI forbids it and Open MPI lets it pass. Other ranks, whose blocks lie elsewhere, know nothing of it, so
 // it must not choose the route.
@@ -96,7 +101,8 @@ const char* find_movement_route(RoutedCall& route, Task task, const Side& in, co
   const Sides sides = sides_of(task, *route.comm, in, out);
   const bool uses_in = sides.uses_in, uses_out = sides.uses_out;
   route.bytes = bytes_of(sides.said->count, sides.said->type);
-  if ((!uses_in && !uses_out) || (uses_in && !can_be_read(in)) || (uses_out && !can_be_read(out)))
+  if (sides.is_in_place_wrongly(task.kind) || (uses_in && !can_be_read(in)) ||
+      (uses_out && !can_be_read(out)))
     return kErroneous;
   if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return kErroneous;
   set_call(route, to_c(task.kind), route.bytes, DDL_UINT8, DDL_BOR, task.root, 0);

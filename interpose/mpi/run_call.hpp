@@ -104,9 +104,10 @@ bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffe
 void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
 
 /// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
-/// others.
+/// others. But not of a call that MPI refuses, perhaps on this rank alone.
 inline void note_kind(const RoutedCall& route, Collective collective) {
-  if (route.comm) route.comm->ends_with_barrier = collective == Collective::barrier;
+  if (route.comm && route.reason != kErroneous)
+    route.comm->ends_with_barrier = collective == Collective::barrier;
 }
 
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what

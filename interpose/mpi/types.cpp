@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "interpose/mpi/custom_ops.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -229,6 +230,13 @@ std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
   return static_cast<std::uint64_t>(size);
 }
 
+// Open MPI looks at a type before it looks at whom to send to, where it checks arguments at all.
+std::optional<std::uint64_t> size_in_call(MPI_Datatype type) {
+  if (const std::uint64_t known = size_of_known(type)) return known;
+  if (PMPI_Send(nullptr, 0, type, MPI_PROC_NULL, 0, state().own_self) != MPI_SUCCESS) return std::nullopt;
+  return size_of_type(type);
+}
+
 int combiner_of(MPI_Datatype type) {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   if (type == MPI_DATATYPE_NULL ||
@@ -237,8 +245,13 @@ int combiner_of(MPI_Datatype type) {
   return combiner;
 }
 
+bool is_predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 void FreeType::operator()(MPI_Datatype type) const {
-  if (!is_known(type) && combiner_of(type) != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+  if (!is_known(type) && !is_predefined(combiner_of(type))) PMPI_Type_free(&type);
 }
 
 Repeated repeated_by(MPI_Datatype type, int combiner) {

@@ -24,12 +24,18 @@ std::optional<std::uint64_t> size_of_type(MPI_Datatype type);
 /// reduction's. Returns null, or why it cannot; then the others are not set.
 const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, std::uint64_t& parts);
 
+/// The same of a type that may be used in a call: nothing, too, where it is not committed.
+std::optional<std::uint64_t> size_in_call(MPI_Datatype type);
+
 /// How a type was made: MPI_COMBINER_NAMED where MPI names it; MPI_UNDEFINED where it is none.
 int combiner_of(MPI_Datatype type);
+/// Whether types made so are MPI's, which nobody frees: those that it names, and Fortran's by precision and
+/// range.
+bool is_predefined(int combiner);
 
 struct FreeType {
   using pointer = MPI_Datatype;
-  void operator()(MPI_Datatype type) const;  // but for those that MPI names
+  void operator()(MPI_Datatype type) const;  // but for predefined ones
 };
 using OwnedType = std::unique_ptr<void, FreeType>;
 

@@ -97,6 +97,7 @@ const char* find_pairs_route(RoutedCall& route, Collective collective, const Pai
     return blocks && (side.buffer || blocks->longest == 0 || !are_dense(side, ranks));
   };
   const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
+  if (in.buffer == MPI_IN_PLACE || pairs.out.buffer == MPI_IN_PLACE) return kErroneous;
   if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks) ||
       route.in_blocks->counts[me] != route.blocks->counts[me])
     return kErroneous;
