@@ -18,8 +18,8 @@ struct Reduction {
 /// out[i] = a[i] op b[i] for so many elements.
 using ReduceFunction = std::function<void(void* out, const void* a, const void* b, std::size_t elements)>;
 
-/// Nothing where it is none that we know. Calls `function` on eight elements once, and some twenty times where that
-/// is like one.
+/// Nothing where it is none that we know. Calls `function` on eight elements once, and some twenty times
+/// where that is like one.
 std::optional<Reduction> recognise(const ReduceFunction& function, Bytes element_size);
 
 }  // namespace ddl
