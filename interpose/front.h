@@ -9,7 +9,7 @@
 typedef uintptr_t ddl_word;
 typedef void (*ddl_function)(void); /* cast to the real type at the call */
 
-enum { DDL_FRONT_VERSION = 5 };
+enum { DDL_FRONT_VERSION = 6 };
 
 #define DDL_HOOK(name, arguments, handler) ddl_function name;
 typedef struct ddl_mpi_table {
@@ -23,11 +23,14 @@ typedef struct ddl_nccl_table {
 #undef DDL_NCCL_HOOK
 
 /* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us.
- * `published_key`: see ddl_host_library. Fills `front`; returns 1, or 0 when it will not serve (and has said
- * why, if anybody should know). */
+ * `published_key`: see ddl_host_library. `unwound`: to be called before an exception of the program's leaves
+ * a function of `front`. Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody
+ * should know). */
 typedef const char* ddl_key_function(void);
+typedef void ddl_unwound_function(void);
 typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* next,
-                                      ddl_key_function* published_key, ddl_mpi_table* front);
+                                      ddl_key_function* published_key, ddl_unwound_function* unwound,
+                                      ddl_mpi_table* front);
 
 /* The same of libddl_nccl.so. Where there is no NCCL, `next` holds NULLs; a slot of `front` that stays NULL
  * is the original's. */

@@ -229,8 +229,8 @@ int comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request) {
 
 // Open MPI 4 does not declare it.
 int comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created, MPI_Request* request) {
-  using Original = int (*)(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*);
-  auto original = reinterpret_cast<Original>(next().MPI_Comm_idup_with_info);
+  const auto original =
+      Original<int(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*)>::from(next().MPI_Comm_idup_with_info);
   return duplicating(comm, original(comm, info, created, request), created, request);
 }
 

@@ -56,10 +56,12 @@ ddl_mpi_table hooks_that_take_times() {
 extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t version,
                                                                     const ddl_mpi_table* next,
                                                                     ddl_key_function* published_key,
+                                                                    ddl_unwound_function* unwound,
                                                                     ddl_mpi_table* front) {
   if (version != DDL_FRONT_VERSION) return 0;
   ddl::mpi::originals = *next;
   ddl::mpi::state().published_key = published_key;
+  ddl::mpi::state().unwound = unwound;
   *front =
       ddl::foreign_env("DDL_TIMES_ONLY").empty() ? ddl::mpi::all_hooks() : ddl::mpi::hooks_that_take_times();
   return 1;

@@ -5,9 +5,12 @@
 #include <exception>
 
 #include "core/base/log.hpp"
+#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {
+
+thread_local bool thrown_by_program = false;  // what is under way
 
 void say(const char* hook, const char* what) noexcept {
   try {
@@ -26,13 +29,20 @@ bool can_ask_handler() {
 
 }  // namespace
 
-int report_error(const std::string& line, MPI_Comm comm, int code) {
-  log_error(line);
-  PMPI_Comm_call_errhandler(comm, code);
+void note_thrown_by_program() noexcept { thrown_by_program = true; }
+
+int ask_error_handler(MPI_Comm comm, int code) {
+  Original<int(MPI_Comm, int)>{PMPI_Comm_call_errhandler}(comm, code);
   return code;
 }
 
-int report_exception(const char* hook, MPI_Comm comm) noexcept {
+int report_error(const std::string& line, MPI_Comm comm, int code) {
+  log_error(line);
+  return ask_error_handler(comm, code);
+}
+
+int report_exception(const char* hook, MPI_Comm comm) {
+  if (thrown_by_program) throw;
   try {
     throw;
   } catch (const std::exception& error) {
@@ -40,9 +50,18 @@ int report_exception(const char* hook, MPI_Comm comm) noexcept {
   } catch (...) {
     say(hook, "an unknown error");
   }
-  if (can_ask_handler())
-    PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, MPI_ERR_OTHER);
+  if (can_ask_handler()) ask_error_handler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, MPI_ERR_OTHER);
   return MPI_ERR_OTHER;
+}
+
+int end_with_exception(const char* hook, MPI_Comm comm) {
+  try {
+    return report_exception(hook, comm);
+  } catch (...) {
+    thrown_by_program = false;
+    state().unwound();
+    throw;
+  }
 }
 
 }  // namespace ddl::mpi

@@ -1,7 +1,10 @@
-// No exception leaves a hook: it becomes one line and MPI_ERR_OTHER, through the error handler of the
+// No exception of ours leaves a hook: it becomes one line and MPI_ERR_OTHER, through the error handler of the
 // communicator that the call is on, which ends the job unless the program asked for error codes.
 //
 // The original is not called instead: it may have been, or other ranks may be in the engine.
+//
+// What an error handler of the program's throws passes through, from the original as from here, as it would
+// without us.
 #pragma once
 
 #include <mpi.h>
@@ -15,8 +18,14 @@
 
 namespace ddl::mpi {
 
-/// In a catch block: says what was thrown and asks the error handler. Returns MPI_ERR_OTHER.
-int report_exception(const char* hook, MPI_Comm comm) noexcept;
+/// In a catch block: says what was thrown and asks the error handler. Returns MPI_ERR_OTHER. What the program
+/// has thrown is thrown again.
+int report_exception(const char* hook, MPI_Comm comm);
+/// Likewise, where a hook ends with it.
+int end_with_exception(const char* hook, MPI_Comm comm);
+
+/// PMPI_Comm_call_errhandler(). Returns `code`.
+int ask_error_handler(MPI_Comm comm, int code);
 
 /// Says a line and asks the error handler, which ends the job unless the program asked for error codes.
 /// Returns `code`.
@@ -54,13 +63,13 @@ template <HookName name, auto hook>
 struct Guarded;
 template <HookName name, class... Arguments, int (*hook)(Arguments...)>
 struct Guarded<name, hook> {
-  static int call(Arguments... arguments) noexcept {
+  static int call(Arguments... arguments) {
     constexpr bool is_on_comm = (std::is_same_v<Arguments, MPI_Comm> || ...);
     const CallNote<kNoteName<name>, note_number(name.text, is_on_comm)> note(comm_among(arguments...));
     try {
       return hook(arguments...);
     } catch (...) {
-      return report_exception(name.text, comm_among(arguments...));
+      return end_with_exception(name.text, comm_among(arguments...));
     }
   }
 };

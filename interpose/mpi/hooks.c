@@ -10,7 +10,7 @@
  * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child
  * (after_fork), a library that was loaded with RTLD_LOCAL (find_next) or unloaded while we know its functions
  * (find), a child that inherits our environment (DDL_OWNER_PID), an MPI library that we do not know
- * (is_open_mpi). */
+ * (is_open_mpi), an error handler that throws C++ exceptions (unwound). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -50,6 +50,9 @@ static ddl_function resolve(ddl_function* slot, const char* name) {
 }
 
 static void after_fork(void) { front_is_up = 0; }
+
+/* The front has one call at a time of each thread. */
+static void unwound(void) { depth = 0; }
 
 /* PMPI_Init is another's where the program calls an MPI that stands on this one, with handles of its own
  * (MPItrampoline). */
@@ -111,7 +114,7 @@ static void load_front(void) {
   ddl_mpi_front_function make = (ddl_mpi_front_function)(uintptr_t)ddl_dlsym(library, "ddl_mpi_front");
 #define DDL_HOOK(name, arguments, handler) originals.name = (ddl_function)original_of_##name;
 #include "interpose/mpi/hooks.def"
-  if (!make || !make(DDL_FRONT_VERSION, &originals, ddl_published_key, &front)) return;
+  if (!make || !make(DDL_FRONT_VERSION, &originals, ddl_published_key, unwound, &front)) return;
   char owner[32];
   snprintf(owner, sizeof owner, "%ld", (long)getpid());
   setenv("DDL_OWNER_PID", owner, 1);

@@ -118,13 +118,13 @@ struct PersistentAs<name, original, start, std::index_sequence<i...>> {
   template <std::size_t k>
   using Argument = std::tuple_element_t<k, std::tuple<All...>>;
   static int init(Argument<i>... arguments, MPI_Info info, MPI_Request* request) {
-    using Original = int (*)(Argument<i>..., MPI_Info, MPI_Request*);
+    using Maker = Original<int(Argument<i>..., MPI_Info, MPI_Request*)>;
     const MPI_Comm comm = comm_among(arguments...);
     if (const char* reason = why_not_persistent(comm)) {
       count_not_persistent(name.text, reason);
-      return reinterpret_cast<Original>(next().*original)(arguments..., info, request);
+      return Maker::from(next().*original)(arguments..., info, request);
     }
-    static const auto make_original = reinterpret_cast<Original>(original_that_makes(name.text));
+    static const Maker make_original = Maker::from(original_that_makes(name.text));
     auto held = std::make_unique<HeldArguments>(comm, ignored_types(name.text, comm, arguments...));
     // In braces they are held in their order.
     const std::tuple<Argument<i>...> kept{held->hold(arguments)...};

@@ -8,6 +8,7 @@
 #include "interpose/mpi/requests.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -163,7 +164,11 @@ int on_progress() {
   try {
     done = complete_those_done();
   } catch (...) {
-    report_exception("a nonblocking call", MPI_COMM_WORLD);
+    try {
+      report_exception("a nonblocking call", MPI_COMM_WORLD);
+    } catch (...) {  // the library is about to go on, and nothing may pass it
+      std::terminate();
+    }
   }
   inside = false;
   return done;

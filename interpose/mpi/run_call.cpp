@@ -100,8 +100,7 @@ void tell_counts() {
 
 int report_failure(MPI_Comm comm) {
   say_failure();
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
+  return ask_error_handler(comm, MPI_ERR_OTHER);
 }
 
 // Where a rank is gone its launcher ends all the others within a second or so, of which this one need not be

@@ -132,13 +132,16 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   if (outcome == DDL_FAILED) return report_failure(comm);
   // With what is done here: that is what the program pays for the original.
   const Nanoseconds began = is_measured ? now() : 0;
-  const int result = outcome == DDL_ORIGINAL ? pass_through(collective, Form::blocking, route, original)
-                                             : pass_through(collective, Form::blocking, route, in_two_steps);
-  if (!is_measured) return result;
-  const Nanoseconds time = now() - began;
+  int result = MPI_ERR_OTHER;  // where it throws
   // Counted after an error too, which may be this rank's alone: the calls keep their numbers on all ranks.
-  constexpr Nanoseconds kNoTime = 3'600'000'000'000;
-  api->original_done(route.comm->engine, &route.call, result == MPI_SUCCESS ? time : kNoTime);
+  auto count = [&](void*) {
+    constexpr Nanoseconds kNoTime = 3'600'000'000'000;
+    const Nanoseconds time = now() - began;
+    api->original_done(route.comm->engine, &route.call, result == MPI_SUCCESS ? time : kNoTime);
+  };
+  const std::unique_ptr<int, decltype(count)> at_end(is_measured ? &is_measured : nullptr, count);
+  result = outcome == DDL_ORIGINAL ? pass_through(collective, Form::blocking, route, original)
+                                   : pass_through(collective, Form::blocking, route, in_two_steps);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <type_traits>
 
 #include "core/api/engine_api.h"
 #include "core/base/types.hpp"
@@ -47,6 +48,7 @@ struct State {
   bool several_threads = true;  // may be in MPI at the same time
   int keyval = MPI_KEYVAL_INVALID;
   ddl_key_function* published_key = nullptr;
+  ddl_unwound_function* unwound = nullptr;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
   int (*opal_progress)() = nullptr;
   int (*opal_progress_register)(int (*)()) = nullptr;
@@ -57,7 +59,28 @@ const ddl_mpi_table& next();
 /// The handle of the process's Open MPI; null before that is loaded.
 void* mpi_library();
 
+/// An error handler of the program's may throw out of the original. That is noted, and goes on to the program
+/// (guard.hpp).
+void note_thrown_by_program() noexcept;
+template <class Function>
+struct Original;
+template <class... Arguments>
+struct Original<int(Arguments...)> {
+  int (*function)(Arguments...);
+
+  static Original from(ddl_function word) { return {reinterpret_cast<int (*)(Arguments...)>(word)}; }
+  int operator()(Arguments... arguments) const {
+    try {
+      return function(arguments...);
+    } catch (...) {
+      note_thrown_by_program();
+      throw;
+    }
+  }
+};
+
 /// The original of a hooked function, with its type.
-#define DDL_NEXT(name) reinterpret_cast<decltype(&name)>(::ddl::mpi::next().name)
+#define DDL_NEXT(name) \
+  ::ddl::mpi::Original<std::remove_reference_t<decltype(name)>>::from(::ddl::mpi::next().name)
 
 }  // namespace ddl::mpi
