@@ -1,13 +1,35 @@
 #include "core/collective/brief_call.hpp"
 
+#include <array>
+#include <cstring>
+#include <utility>
+
 #include "core/collective/credit.hpp"
 #include "core/collective/operation.hpp"
+#include "core/collective/reduce_copy.hpp"
 
 namespace ddl {
 
+namespace {
+
+// One step reduces, and nothing is sent of its result.
+bool reduces_at_last(const Call& call, const Plan& plan) {
+  int reducing = 0;
+  for (const auto& flow : plan.flows)
+    for (std::uint32_t i = 0; i < flow.count; ++i) {
+      const Step& step = plan.steps[flow.first + i];
+      if (step.verb != Verb::reduce || reach_of(call, step) == 0) continue;
+      if (++reducing > 1 || i + 1 < flow.count) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
 bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
-  return (plan.is_one_shot || (plan.is_brief && call.bytes() <= Credit::kMostBytes)) && !call.own &&
-         ranks <= kMostRanks && call.count > 0 && call.count <= plan.plan.segment / size_of(call.type);
+  return (plan.is_one_shot || (plan.is_brief && call.bytes() <= Credit::kMostBytes)) &&
+         (!call.own || reduces_at_last(call, plan.plan)) && ranks <= kMostRanks && call.count > 0 &&
+         call.count <= plan.plan.segment / size_of(call.type);
 }
 
 void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank me) {
@@ -43,6 +65,26 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });
+}
+
+void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {
+  const Bytes bytes = step.header.bytes;
+  left_ = &step;
+  left_sources_.resize((sources.size() - 1) * bytes);
+  std::byte* to = left_sources_.data();
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (i != step.step->own_rank) std::memcpy(std::exchange(to, to + bytes), sources[i], bytes);
+}
+
+void BriefCall::combine_what_is_left() {
+  if (!left_) return;
+  const BriefStep& step = *std::exchange(left_, nullptr);
+  std::array<const void*, kMostRanks> sources;
+  const std::byte* from = left_sources_.data();
+  for (std::uint32_t i = 0; i <= step.step->peers; ++i)
+    sources[i] = i == step.step->own_rank ? at(step.own) : std::exchange(from, from + step.header.bytes);
+  apply({call_.type, call_.op, std::span(sources.data(), step.step->peers + 1), at(step.into), nullptr,
+         step.count, Store::cached, call_.own});
 }
 
 PreparedPlan::Use& BriefCall::find_use() {

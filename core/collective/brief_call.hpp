@@ -57,6 +57,12 @@ class BriefCall {
     return first + place.offset;
   }
 
+  /// A reduction that is not among Op may not be done under the engine's lock. So the messages of the step
+  /// that reduces, the last one, are copied, in the order in which they are folded, and the caller combines
+  /// them with the own elements when it has let go.
+  void leave_to_caller(const BriefStep& step, std::span<const void* const> sources);
+  void combine_what_is_left();
+
   /// The call is made again, with other buffers. It has begun when start_time() says so.
   void use(const void* in, void* out, std::uint64_t number) {
     call_.in = in;
@@ -85,6 +91,8 @@ class BriefCall {
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;
+  const BriefStep* left_ = nullptr;  // to the caller, and its sources but the own one
+  std::vector<std::byte> left_sources_;
 };
 
 }  // namespace ddl

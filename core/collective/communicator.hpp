@@ -90,6 +90,8 @@ class Communicator : public Sender {
   void run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait);
   /// The same of one that is ready to be made again.
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
+  /// After the former, without the engine's lock: see BriefCall.
+  void combine_what_is_left() { passing_.combine_what_is_left(); }
   bool advance();
   /// Nothing is under way, and nothing was found wrong that is still to be said.
   bool idle() const { return queue_.empty() && pairs_.empty() && !contradiction_; }

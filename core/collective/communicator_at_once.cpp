@@ -110,8 +110,8 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
   std::byte* into = attempt.brief.at(todo.into);
   if (reduces && todo.header.bytes > 0) {
     sources[step.own_rank] = attempt.brief.at(todo.own);
-    reduce(call.type, call.op, into, std::span<const void* const>(sources.data(), step.peers + 1),
-           todo.count);
+    const std::span<const void* const> all(sources.data(), step.peers + 1);
+    call.own ? attempt.brief.leave_to_caller(todo, all) : reduce(call.type, call.op, into, all, todo.count);
   } else if (todo.header.bytes > 0) {
     std::memcpy(into, sources[0], todo.header.bytes);
   }

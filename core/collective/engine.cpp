@@ -175,6 +175,7 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
     }
     take_up_rest(communicator, completion);
   }
+  call.combine_what_is_left();
   if (!completion.done()) wait(communicator, completion);
 }
 
@@ -196,12 +197,15 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
                            PreparedPlan* plan) {
   move_host_now_and_then();
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
-  std::lock_guard lock(mutex_);
-  if (active_.empty() && !is_between_two(call.kind))
-    communicator.run(call, *plan, completion, wait_at_once());
-  else
-    communicator.start(call, *plan, completion);
-  take_up_rest(communicator, completion);
+  {
+    std::lock_guard lock(mutex_);
+    if (active_.empty() && !is_between_two(call.kind))
+      communicator.run(call, *plan, completion, wait_at_once());
+    else
+      communicator.start(call, *plan, completion);
+    take_up_rest(communicator, completion);
+  }
+  communicator.combine_what_is_left();
 }
 
 // Nobody wants to know of one of our own.

@@ -111,7 +111,7 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
                                     : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
   };
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
-  return start_call(Collective::all_reduce, route, comm, request, adapt_reduction, original);
+  return start_call(Collective::all_reduce, route, comm, request, adapt_started_reduction, original);
 }
 
 }  // namespace ddl::mpi

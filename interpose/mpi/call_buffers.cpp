@@ -174,9 +174,9 @@ void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
   return held().out.take(bytes);
 }
 
-void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op) {
-  held().own = std::make_unique<OwnReductionCall>(type, op);
-  return held().own.get();
+void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile) {
+  reduction_ = std::make_shared<OwnReductionCall>(type, op, meanwhile);
+  return reduction_.get();
 }
 
 std::byte* CallBuffers::hold(std::uint64_t bytes) {

@@ -47,8 +47,9 @@ class CallBuffers {
   void* copy_later(void* to, std::uint64_t bytes);
   /// The program's call returns before this ends: what is needed of its arguments lives as long as this.
   void outlive_call(std::shared_ptr<const Blocks> blocks, std::shared_ptr<const Blocks> others);
-  /// Context for OwnReductionCall::combine(), as long as this lives.
-  void* reduce_by(MPI_Datatype type, MPI_Op op);
+  /// Context for OwnReductionCall::combine(), as long as this or reduction() lives.
+  void* reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile);
+  std::shared_ptr<OwnReductionCall> reduction() const { return reduction_; }
   /// Plain memory, as long as this lives.
   std::byte* hold(std::uint64_t bytes);
 
@@ -80,7 +81,6 @@ class CallBuffers {
   };
   struct Held {
     Memory in, out;
-    std::unique_ptr<OwnReductionCall> own;
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
@@ -96,6 +96,7 @@ class CallBuffers {
   int bring_back();
 
   std::unique_ptr<Held> held_;  // null: most calls need nothing of it
+  std::shared_ptr<OwnReductionCall> reduction_;
 };
 
 }  // namespace ddl::mpi

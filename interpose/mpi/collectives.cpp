@@ -101,7 +101,7 @@ int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, i
 int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
             MPI_Request* request) {
   RoutedCall route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
-  return start_call(Collective::reduce, route, comm, request, adapt_reduction,
+  return start_call(Collective::reduce, route, comm, request, adapt_started_reduction,
                     [&] { return DDL_NEXT(MPI_Ireduce)(in, out, count, type, op, root, comm, request); });
 }
 
@@ -119,7 +119,7 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
 int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm, MPI_Request* request) {
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
-  return start_call(Collective::reduce_scatter, route, comm, request, adapt_reduction,
+  return start_call(Collective::reduce_scatter, route, comm, request, adapt_started_reduction,
                     [&] { return DDL_NEXT(MPI_Ireduce_scatter)(in, out, counts, type, op, comm, request); });
 }
 
@@ -131,7 +131,7 @@ int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type
 int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                           MPI_Request* request) {
   RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
-  return start_call(Collective::reduce_scatter_block, route, comm, request, adapt_reduction, [&] {
+  return start_call(Collective::reduce_scatter_block, route, comm, request, adapt_started_reduction, [&] {
     return DDL_NEXT(MPI_Ireduce_scatter_block)(in, out, count, type, op, comm, request);
   });
 }

@@ -16,6 +16,7 @@
 #include "core/api/engine_api.h"
 #include "core/base/types.hpp"
 #include "interpose/mpi/blocks.hpp"
+#include "interpose/mpi/own_reductions.hpp"
 
 namespace ddl::mpi {
 
@@ -69,6 +70,8 @@ struct KeptCall {
   BufferOf in, out;
   std::vector<int> lists;                                     // one after the other
   std::shared_ptr<const Blocks> blocks = {}, in_blocks = {};  // the engine's call reads them
+  std::shared_ptr<OwnReductionCall> reduction = {};           // its context, of an operation that
+  unsigned operations_freed = 0;                              // was there when so many had been freed
 
   bool is(const SaidCall& other, const Lists& other_lists, Rank ranks) const {
     if (!(said == other)) return false;

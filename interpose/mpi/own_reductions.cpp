@@ -1,10 +1,12 @@
 #include "interpose/mpi/own_reductions.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <initializer_list>
 #include <mutex>
 #include <vector>
 
+#include "interpose/mpi/call_buffers.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -35,10 +37,14 @@ bool is_defined(MPI_Datatype type, MPI_Op op) {
   return false;
 }
 
+bool is_named(MPI_Datatype type) { return combiner_of(type) == MPI_COMBINER_NAMED; }
+
 bool is_predefined(MPI_Op op) {
   return is_among(op, {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,
                        MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
 }
+
+std::atomic<unsigned> freed{0};
 
 // Operations of the program's under way, and those that it has freed meanwhile.
 std::mutex reductions_mutex;
@@ -62,21 +68,24 @@ std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
   int commutes = 0;
   const bool may_be = is_predefined(op) ? is_defined(type, op)
                                         : PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes &&
-                                              combiner_of(type) == MPI_COMBINER_NAMED;
+                                              (is_named(type) || (size_in_call(type) && is_dense(type)));
   MPI_Aint lower = 0, extent = 0;
   if (!may_be || PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS || lower != 0)
     return std::nullopt;
   return layout_of(static_cast<Bytes>(std::max<MPI_Aint>(extent, 0)));
 }
 
-OwnReductionCall::OwnReductionCall(MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {
-  if (is_predefined(op)) return;
+bool may_outlive_call(MPI_Datatype type) { return is_named(type); }
+
+OwnReductionCall::OwnReductionCall(MPI_Datatype type, MPI_Op op, Meanwhile meanwhile)
+    : type_(type), op_(op), holds_op_(meanwhile == Meanwhile::may_be_freed && !is_predefined(op)) {
+  if (!holds_op_) return;
   std::lock_guard lock(reductions_mutex);
   in_use().push_back(op);
 }
 
 OwnReductionCall::~OwnReductionCall() {
-  if (is_predefined(op_)) return;
+  if (!holds_op_) return;
   std::lock_guard lock(reductions_mutex);
   in_use().erase(std::find(in_use().begin(), in_use().end(), op_));
   auto freed = std::find(to_free().begin(), to_free().end(), op_);
@@ -91,7 +100,10 @@ void OwnReductionCall::combine(void* self, const void* in, void* inout, uint64_t
   PMPI_Reduce_local(in, inout, static_cast<int>(count), call->type_, call->op_);
 }
 
+unsigned operations_freed() { return freed.load(std::memory_order_relaxed); }
+
 int free_operation(MPI_Op* op) {
+  freed.fetch_add(1, std::memory_order_relaxed);
   {
     std::lock_guard lock(reductions_mutex);
     if (contains(in_use(), *op)) {

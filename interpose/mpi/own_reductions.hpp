@@ -13,14 +13,17 @@
 namespace ddl::mpi {
 
 /// How large an element is, where MPI_Reduce_local may combine two: the operation commutes, the type is one
-/// that MPI names, of 1, 2, 4, 8 or 16 bytes. The same on all ranks.
+/// that MPI names or some of these in a row, of 1, 2, 4, 8 or 16 bytes. The same on all ranks.
 std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op);
+/// Whether the program cannot free it, whose function is to get this very handle.
+bool may_outlive_call(MPI_Datatype type);
 
-/// One call with such a reduction, from before it starts until it is done: an operation that the program
-/// frees meanwhile lives on.
+/// One call with such a reduction, from before it starts until it is done. Where the program may free the
+/// operation meanwhile that lives on.
 class OwnReductionCall {
  public:
-  OwnReductionCall(MPI_Datatype type, MPI_Op op);
+  enum class Meanwhile { may_be_freed, stays };
+  OwnReductionCall(MPI_Datatype type, MPI_Op op, Meanwhile meanwhile);
   ~OwnReductionCall();
   OwnReductionCall(const OwnReductionCall&) = delete;
   OwnReductionCall& operator=(const OwnReductionCall&) = delete;
@@ -30,9 +33,12 @@ class OwnReductionCall {
  private:
   const MPI_Datatype type_;
   const MPI_Op op_;
+  const bool holds_op_;
 };
 
 /// Frees an operation of the program's, or has the last call that may need it do so.
 int free_operation(MPI_Op* op);
+/// How many have been freed: a handle may mean another operation since.
+unsigned operations_freed();
 
 }  // namespace ddl::mpi

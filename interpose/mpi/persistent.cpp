@@ -174,7 +174,8 @@ const int* HeldArguments::hold(const int* counts) {
 }
 
 MPI_Op HeldArguments::hold(MPI_Op op) {
-  if (op != MPI_OP_NULL) op_ = std::make_unique<OwnReductionCall>(MPI_BYTE, op);
+  if (op != MPI_OP_NULL)
+    op_ = std::make_unique<OwnReductionCall>(MPI_BYTE, op, OwnReductionCall::Meanwhile::may_be_freed);
   return op;
 }
 

@@ -90,7 +90,7 @@ const char* find_reduction_route(RoutedCall& route, Task task, const void* in, v
            route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction);
   route.call.in = in;
   route.call.out = has_out ? out : nullptr;
-  route.is_lasting = is_known(type);
+  route.is_lasting = route.own_op == MPI_OP_NULL ? is_known(type) : may_outlive_call(type);
   return nullptr;
 }
 
@@ -108,6 +108,31 @@ const char* find_movement_route(RoutedCall& route, Task task, const Side& in, co
   set_call(route, to_c(task.kind), route.bytes, DDL_UINT8, DDL_BOR, task.root, 0);
   route.is_lasting = (!uses_in || is_known(in.type)) && (!uses_out || is_known(out.type));
   return nullptr;
+}
+
+// In place, a reduce-scatter reads all of the output and writes its beginning.
+bool adapt_reduction(RoutedCall& route, CallBuffers& buffers, OwnReductionCall::Meanwhile meanwhile) {
+  ddl_collective_call& call = route.call;
+  if (route.own_op != MPI_OP_NULL) {
+    call.combine = OwnReductionCall::combine;
+    call.context = buffers.reduce_by(route.own_type, route.own_op, meanwhile);
+  }
+  if (call.kind != DDL_REDUCE_SCATTER) return true;
+  const std::uint64_t size = size_of(from_c(call.type));
+  const std::uint64_t own =
+      route.blocks ? route.blocks->counts[static_cast<std::size_t>(route.comm->me)] : call.count;
+  if (!route.blocks) {
+    if (call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
+    return true;
+  }
+  // The engine itself copies no blocks of unequal length from a device.
+  const bool on_device = state().api->is_device(call.in, call.out) != 0;
+  if (on_device || call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
+  if (on_device) {
+    const std::uint64_t bytes = route.blocks->total * size;
+    call.in = buffers.pack({call.in, 0, MPI_BYTE}, 0, bytes, bytes);
+  }
+  return call.in != nullptr;
 }
 
 }  // namespace
@@ -176,31 +201,15 @@ RoutedCall route_barrier(MPI_Comm comm, bool comes_again) {
   return route;
 }
 
-// In place, a reduce-scatter reads all of the output and writes its beginning.
 bool adapt_reduction(RoutedCall& route, CallBuffers& buffers) {
-  ddl_collective_call& call = route.call;
-  if (route.own_op != MPI_OP_NULL) {
-    call.combine = OwnReductionCall::combine;
-    call.context = buffers.reduce_by(route.own_type, route.own_op);
-  }
-  if (call.kind != DDL_REDUCE_SCATTER) return true;
-  const std::uint64_t size = size_of(from_c(call.type));
-  const std::uint64_t own =
-      route.blocks ? route.blocks->counts[static_cast<std::size_t>(route.comm->me)] : call.count;
-  if (!route.blocks) {
-    if (call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
-    return true;
-  }
-  // The engine itself copies no blocks of unequal length from a device.
-  const bool on_device = state().api->is_device(call.in, call.out) != 0;
-  if (on_device || call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
-  if (on_device) {
-    const std::uint64_t bytes = route.blocks->total * size;
-    call.in = buffers.pack({call.in, 0, MPI_BYTE}, 0, bytes, bytes);
-  }
-  return call.in != nullptr;
+  using Meanwhile = OwnReductionCall::Meanwhile;
+  return adapt_reduction(route, buffers,
+                         state().several_threads ? Meanwhile::may_be_freed : Meanwhile::stays);
 }
 
+bool adapt_started_reduction(RoutedCall& route, CallBuffers& buffers) {
+  return adapt_reduction(route, buffers, OwnReductionCall::Meanwhile::may_be_freed);
+}
 // The side that has more blocks holds the other where they are one; see collective/call.hpp.
 bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;

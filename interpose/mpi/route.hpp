@@ -73,6 +73,8 @@ RoutedCall route_barrier(MPI_Comm comm, bool comes_again);
 
 /// Makes the copies that the engine needs and gives it these; false: MPI cannot read the program's buffers.
 bool adapt_reduction(RoutedCall& route, CallBuffers& buffers);
+/// The same of a nonblocking call.
+bool adapt_started_reduction(RoutedCall& route, CallBuffers& buffers);
 bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuffers& buffers);
 
 /// Bytes of `count` elements, for the counters; 0 for what is no type.

@@ -33,19 +33,22 @@ int done_without_elements(Collective collective, Form form) {
 }
 
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
+  if (buffers.reduction() && state().several_threads) return false;  // it would hold the operation
   const bool can_be_kept = made.said.buffers == SaidCall::kBytes || (route.is_lasting && buffers.are_none());
   return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }
 
+void forget_kept(CommState& comm) {
+  state().api->forget_kept(comm.engine);
+  comm.kept.clear();
+}
+
 // What the engine was given is a buffer of the program's or, in place, a part of the other one. Where there
 // are too many all are forgotten, this one too: those that are still made will be kept anew.
-void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call) {
+void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call) {
   using Which = BufferOf::Which;
   KeptCalls& all = route.comm->kept;
-  if (all.is_full()) {
-    state().api->forget_kept(route.comm->engine);
-    return all.clear();
-  }
+  if (all.is_full()) return forget_kept(*route.comm);
   auto buffer = [](const void* given, const void* own, Which which, const void* other, Which otherwise) {
     if (!given) return BufferOf{};
     if (given == own) return BufferOf{which, 0};
@@ -57,7 +60,9 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call) {
            buffer(route.call.out, made.out, Which::out, made.in, Which::in),
            {},
            route.blocks,
-           route.in_blocks},
+           route.in_blocks,
+           buffers.reduction(),
+           operations_freed()},
           made.lists, route.comm->size);
 }
 

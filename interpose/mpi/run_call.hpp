@@ -87,10 +87,13 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
                            MPI_Op op, int root, MPI_Comm comm) {
   return {{type, op, count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
 }
+void forget_kept(CommState& comm);
 /// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
+  if (kept->reduction && kept->operations_freed != operations_freed())
+    return forget_kept(*comm), std::nullopt;
   comm->ends_with_barrier = made.said.collective == Collective::barrier;
   const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                                                     kept->out.at(made.in, made.out), number_on(*comm));
@@ -101,7 +104,7 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
 inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
-void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call);
+void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call);
 
 /// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
 /// others. But not of a call that MPI refuses, perhaps on this rank alone.
@@ -127,7 +130,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   const bool keeps = made && is_worth_keeping(*made, route, buffers);
   const ddl_outcome outcome =
       api->run(route.comm->engine, &route.call, &route.reason, &is_measured, keeps ? &kept : nullptr);
-  if (kept) keep(*made, route, kept);
+  if (kept) keep(*made, route, buffers, kept);
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
   // With what is done here: that is what the program pays for the original.
@@ -156,6 +159,8 @@ template <class Adapt, class Original>
 int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
                Original original) {
   if (!route.reason && !state().api->nonblocking(state().job)) route.reason = kNoProgressHook;
+  if (!route.reason && route.own_op != MPI_OP_NULL && !may_outlive_call(route.own_type))
+    route.reason = "datatype";
   if (is_empty(route)) {
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);

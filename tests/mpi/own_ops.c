@@ -86,6 +86,102 @@ static void users(MPI_Op op, MPI_Op sum) {
   }
 }
 
+static void add_ints(void* in, void* inout, int* n, MPI_Datatype* type) {
+  enter();
+  (void)type;
+  for (int i = 0; i < *n; ++i) ((int*)inout)[i] += ((int*)in)[i];
+  atomic_fetch_sub(&inside, 1);
+}
+
+/* Freed ones come again as other operations with the same handle, of calls that are otherwise the same; on
+ * rank 0 with another one. Some do not commute. */
+static void freed_and_made_again(void) {
+  int in[3], out[3];
+  MPI_Op before = MPI_OP_NULL;
+  for (int round = 0; round < 8; ++round) {
+    const int adds = round % 2;
+    MPI_Op op;
+    MPI_Op_create(adds ? add_ints : by_size, round % 4 < 3, &op);
+    if (before != MPI_OP_NULL) MPI_Op_free(&before);
+    for (int call = 0; call < 6; ++call)
+      for (int reduces = 0; reduces < 2; ++reduces) {
+        for (int i = 0; i < 3; ++i) in[i] = signed_value(rank, i + call), out[i] = 0;
+        if (reduces)
+          MPI_Reduce(in, out, 3, MPI_INT, op, 0, MPI_COMM_WORLD);
+        else
+          MPI_Allreduce(in, out, 3, MPI_INT, op, MPI_COMM_WORLD);
+        ++cases;
+        for (int i = 0; i < 3 && (!reduces || rank == 0); ++i) {
+          int want = 0;
+          for (int r = 0; r < size; ++r) want += signed_value(r, i + call);
+          if (!adds) want = largest(i + call);
+          if (out[i] != want) return fail("an operation made again", i, out[i], want);
+        }
+      }
+    if (rank == 0)
+      before = op;
+    else
+      MPI_Op_free(&op);
+  }
+  if (before != MPI_OP_NULL) MPI_Op_free(&before);
+}
+
+/* Elements of several numbers in a row, as C++ libraries send their own types: here two ints, of which the
+ * one with the larger first number stays whole. */
+static MPI_Datatype whole;
+static void by_first(void* in, void* inout, int* n, MPI_Datatype* type) {
+  enter();
+  const int* a = in;
+  int* b = inout;
+  if (*type != whole) fail("a type that the program did not name", 0, 0, 1);
+  for (int i = 0; i < 2 * *n; i += 2)
+    if (a[i] > b[i]) b[i] = a[i], b[i + 1] = a[i + 1];
+  atomic_fetch_sub(&inside, 1);
+}
+
+static int first_of(int from, int i) { return (from * 7 + i * 3) % 11 * 100 + from; }
+static int best_at(int i) {
+  int best = 0;
+  for (int r = 1; r < size; ++r)
+    if (first_of(r, i) > first_of(best, i)) best = r;
+  return best;
+}
+
+static void check_whole(const char* what, const int* out, int first, int n) {
+  for (int i = 0; i < n; ++i) {
+    const int best = best_at(first + i);
+    if (out[2 * i] != first_of(best, first + i) || out[2 * i + 1] != -best)
+      return fail(what, i, out[2 * i + 1], -best);
+  }
+  ++cases;
+}
+
+static void of_several_numbers(int ints) {
+  MPI_Op op;
+  MPI_Op_create(by_first, 1, &op);
+  if (ints)
+    MPI_Type_contiguous(2, MPI_INT, &whole);
+  else
+    MPI_Type_contiguous(8, MPI_BYTE, &whole);
+  MPI_Type_commit(&whole);
+  for (int c = 0; c < kSizes; ++c) {
+    const int n = kCounts[c], root = c % size, all = n * size;
+    int *in = malloc((size_t)all * 2 * sizeof(int)), *out = calloc((size_t)n * 2, sizeof(int));
+    for (int i = 0; i < all; ++i) in[2 * i] = first_of(rank, i), in[2 * i + 1] = -rank;
+    MPI_Allreduce(in, out, n, whole, op, MPI_COMM_WORLD);
+    check_whole("all-reduce of several numbers", out, 0, n);
+    memset(out, 0, (size_t)n * 2 * sizeof(int));
+    MPI_Reduce(in, out, n, whole, op, root, MPI_COMM_WORLD);
+    if (rank == root) check_whole("reduce of several numbers", out, 0, n);
+    MPI_Reduce_scatter_block(in, out, n, whole, op, MPI_COMM_WORLD);
+    check_whole("reduce-scatter of several numbers", out, rank * n, n);
+    free(in);
+    free(out);
+  }
+  MPI_Type_free(&whole);
+  MPI_Op_free(&op);
+}
+
 /* The operation is freed before the calls are done, and the program does something else meanwhile. */
 static void outstanding(void) {
   enum { kCalls = 12, kInts = 20000 };
@@ -162,12 +258,16 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int everything = argc > 1; /* also what is left to the original */
   MPI_Op op, sum;
   MPI_Op_create(by_size, 1, &op);
   MPI_Op_create(add, 1, &sum);
   users(op, sum);
   MPI_Op_free(&op);
   MPI_Op_free(&sum);
+  if (everything) freed_and_made_again();
+  of_several_numbers(0);
+  of_several_numbers(1);
   outstanding();
   pairs();
   numbers();
