@@ -38,8 +38,9 @@ std::vector<Known>& known() {
 }  // namespace
 
 std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
-  const MPI_Datatype byte = op == MPI_OP_NULL ? MPI_DATATYPE_NULL : byte_of_two(type);
-  if (byte == MPI_DATATYPE_NULL || !size_in_call(type)) return std::nullopt;
+  if (op == MPI_OP_NULL || size_in_call(type) != 2u) return std::nullopt;
+  const MPI_Datatype byte = byte_of_two(type);
+  if (byte == MPI_DATATYPE_NULL) return std::nullopt;
   std::lock_guard lock(ops_mutex);
   for (const Known& one : known())
     if (one.op == op && one.byte == byte) return one.reduction;

@@ -44,7 +44,7 @@ bool is_predefined(MPI_Op op) {
                        MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
 }
 
-std::atomic<unsigned> freed{0};
+std::atomic<unsigned> freed_so_far{0};
 
 // Operations of the program's under way, and those that it has freed meanwhile.
 std::mutex reductions_mutex;
@@ -100,10 +100,10 @@ void OwnReductionCall::combine(void* self, const void* in, void* inout, uint64_t
   PMPI_Reduce_local(in, inout, static_cast<int>(count), call->type_, call->op_);
 }
 
-unsigned operations_freed() { return freed.load(std::memory_order_relaxed); }
+unsigned operations_freed() { return freed_so_far.load(std::memory_order_relaxed); }
 
 int free_operation(MPI_Op* op) {
-  freed.fetch_add(1, std::memory_order_relaxed);
+  freed_so_far.fetch_add(1, std::memory_order_relaxed);
   {
     std::lock_guard lock(reductions_mutex);
     if (contains(in_use(), *op)) {

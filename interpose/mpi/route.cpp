@@ -210,6 +210,7 @@ bool adapt_reduction(RoutedCall& route, CallBuffers& buffers) {
 bool adapt_started_reduction(RoutedCall& route, CallBuffers& buffers) {
   return adapt_reduction(route, buffers, OwnReductionCall::Meanwhile::may_be_freed);
 }
+
 // The side that has more blocks holds the other where they are one; see collective/call.hpp.
 bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuffers& buffers) {
   ddl_collective_call& call = route.call;
