@@ -69,8 +69,8 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
 
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {
   const Bytes bytes = step.header.bytes;
-  left_ = &step;
   left_sources_.resize((sources.size() - 1) * bytes);
+  left_ = &step;
   std::byte* to = left_sources_.data();
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (i != step.step->own_rank) std::memcpy(std::exchange(to, to + bytes), sources[i], bytes);

@@ -190,8 +190,8 @@ CommState* state_of(MPI_Comm comm, unsigned& thread) {
   if (comm == last.comm && deleted == last.deletions) return last.state;
   void* value = nullptr;
   int found = 0;
-  if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS ||
-      !found)
+  const Original<int(MPI_Comm, int, void*, int*)> get_attr{PMPI_Comm_get_attr};
+  if (comm == MPI_COMM_NULL || get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS || !found)
     return nullptr;
   last = {comm, deleted, static_cast<CommState*>(value), thread};
   return last.state;

@@ -65,8 +65,8 @@ template <HookName name, class... Arguments, int (*hook)(Arguments...)>
 struct Guarded<name, hook> {
   static int call(Arguments... arguments) {
     constexpr bool is_on_comm = (std::is_same_v<Arguments, MPI_Comm> || ...);
-    const CallNote<kNoteName<name>, note_number(name.text, is_on_comm)> note(comm_among(arguments...));
     try {
+      const CallNote<kNoteName<name>, note_number(name.text, is_on_comm)> note(comm_among(arguments...));
       return hook(arguments...);
     } catch (...) {
       return end_with_exception(name.text, comm_among(arguments...));

@@ -100,6 +100,9 @@ class KeptCalls {
   bool is_full() const { return kept_ == kMost; }
   void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
+  /// Once an operation of the program's has been freed, which may be one for each call: then keeping costs
+  /// more than it saves.
+  bool keeps_reductions = true;
 
  private:
   static constexpr std::size_t kPlaces = 2 * kMost;

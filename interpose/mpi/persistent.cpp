@@ -96,13 +96,20 @@ class Started : public OriginalWork {
 // after each of them, and each answer takes a look at the library's sockets.
 int begin(const std::shared_ptr<PersistentCall>& call) {
   auto end = [call](int error) {
-    if (error != MPI_SUCCESS) PMPI_Comm_call_errhandler(call->held->comm(), error);
-    tell_done(*call);
+    tell_done(*call);  // first: the handler may throw
+    if (error != MPI_SUCCESS) ask_error_handler(call->held->comm(), error);
   };
   StateInstead state(call->held->state());
   PersistentStart by_engine(std::move(end), call->held->original);
   MPI_Request request = MPI_REQUEST_NULL;
-  if (int error = call->start(&request)) {
+  int error = MPI_SUCCESS;
+  try {
+    error = call->start(&request);
+  } catch (...) {
+    tell_done(*call);
+    throw;
+  }
+  if (error != MPI_SUCCESS) {
     tell_done(*call);  // nobody waits for what has not begun
     return error;
   }

@@ -33,7 +33,8 @@ int done_without_elements(Collective collective, Form form) {
 }
 
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
-  if (buffers.reduction() && state().several_threads) return false;  // it would hold the operation
+  // Where another thread may free an operation meanwhile, a call that is kept would hold it.
+  if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions)) return false;
   const bool can_be_kept = made.said.buffers == SaidCall::kBytes || (route.is_lasting && buffers.are_none());
   return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }

@@ -92,8 +92,10 @@ void forget_kept(CommState& comm);
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
-  if (kept->reduction && kept->operations_freed != operations_freed())
+  if (kept->reduction && kept->operations_freed != operations_freed()) {
+    comm->kept.keeps_reductions = false;
     return forget_kept(*comm), std::nullopt;
+  }
   comm->ends_with_barrier = made.said.collective == Collective::barrier;
   const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                                                     kept->out.at(made.in, made.out), number_on(*comm));

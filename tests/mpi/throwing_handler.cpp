@@ -57,6 +57,12 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_set_errhandler(comm, handler);
   for (int i = 0; i < 3; ++i) calls(comm);
+  // By one rank alone, of no communicator: that of the world is asked.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  if (rank == 0)
+    expect(MPI_ERR_COMM, "no communicator",
+           [&] { MPI_Bcast(data, 1, MPI_INT, 0, static_cast<MPI_Comm>(nullptr)); });
+  calls(comm);
   if (argc > 1 && std::strcmp(argv[1], "--mismatch") == 0)
     expect(MPI_ERR_OTHER, "different calls",
            [&] { rank == 0 ? MPI_Barrier(comm) : MPI_Allreduce(data, all, 2, MPI_INT, MPI_SUM, comm); });
