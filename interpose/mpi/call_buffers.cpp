@@ -97,23 +97,7 @@ std::byte* begin_of(const BlockSide& side, Rank rank) {
   return static_cast<std::byte*>(const_cast<void*>(side.buffer)) + side.displacements[rank];
 }
 
-// As MPI names it.
-bool is_dense_by_itself(MPI_Datatype type) {
-  const std::optional<std::uint64_t> size = size_of_type(type);
-  MPI_Aint lower = 0, extent = 0;
-  return size && PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
-         static_cast<std::uint64_t>(extent) == *size;
-}
-
 }  // namespace
-
-bool is_dense(MPI_Datatype type) {
-  if (is_known(type)) return true;
-  const int combiner = combiner_of(type);
-  if (is_predefined(combiner)) return is_dense_by_itself(type);
-  const Repeated repeated = repeated_by(type, combiner);
-  return repeated.of && is_dense(repeated.of.get());
-}
 
 CallBuffers::Held& CallBuffers::held() {
   if (!held_) held_ = std::make_unique_for_overwrite<Held>();

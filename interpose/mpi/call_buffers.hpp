@@ -24,10 +24,6 @@ struct Side {
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
-/// Whether elements of that type lie in memory as they do in a message. Asks no more than their address of
-/// the types that MPI names.
-bool is_dense(MPI_Datatype type);
-
 class CallBuffers {
  public:
   CallBuffers() = default;

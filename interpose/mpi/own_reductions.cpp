@@ -6,7 +6,6 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/mpi/call_buffers.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 

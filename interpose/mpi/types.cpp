@@ -197,6 +197,14 @@ std::optional<Op> find_op(MPI_Op handle) {
   return std::nullopt;
 }
 
+// As MPI names it.
+bool is_dense_by_itself(MPI_Datatype type) {
+  const std::optional<std::uint64_t> size = size_of_type(type);
+  MPI_Aint lower = 0, extent = 0;
+  return size && PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
+         static_cast<std::uint64_t>(extent) == *size;
+}
+
 }  // namespace
 
 bool is_known(MPI_Datatype type) { return find_type(type) != nullptr; }
@@ -271,6 +279,14 @@ Repeated repeated_by(MPI_Datatype type, int combiner) {
   repeated.of = std::move(owned);
   repeated.count = blocks * block;
   return repeated;
+}
+
+bool is_dense(MPI_Datatype type) {
+  if (is_known(type)) return true;
+  const int combiner = combiner_of(type);
+  if (is_predefined(combiner)) return is_dense_by_itself(type);
+  const Repeated repeated = repeated_by(type, combiner);
+  return repeated.of && is_dense(repeated.of.get());
 }
 
 }  // namespace ddl::mpi

@@ -19,13 +19,12 @@ std::uint64_t size_of_known(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type);
+/// The same of a type that may be used in a call: nothing, too, where it is not committed.
+std::optional<std::uint64_t> size_in_call(MPI_Datatype type);
 
 /// How the engine does this operation on this type: an element of `type` is `parts` elements of the
 /// reduction's. Returns null, or why it cannot; then the others are not set.
 const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, std::uint64_t& parts);
-
-/// The same of a type that may be used in a call: nothing, too, where it is not committed.
-std::optional<std::uint64_t> size_in_call(MPI_Datatype type);
 
 /// How a type was made: MPI_COMBINER_NAMED where MPI names it; MPI_UNDEFINED where it is none.
 int combiner_of(MPI_Datatype type);
@@ -46,5 +45,9 @@ struct Repeated {
   int count = 1;
 };
 Repeated repeated_by(MPI_Datatype type, int combiner);
+
+/// Whether elements of that type lie in memory as they do in a message. Asks no more than their address of
+/// the types that MPI names.
+bool is_dense(MPI_Datatype type);
 
 }  // namespace ddl::mpi

@@ -42,7 +42,9 @@ void calls(MPI_Comm comm) {
          [&] { MPI_Igather(in, -1, MPI_INT, out, 1, MPI_INT, 0, comm, &request); });
   MPI_Barrier(comm);
   MPI_Allreduce(in, &sum, 1, MPI_INT, MPI_SUM, comm);
-  if (sum != ranks) expect(MPI_SUCCESS, "a sum", [&] { throw Refused(MPI_ERR_OTHER); });
+  if (sum == ranks) return;
+  ++failures;
+  std::printf("check: a sum of %d, not %d\n", sum, ranks);
 }
 
 }  // namespace
