@@ -88,8 +88,8 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
 }  // namespace
 
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  const Made made = reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm);
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  Made made = reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm);
+  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   auto original = [&] {
     return on_host_memory(in, out, count, type, comm, [&](const void* from, void* to) {
       return DDL_NEXT(MPI_Allreduce)(from, to, count, type, op, comm);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "interpose/mpi/types.hpp"
+#include "interpose/mpi/made_types.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -43,24 +43,23 @@ std::shared_ptr<const Blocks> BlockCache::find(std::span<const Block> list) {
   return made.blocks;
 }
 
-bool BlockCache::Said::is(const BlockSide& side) const {
-  return blocks && type == side.type && std::equal(counts.begin(), counts.end(), side.counts) &&
+bool BlockCache::Said::is(const BlockSide& side, const void* side_type) const {
+  return blocks && type == side_type && std::equal(counts.begin(), counts.end(), side.counts) &&
          std::equal(displacements.begin(), displacements.end(), side.displacements);
 }
 
 std::shared_ptr<const Blocks> BlockCache::find(const BlockSide& side, Rank ranks) {
   const auto many = static_cast<std::size_t>(ranks);
   const bool is_kept = !side.types && side.counts && side.displacements;
+  const void* type = is_kept ? lasting_name(side.type) : nullptr;
   for (const Said& said : said_)
-    if (is_kept && said.is(side)) return said.blocks;
+    if (is_kept && said.is(side, type)) return said.blocks;
   const std::span<const Block> list = list_blocks(side, ranks, Places::given);
   if (list.empty()) return nullptr;
   std::shared_ptr<const Blocks> blocks = find(list);
-  if (is_kept && is_known(side.type))
-    said_[oldest_said_++ % said_.size()] = {side.type,
-                                            {side.counts, side.counts + many},
-                                            {side.displacements, side.displacements + many},
-                                            blocks};
+  if (is_kept)
+    said_[oldest_said_++ % said_.size()] = {
+        type, {side.counts, side.counts + many}, {side.displacements, side.displacements + many}, blocks};
   return blocks;
 }
 
@@ -68,7 +67,7 @@ std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places pla
   std::vector<Block>& list = empty_list();
   if (!side.counts || !side.displacements) return {};
   MPI_Datatype known = MPI_DATATYPE_NULL;
-  MPI_Aint lower = 0, extent = 0;
+  MPI_Aint extent = 0;
   std::uint64_t size = 0;
   for (Rank rank = 0; rank < ranks; ++rank) {
     const MPI_Datatype type = side.type_of(rank);
@@ -77,8 +76,7 @@ std::span<const Block> list_blocks(const BlockSide& side, Rank ranks, Places pla
       const std::optional<std::uint64_t> found = size_in_call(type);
       if (!found) return {};
       size = *found;
-      extent = static_cast<MPI_Aint>(size);
-      if (!is_known(type) && PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS) return {};
+      extent = extent_of(type);
       known = type;
     }
     const auto bytes = static_cast<std::uint64_t>(side.counts[rank]) * size;

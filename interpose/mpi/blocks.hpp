@@ -51,12 +51,12 @@ class BlockCache {
 
  private:
   static constexpr std::size_t kCalls = 16;  // roots may take turns, each with lists of its own
-  // The words of a call of that communicator, of a type that nobody frees: a loop says them again and again.
+  // The words of a call of that communicator: a loop says them again and again.
   struct Said {
-    MPI_Datatype type;
+    const void* type;  // lasting_name() of it
     std::vector<int> counts, displacements;
     std::shared_ptr<const Blocks> blocks;
-    bool is(const BlockSide& side) const;
+    bool is(const BlockSide& side, const void* side_type) const;
   };
   std::array<Said, kCalls> said_;
   std::size_t oldest_said_ = 0;

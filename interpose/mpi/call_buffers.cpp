@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "interpose/mpi/device_buffers.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/route.hpp"
-#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -44,8 +44,7 @@ int copy_elements(const void* from, int count, MPI_Datatype type, void* to, int 
 template <class Body>
 int in_portions(MPI_Datatype type, void* buffer, std::uint64_t elements, std::uint64_t bytes, Body body) {
   if (bytes <= kMostAtOnce) return body(buffer, static_cast<int>(elements), 0, bytes);
-  MPI_Aint lower = 0, extent = 0;
-  PMPI_Type_get_extent(type, &lower, &extent);
+  const MPI_Aint extent = extent_of(type);
   const std::uint64_t each = bytes / elements;
   const std::uint64_t most = std::max<std::uint64_t>(1, kMostAtOnce / std::max<std::uint64_t>(1, each));
   for (std::uint64_t done = 0; done < elements; done += most) {
@@ -86,9 +85,8 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
 
 std::byte* at_element(const void* buffer, std::uint64_t number, MPI_Datatype type) {
   if (number == 0) return static_cast<std::byte*>(const_cast<void*>(buffer));
-  MPI_Aint lower = 0, extent = 0;
-  PMPI_Type_get_extent(type, &lower, &extent);
-  return static_cast<std::byte*>(const_cast<void*>(buffer)) + static_cast<std::ptrdiff_t>(number) * extent;
+  return static_cast<std::byte*>(const_cast<void*>(buffer)) +
+         static_cast<std::ptrdiff_t>(number) * extent_of(type);
 }
 
 std::byte* begin_of(const BlockSide& side, Rank rank) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "interpose/mpi/blocks.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_reductions.hpp"
-#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 

@@ -54,8 +54,8 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
 template <class Original>
 int reduce_by(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
               MPI_Op op, MPI_Comm comm, Original original) {
-  const Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
+  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
   return run_call(collective, route, comm, adapt_reduction, original, &made);
 }
@@ -109,7 +109,7 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
                    MPI_Comm comm) {
   Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm);
   made.lists = {counts};
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
   return run_call(
       Collective::reduce_scatter, route, comm, adapt_reduction,

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/reduce/recognise.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
@@ -14,13 +15,10 @@
 namespace ddl::mpi {
 namespace {
 
-// What MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte, consists of; of other types nothing.
+// What MPI_Type_contiguous(2, MPI_BYTE), or of another type of one byte, consists of; of other types null.
 MPI_Datatype byte_of_two(MPI_Datatype type) {
-  if (combiner_of(type) != MPI_COMBINER_CONTIGUOUS) return MPI_DATATYPE_NULL;
-  const Repeated repeated = repeated_by(type, MPI_COMBINER_CONTIGUOUS);
-  const MPI_Datatype byte = repeated.of ? repeated.of.get() : MPI_DATATYPE_NULL;
-  const bool is_byte = combiner_of(byte) == MPI_COMBINER_NAMED && size_of_type(byte) == 1u;
-  return is_byte && repeated.count == 2 ? byte : MPI_DATATYPE_NULL;
+  const TypeFacts* facts = facts_of(type);
+  return facts && facts->element && facts->elements == 2 && facts->size == 2 ? facts->element : nullptr;
 }
 
 // A function may ask which type it is called for.
@@ -38,9 +36,9 @@ std::vector<Known>& known() {
 }  // namespace
 
 std::optional<Reduction> custom_reduction(MPI_Datatype type, MPI_Op op) {
-  if (op == MPI_OP_NULL || size_in_call(type) != 2u) return std::nullopt;
+  if (op == MPI_OP_NULL || is_known(type)) return std::nullopt;
   const MPI_Datatype byte = byte_of_two(type);
-  if (byte == MPI_DATATYPE_NULL) return std::nullopt;
+  if (!byte) return std::nullopt;
   std::lock_guard lock(ops_mutex);
   for (const Known& one : known())
     if (one.op == op && one.byte == byte) return one.reduction;

@@ -7,6 +7,7 @@
 #include "interpose/mpi/custom_ops.hpp"
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/init.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/persistent.hpp"
 #include "interpose/mpi/state.hpp"
 

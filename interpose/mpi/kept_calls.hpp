@@ -28,7 +28,7 @@ using Lists = std::array<const int*, 4>;
 /// All that the program says in a call but its lists and where its buffers are: of these, whether they are
 /// the same one, MPI_IN_PLACE or null.
 struct SaidCall {
-  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const void* type = nullptr;   // lasting_name() of a derived one
   const void* other = nullptr;  // the other side's type, or the operation
   int count = 0, other_count = 0, root = 0;
   Collective collective{};

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -68,10 +68,9 @@ std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
   const bool may_be = is_predefined(op) ? is_defined(type, op)
                                         : PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes &&
                                               (is_named(type) || (size_in_call(type) && is_dense(type)));
-  MPI_Aint lower = 0, extent = 0;
-  if (!may_be || PMPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS || lower != 0)
-    return std::nullopt;
-  return layout_of(static_cast<Bytes>(std::max<MPI_Aint>(extent, 0)));
+  const TypeFacts* facts = may_be ? facts_of(type) : nullptr;
+  if (!facts || facts->lower != 0) return std::nullopt;
+  return layout_of(static_cast<Bytes>(std::max<MPI_Aint>(facts->extent, 0)));
 }
 
 bool may_outlive_call(MPI_Datatype type) { return is_named(type); }

@@ -12,7 +12,7 @@
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/types.hpp"
+#include "interpose/mpi/made_types.hpp"
 
 namespace ddl::mpi {
 namespace {

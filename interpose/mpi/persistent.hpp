@@ -27,9 +27,9 @@
 
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 

@@ -2,6 +2,7 @@
 
 #include "core/api/c_types.hpp"
 #include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
@@ -90,7 +91,7 @@ const char* find_reduction_route(RoutedCall& route, Task task, const void* in, v
            route.own_op == MPI_OP_NULL ? std::uint8_t{0} : kOwnReduction);
   route.call.in = in;
   route.call.out = has_out ? out : nullptr;
-  route.is_lasting = route.own_op == MPI_OP_NULL ? is_known(type) : may_outlive_call(type);
+  route.is_lasting = route.own_op != MPI_OP_NULL || is_known(type);
   return nullptr;
 }
 

@@ -12,9 +12,11 @@
 #include "core/base/clock.hpp"
 #include "core/trace/counters.hpp"
 #include "interpose/mpi/call_note.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/route.hpp"
 #include "interpose/mpi/state.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 
@@ -104,6 +106,17 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   return std::nullopt;
 }
 inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
+/// Likewise where the program may have made these types, which count on this rank: then they get names that
+/// last. `other` null: there is one alone.
+inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Datatype other = nullptr) {
+  CommState* comm = state_of_noted(made.comm);
+  const std::optional<int> done = run_kept(made, comm);
+  const bool is_made = !is_known(type), is_other_made = other && !is_known(other);
+  if (done || !comm || !(is_made || is_other_made)) return done;
+  if (is_made) made.said.type = lasting_name(type);
+  if (is_other_made) made.said.other = lasting_name(other);
+  return run_kept(made, comm);
+}
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call);

@@ -1,11 +1,10 @@
 #include "interpose/mpi/types.hpp"
 
 #include <array>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "interpose/mpi/custom_ops.hpp"
-#include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -197,14 +196,6 @@ std::optional<Op> find_op(MPI_Op handle) {
   return std::nullopt;
 }
 
-// As MPI names it.
-bool is_dense_by_itself(MPI_Datatype type) {
-  const std::optional<std::uint64_t> size = size_of_type(type);
-  MPI_Aint lower = 0, extent = 0;
-  return size && PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
-         static_cast<std::uint64_t>(extent) == *size;
-}
-
 }  // namespace
 
 bool is_known(MPI_Datatype type) { return find_type(type) != nullptr; }
@@ -228,65 +219,6 @@ const char* find_reduction(MPI_Datatype type, MPI_Op op, Reduction& reduction, s
   if (!custom) return "datatype";
   reduction = *custom;
   return nullptr;
-}
-
-std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
-  MPI_Count size = 0;
-  if (const std::uint64_t known = size_of_known(type)) return known;
-  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0)
-    return std::nullopt;
-  return static_cast<std::uint64_t>(size);
-}
-
-// Open MPI looks at a type before it looks at whom to send to, where it checks arguments at all.
-std::optional<std::uint64_t> size_in_call(MPI_Datatype type) {
-  if (const std::uint64_t known = size_of_known(type)) return known;
-  if (PMPI_Send(nullptr, 0, type, MPI_PROC_NULL, 0, state().own_self) != MPI_SUCCESS) return std::nullopt;
-  return size_of_type(type);
-}
-
-int combiner_of(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  if (type == MPI_DATATYPE_NULL ||
-      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
-    return MPI_UNDEFINED;
-  return combiner;
-}
-
-bool is_predefined(int combiner) {
-  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
-         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
-}
-
-void FreeType::operator()(MPI_Datatype type) const {
-  if (!is_known(type) && !is_predefined(combiner_of(type))) PMPI_Type_free(&type);
-}
-
-Repeated repeated_by(MPI_Datatype type, int combiner) {
-  Repeated repeated;
-  const bool is_vector = combiner == MPI_COMBINER_VECTOR;
-  if (!is_vector && combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
-  const int integers = is_vector ? 3 : combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;
-  std::array<int, 3> said = {1, 1, 1};  // how many blocks, of how many, how far from each other
-  MPI_Aint no_address = 0;
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, integers, 0, 1, said.data(), &no_address, &of) != MPI_SUCCESS)
-    return repeated;
-  OwnedType owned(of);
-  const auto [blocks, block, stride] = said;
-  const bool has_gaps = blocks > 1 && block != stride;
-  if (has_gaps || std::int64_t{blocks} * block > std::numeric_limits<int>::max()) return repeated;
-  repeated.of = std::move(owned);
-  repeated.count = blocks * block;
-  return repeated;
-}
-
-bool is_dense(MPI_Datatype type) {
-  if (is_known(type)) return true;
-  const int combiner = combiner_of(type);
-  if (is_predefined(combiner)) return is_dense_by_itself(type);
-  const Repeated repeated = repeated_by(type, combiner);
-  return repeated.of && is_dense(repeated.of.get());
 }
 
 }  // namespace ddl::mpi

@@ -20,13 +20,20 @@ int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm,
   return run_call(collective, route, comm, adapt, original, made);
 }
 
-// With the root's lists, of which the others know nothing.
-Made rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
-                 const void* out, int root, MPI_Comm comm) {
+// With the root's lists and type, of which the others know nothing.
+struct RootedMade {
+  Made made;
+  MPI_Datatype type, other;
+
+  std::optional<int> run_kept() { return run_kept_by_name(made, type, other); }
+};
+RootedMade rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
+                       const void* out, int root, MPI_Comm comm) {
   Made made{{one.type, many.type, one.count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
   const CommState* known = state_of_noted(comm);
-  if (known && known->me == root) made.lists = {many.counts, many.displacements};
-  return made;
+  if (!known || known->me != root) return {made, one.type, nullptr};
+  made.lists = {many.counts, many.displacements};
+  return {made, one.buffer == MPI_IN_PLACE ? many.type : one.type, many.type};
 }
 
 template <class Original>
@@ -43,12 +50,13 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
                const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  const Made made{{in_type, out_type, in_count, 0, 0, kAllGather, SaidCall::about(in, out)},
-                  in,
-                  out,
-                  comm,
-                  {counts, displacements}};
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  Made made{{in_type, out_type, in_count, 0, 0, kAllGather, SaidCall::about(in, out)},
+            in,
+            out,
+            comm,
+            {counts, displacements}};
+  const MPI_Datatype own = in == MPI_IN_PLACE ? out_type : in_type;
+  if (const std::optional<int> done = run_kept_by_name(made, own, out_type)) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
@@ -77,12 +85,12 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{in, in_count, in_type};
   const BlockSide many{out, counts, displacements, out_type};
-  const Made made = rooted_made(kGather, one, many, in, out, root, comm);
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  RootedMade rooted = rooted_made(kGather, one, many, in, out, root, comm);
+  if (const std::optional<int> done = rooted.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
   };
-  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &made);
+  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &rooted.made);
 }
 
 int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -100,12 +108,12 @@ int scatterv(const void* in, const int counts[], const int displacements[], MPI_
              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{out, out_count, out_type};
   const BlockSide many{in, counts, displacements, in_type};
-  const Made made = rooted_made(kScatter, one, many, in, out, root, comm);
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  RootedMade rooted = rooted_made(kScatter, one, many, in, out, root, comm);
+  if (const std::optional<int> done = rooted.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
   };
-  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &made);
+  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &rooted.made);
 }
 
 int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
@@ -127,7 +135,8 @@ int alltoallv(const void* in, const int in_counts[], const int in_displacements[
   Made made{{in_type, out_type, 0, 0, 0, kAllToAll, SaidCall::about(in, out)}, in, out, comm};
   // In place there are copies each time, and nothing is kept.
   if (!pairs.in_place) made.lists = {out_counts, out_displacements, in_counts, in_displacements};
-  if (const std::optional<int> done = run_kept(made)) return *done;
+  const MPI_Datatype from = pairs.in_place ? out_type : in_type;
+  if (const std::optional<int> done = run_kept_by_name(made, from, out_type)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                    out_displacements, out_type, comm);

@@ -4,6 +4,7 @@
 
 #include "core/api/c_types.hpp"
 #include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -81,7 +82,7 @@ const char* find_all_gather_v_route(RoutedCall& route, const Side& in, const Blo
   if (!in_place && bytes_of(in.count, in.type) != blocks->counts[static_cast<std::size_t>(route.comm->me)])
     return kErroneous;
   route.call = bytes_call(DDL_ALL_GATHER, *route.comm);
-  route.is_lasting = (in_place || is_known(in.type)) && is_known(out.type);
+  route.is_lasting = true;
   use_blocks(route, std::move(blocks));
   route.bytes = route.blocks->longest;
   return route.bytes > 0 && !out.buffer && is_dense(out.type) ? kErroneous : nullptr;
@@ -103,7 +104,7 @@ const char* find_pairs_route(RoutedCall& route, Collective collective, const Pai
     return kErroneous;
   route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
   route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
-  route.is_lasting = is_known(in.type) && is_known(pairs.out.type);
+  route.is_lasting = true;
   route.call.count = route.bytes;
   const bool is_rooted = collective == Collective::gather_v || collective == Collective::scatter_v;
   route.call.pairwise = is_rooted ? 2 : 1;

@@ -11,8 +11,15 @@
 
 enum { kRepeats = 100, kLong = 1000, kMostCount = 20, kMostExtent = 8 };
 
-enum kind { BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, KINDS };
-static const char* const kNames[KINDS] = {"bcast", "allgather", "alltoall", "gather", "scatter"};
+/* Those from ALLGATHERV on say the count for every rank. */
+enum kind { BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, ALLGATHERV, ALLTOALLV, GATHERV, SCATTERV, KINDS };
+static const char* const kNames[KINDS] = {"bcast",      "allgather", "alltoall", "gather",  "scatter",
+                                          "allgatherv", "alltoallv", "gatherv",  "scatterv"};
+static int is_in_blocks(enum kind kind) {
+  return kind == ALLTOALL || kind == SCATTER || kind == ALLTOALLV || kind == SCATTERV;
+}
+static int is_of_root(enum kind kind) { return kind == BCAST || kind == SCATTER || kind == SCATTERV; }
+static int is_to_root(enum kind kind) { return kind == GATHER || kind == GATHERV; }
 
 /* Ways to lay four ints into memory, in the order in which they travel: two without gaps, and others, of
  * which one is backwards. NAMED: four of MPI_INT. */
@@ -58,8 +65,7 @@ static int* int_of(int* memory, int layout, int n, int block, int i) {
 
 /* What int i of that block is to be here. */
 static int expected(enum kind kind, int root, int block, int i, int seed) {
-  const int from = kind == BCAST || kind == SCATTER ? root : block;
-  return value(from, kind == ALLTOALL || kind == SCATTER ? me : 0, i, seed);
+  return value(is_of_root(kind) ? root : block, is_in_blocks(kind) ? me : 0, i, seed);
 }
 
 static void check_output(enum kind kind, int layout, int n, int blocks, int root, int seed) {
@@ -75,16 +81,15 @@ static void check_output(enum kind kind, int layout, int n, int blocks, int root
   if (held > 0) wrong("between made types", kind, n, 0, held, 0);
 }
 
-/* One call of n elements of these layouts here. */
-static void one(enum kind kind, MPI_Comm comm, int root, int n, int in_layout, int out_layout, int seed) {
-  const int in_blocks = kind == ALLTOALL || kind == SCATTER ? size : 1;
-  const int out_blocks = kind == ALLGATHER || kind == ALLTOALL || kind == GATHER ? size : 1;
+static void call(enum kind kind, MPI_Comm comm, int root, struct elements from, struct elements to) {
+  static int in_counts[64], in_places[64], out_counts[64], out_places[64];
   const int is_root = me == root;
-  struct elements from = elements_of(in_layout, n), to = elements_of(out_layout, n);
-  ++cases_done;
-  for (int i = 0; i <= size * n * kMostExtent; ++i) in[i] = out[i] = kUntouched;
-  for (int b = 0; b < in_blocks; ++b)
-    for (int i = 0; i < n * kInts; ++i) *int_of(in, in_layout, n, b, i) = value(me, b, i, seed);
+  for (int r = 0; r < size; ++r) {
+    in_counts[r] = from.count, in_places[r] = r * from.count;
+    out_counts[r] = to.count, out_places[r] = r * to.count;
+  }
+  /* What does not count on a rank may be anything there. */
+  const int* const no_counts = NULL;
   switch (kind) {
     case BCAST:
       if (is_root)
@@ -101,21 +106,54 @@ static void one(enum kind kind, MPI_Comm comm, int root, int n, int in_layout, i
     case GATHER:
       MPI_Gather(in, from.count, from.type, out, to.count, to.type, root, comm);
       break;
-    default:
+    case SCATTER:
       MPI_Scatter(in, from.count, from.type, out, to.count, to.type, root, comm);
       break;
+    case ALLGATHERV:
+      MPI_Allgatherv(in, from.count, from.type, out, out_counts, out_places, to.type, comm);
+      break;
+    case ALLTOALLV:
+      MPI_Alltoallv(in, in_counts, in_places, from.type, out, out_counts, out_places, to.type, comm);
+      break;
+    case GATHERV:
+      MPI_Gatherv(in, from.count, from.type, is_root ? out : NULL, is_root ? out_counts : no_counts,
+                  is_root ? out_places : no_counts, is_root ? to.type : MPI_DATATYPE_NULL, root, comm);
+      break;
+    default:
+      MPI_Scatterv(is_root ? in : NULL, is_root ? in_counts : no_counts, is_root ? in_places : no_counts,
+                   is_root ? from.type : MPI_DATATYPE_NULL, out, to.count, to.type, root, comm);
+      break;
   }
+}
+
+/* A call of n elements of these layouts here, so many times. */
+static void several(int times, enum kind kind, MPI_Comm comm, int root, int n, int in_layout, int out_layout,
+                    int seed) {
+  const int in_blocks = is_in_blocks(kind) ? size : 1;
+  const int out_blocks = is_of_root(kind) ? 1 : size;
+  const int is_root = me == root;
+  struct elements from = elements_of(in_layout, n), to = elements_of(out_layout, n);
+  ++cases_done;
+  for (int i = 0; i <= size * n * kMostExtent; ++i) in[i] = out[i] = kUntouched;
+  for (int b = 0; b < in_blocks; ++b)
+    for (int i = 0; i < n * kInts; ++i) *int_of(in, in_layout, n, b, i) = value(me, b, i, seed);
+  for (int i = 0; i < times; ++i) call(kind, comm, root, from, to);
   forget(&from);
   forget(&to);
-  const int has_out = kind == BCAST ? !is_root : kind == GATHER ? is_root : 1;
+  const int has_out = kind == BCAST ? !is_root : is_to_root(kind) ? is_root : 1;
   if (has_out) check_output(kind, out_layout, n, out_blocks, root, seed);
+}
+
+static void one(enum kind kind, MPI_Comm comm, int root, int n, int in_layout, int out_layout, int seed) {
+  several(1, kind, comm, root, n, in_layout, out_layout, seed);
 }
 
 static void of_all_layouts(MPI_Comm comm) {
   for (enum kind kind = 0; kind < KINDS; ++kind)
     for (int i = 0; i < kRepeats; ++i) {
       const int in_layout = (i + me) % 7 == 6 ? NAMED : (i + me) % LAYOUTS;
-      one(kind, comm, i / 7 % size, 1 + i % 2, in_layout, (i / 2 + 5 * me) % LAYOUTS, 1000 * kind + i);
+      several(1 + i % 5, kind, comm, i / 7 % size, 1 + i % 2, in_layout, (i / 2 + 5 * me) % LAYOUTS,
+              1000 * kind + i);
     }
 }
 

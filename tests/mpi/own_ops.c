@@ -182,6 +182,51 @@ static void of_several_numbers(int ints) {
   MPI_Op_free(&op);
 }
 
+/* Adds the ints of a type made now, of so many. */
+static int ints_of_each;
+static void add_each(void* in, void* inout, int* n, MPI_Datatype* type) {
+  enter();
+  if (*type != whole) fail("a type that the program did not name", 0, 0, 1);
+  for (int i = 0; i < *n * ints_of_each; ++i) ((int*)inout)[i] += ((int*)in)[i];
+  atomic_fetch_sub(&inside, 1);
+}
+
+/* Freed types come again with the same handle and other elements, for calls that are otherwise the same; on
+ * rank 0 with another handle. */
+static void types_made_again(void) {
+  enum { kMost = 4, kElements = 3 };
+  int in[kElements * kMost], out[kElements * kMost];
+  MPI_Datatype before = MPI_DATATYPE_NULL;
+  MPI_Op op;
+  MPI_Op_create(add_each, 1, &op);
+  for (int round = 0; round < 12; ++round) {
+    ints_of_each = 1 << round % 3;
+    MPI_Type_contiguous(ints_of_each, MPI_INT, &whole);
+    MPI_Type_commit(&whole);
+    if (before != MPI_DATATYPE_NULL) MPI_Type_free(&before);
+    for (int call = 0; call < 6; ++call)
+      for (int reduces = 0; reduces < 2; ++reduces) {
+        for (int i = 0; i < kElements * kMost; ++i) in[i] = rank + i + call, out[i] = -1;
+        if (reduces)
+          MPI_Reduce(in, out, kElements, whole, op, 0, MPI_COMM_WORLD);
+        else
+          MPI_Allreduce(in, out, kElements, whole, op, MPI_COMM_WORLD);
+        ++cases;
+        for (int i = 0; i < kElements * kMost && (!reduces || rank == 0); ++i) {
+          const int sum = size * (size - 1) / 2 + size * (i + call);
+          const int want = i < kElements * ints_of_each ? sum : -1;
+          if (out[i] != want) return fail("a type made again", i, out[i], want);
+        }
+      }
+    if (rank == 0)
+      before = whole;
+    else
+      MPI_Type_free(&whole);
+  }
+  if (before != MPI_DATATYPE_NULL) MPI_Type_free(&before);
+  MPI_Op_free(&op);
+}
+
 /* The operation is freed before the calls are done, and the program does something else meanwhile. */
 static void outstanding(void) {
   enum { kCalls = 12, kInts = 20000 };
@@ -268,6 +313,7 @@ int main(int argc, char** argv) {
   if (everything) freed_and_made_again();
   of_several_numbers(0);
   of_several_numbers(1);
+  types_made_again();
   outstanding();
   pairs();
   numbers();

@@ -1,0 +1,186 @@
+#include "interpose/mpi/made_types.hpp"
+
+#include <array>
+#include <atomic>
+#include <limits>
+#include <utility>
+
+#include "interpose/mpi/state.hpp"
+#include "interpose/mpi/types.hpp"
+
+namespace ddl::mpi {
+namespace {
+
+constexpr std::size_t kPlaces = 64;
+std::size_t place_of(MPI_Datatype handle) {
+  return (reinterpret_cast<std::uintptr_t>(handle) * 0x9e3779b97f4a7c15ull) >> 58;
+}
+static_assert(kPlaces == std::size_t{1} << (64 - 58));
+
+// How many types have been freed, by place: what a thread knows of one of them is no longer true.
+std::array<std::atomic<std::uint32_t>, kPlaces> types_freed{};
+std::atomic<std::uint64_t> types_seen{0};
+
+// The last two of each place.
+struct Place {
+  TypeFacts last, before;
+};
+using Places = std::array<Place, kPlaces>;
+
+// Looking up what a thread has of its own costs some nanoseconds: not where MPI allows one thread at a time.
+Place& place_at(std::size_t at) {
+  static Places by_any_thread;
+  if (!state().several_threads) return by_any_thread[at];
+  thread_local Places by_this_thread;
+  return by_this_thread[at];
+}
+
+const TypeFacts* find_facts(MPI_Datatype type) {
+  const std::size_t at = place_of(type);
+  const std::uint32_t so_far = types_freed[at].load(std::memory_order_relaxed);
+  const Place& place = place_at(at);
+  for (const TypeFacts* facts : {&place.last, &place.before})
+    if (facts->type == type && facts->freed == so_far && type) return facts;
+  return nullptr;
+}
+
+void forget(MPI_Datatype type) { types_freed[place_of(type)].fetch_add(1, std::memory_order_relaxed); }
+
+// What a type made by MPI_Type_contiguous or MPI_Type_dup, or by MPI_Type_vector without gaps, consists of;
+// nothing where it is another.
+struct Repeated {
+  OwnedType of;
+  int count = 1;
+};
+Repeated repeated_by(MPI_Datatype type, int combiner) {
+  Repeated repeated;
+  const bool is_vector = combiner == MPI_COMBINER_VECTOR;
+  if (!is_vector && combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return repeated;
+  const int integers = is_vector ? 3 : combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0;
+  std::array<int, 3> said = {1, 1, 1};  // how many blocks, of how many, how far from each other
+  MPI_Aint no_address = 0;
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, integers, 0, 1, said.data(), &no_address, &of) != MPI_SUCCESS)
+    return repeated;
+  OwnedType owned(of);
+  const auto [blocks, block, stride] = said;
+  const bool has_gaps = blocks > 1 && block != stride;
+  if (has_gaps || std::int64_t{blocks} * block > std::numeric_limits<int>::max()) return repeated;
+  repeated.of = std::move(owned);
+  repeated.count = blocks * block;
+  return repeated;
+}
+
+// As MPI names it.
+bool is_dense_by_itself(MPI_Datatype type) {
+  const std::optional<std::uint64_t> size = size_of_type(type);
+  MPI_Aint lower = 0, extent = 0;
+  return size && PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
+         static_cast<std::uint64_t>(extent) == *size;
+}
+
+bool is_dense_made(MPI_Datatype type, int combiner) {
+  if (is_predefined(combiner)) return is_dense_by_itself(type);
+  const Repeated repeated = repeated_by(type, combiner);
+  return repeated.of && is_dense(repeated.of.get());
+}
+
+// Open MPI looks at a type before it looks at whom to send to, where it checks arguments at all.
+bool is_committed(MPI_Datatype type) {
+  return PMPI_Send(nullptr, 0, type, MPI_PROC_NULL, 0, state().own_self) == MPI_SUCCESS;
+}
+
+std::optional<TypeFacts> look_at(MPI_Datatype type) {
+  TypeFacts facts;
+  const std::optional<std::uint64_t> size = is_committed(type) ? size_of_type(type) : std::nullopt;
+  if (!size || PMPI_Type_get_extent(type, &facts.lower, &facts.extent) != MPI_SUCCESS) return std::nullopt;
+  facts.type = type;
+  facts.size = *size;
+  facts.combiner = combiner_of(type);
+  facts.is_dense = is_dense_made(type, facts.combiner);
+  if (facts.combiner == MPI_COMBINER_CONTIGUOUS) {
+    const Repeated repeated = repeated_by(type, facts.combiner);
+    if (repeated.of && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED) {
+      facts.element = repeated.of.get();
+      facts.elements = repeated.count;
+    }
+  }
+  return facts;
+}
+
+}  // namespace
+
+const TypeFacts* facts_of(MPI_Datatype type) {
+  if (const TypeFacts* known = find_facts(type)) return known;
+  std::optional<TypeFacts> found = look_at(type);
+  if (!found) return nullptr;
+  const std::size_t at = place_of(type);
+  found->freed = types_freed[at].load(std::memory_order_relaxed);  // looking frees its parts, of our own
+  found->number = types_seen.fetch_add(1, std::memory_order_relaxed);
+  Place& place = place_at(at);
+  place.before = std::exchange(place.last, *found);
+  return &place.last;
+}
+
+std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
+  MPI_Count size = 0;
+  if (const std::uint64_t known = size_of_known(type)) return known;
+  if (const TypeFacts* facts = find_facts(type)) return facts->size;
+  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0)
+    return std::nullopt;
+  return static_cast<std::uint64_t>(size);
+}
+
+std::optional<std::uint64_t> size_in_call(MPI_Datatype type) {
+  if (const std::uint64_t known = size_of_known(type)) return known;
+  const TypeFacts* facts = facts_of(type);
+  return facts ? std::optional(facts->size) : std::nullopt;
+}
+
+MPI_Aint extent_of(MPI_Datatype type) {
+  if (const std::uint64_t known = size_of_known(type)) return static_cast<MPI_Aint>(known);
+  if (const TypeFacts* facts = find_facts(type)) return facts->extent;
+  MPI_Aint lower = 0, extent = 0;
+  return PMPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS ? extent : 0;
+}
+
+bool is_dense(MPI_Datatype type) {
+  if (is_known(type)) return true;
+  if (const TypeFacts* facts = find_facts(type)) return facts->is_dense;
+  return is_dense_made(type, combiner_of(type));
+}
+
+int combiner_of(MPI_Datatype type) {
+  if (is_known(type)) return MPI_COMBINER_NAMED;
+  if (const TypeFacts* facts = find_facts(type)) return facts->combiner;
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  if (type == MPI_DATATYPE_NULL ||
+      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
+    return MPI_UNDEFINED;
+  return combiner;
+}
+
+bool is_predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
+// An odd number is no handle, which is an address.
+const void* lasting_name(MPI_Datatype type) {
+  const TypeFacts* facts = is_known(type) ? nullptr : facts_of(type);
+  if (!facts || is_predefined(facts->combiner)) return type;
+  return reinterpret_cast<const void*>(2 * facts->number + 1);
+}
+
+int type_free(MPI_Datatype* type) {
+  if (type) forget(*type);
+  return DDL_NEXT(MPI_Type_free)(type);
+}
+
+void FreeType::operator()(MPI_Datatype type) const {
+  if (is_predefined(combiner_of(type))) return;
+  forget(type);
+  PMPI_Type_free(&type);
+}
+
+}  // namespace ddl::mpi
