@@ -121,14 +121,19 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
   return DDL_FAILED;
 }
 
+void keep(ddl_kept_call** kept, ddl::SessionCommunicator& communicator, const ddl_collective_call& call,
+          const ddl::Outcome& outcome) {
+  if (kept && outcome.plan)
+    *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(ddl::from_c(call, 0), *outcome.plan));
+}
+
 ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
                 ddl_kept_call** kept) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
     const ddl::Outcome outcome = communicator.run(call_of(*call));
     *is_measured = outcome.is_measured;
-    if (kept && outcome.plan)
-      *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(ddl::from_c(*call, 0), *outcome.plan));
+    keep(kept, communicator, *call, outcome);
     return told(outcome, why);
   });
 }
@@ -157,13 +162,27 @@ const char* left_to_original(ddl_comm* comm, const ddl_collective_call* call) {
 }
 
 ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
-                  const char** why) {
+                  const char** why, ddl_kept_call** kept) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
     ddl::SessionCall* under_way = nullptr;
     const ddl::Outcome outcome = communicator.start(call_of(*call), owner, under_way);
     *started = reinterpret_cast<ddl_started*>(under_way);
+    keep(kept, communicator, *call, outcome);
     return told(outcome, why);
+  });
+}
+
+ddl_outcome start_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number,
+                       void* owner, ddl_started** started) {
+  ddl::SessionCommunicator& communicator = comm->communicator;
+  return guarded(&communicator.session(), DDL_FAILED, [&] {
+    const char* why = nullptr;
+    ddl::SessionCall* under_way = nullptr;
+    const ddl::Outcome outcome =
+        communicator.start(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number, owner, under_way);
+    *started = reinterpret_cast<ddl_started*>(under_way);
+    return told(outcome, &why);
   });
 }
 
@@ -251,6 +270,7 @@ const ddl_engine_api kApi = {
     .original_done = original_done,
     .left_to_original = left_to_original,
     .start = start,
+    .start_kept = start_kept,
     .wait = wait,
     .poll = poll,
     .next_done = next_done,

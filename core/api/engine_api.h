@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 18 };
+enum { DDL_ENGINE_VERSION = 19 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -86,9 +86,13 @@ typedef struct ddl_engine_api {
    * run(), whatever the others do. NULL: they are not, or not yet for good. */
   const char* (*left_to_original)(ddl_comm* comm, const ddl_collective_call* call);
   /* Starts a call that moves while the program computes; `owner` is the caller's name for it. Where it is
-   * under way, *started is the engine's name for it. */
+   * under way, *started is the engine's name for it. `kept`: as of run(), for start_kept(). */
   ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
-                       const char** why);
+                       const char** why, ddl_kept_call** kept);
+  /* The same call with other buffers. DDL_ORIGINAL: nothing was done, forget_kept() and start() are to be
+   * asked: a buffer is in device memory, or such calls take another way by now. */
+  ddl_outcome (*start_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number,
+                            void* owner, ddl_started** started);
   /* Waits for a call under way as run() does. 1: this tells of its end, and next_done() never does; 0:
    * next_done() does, or did. `owner`, which must be there still, says whose it was. */
   int (*wait)(ddl_job* job, ddl_started* started, void* owner, int* right);

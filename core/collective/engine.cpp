@@ -131,6 +131,27 @@ Started Engine::start(Communicator& communicator, const Call& call, Completion& 
   return Started::under_way;
 }
 
+Started Engine::start(Communicator& communicator, BriefCall& call, const void* in, void* out,
+                      std::uint64_t number, Completion& completion) {
+  std::lock_guard lock(mutex_);
+  completion.goes_on_ = true;
+  completion.gets_notice_ = false;
+  completion.timed_as_ = nullptr;
+  call.use(in, out, number);
+  if (active_.empty()) {
+    communicator.run(call, completion, ShortWait::none());
+  } else {
+    call.start_time();
+    communicator.start(call.call(), call.plan(), completion);
+  }
+  take_up_rest(communicator, completion);
+  if (completion.done()) return Started::done;
+  begin_time(call.call(), completion);
+  completion.gets_notice_ = completion.asks_for_notice_;
+  tell_helper(call.call(), call.plan());
+  return Started::under_way;
+}
+
 void Engine::start_together(Communicator& communicator, std::span<const Call> calls,
                             std::span<Completion> done) {
   std::vector<PreparedPlan*> plans;  // this may throw: before anything is queued

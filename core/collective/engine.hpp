@@ -85,6 +85,9 @@ class Engine : private MessageHandler {
   /// members, where there is none, see PlanStore::plan_for.
   Started start(Communicator& communicator, const Call& call, Completion& completion,
                 PreparedPlan* plan = nullptr);
+  /// The same of one that is ready to be made again, with these buffers.
+  Started start(Communicator& communicator, BriefCall& call, const void* in, void* out, std::uint64_t number,
+                Completion& completion);
   /// Starts any number of sends and receives, which are under way together; the others of the communicator
   /// need not know of them. The n-th send to a rank meets the n-th receive from here there. Nobody sends to
   /// itself. The caller goes on to wait().

@@ -9,6 +9,7 @@ namespace ddl {
 
 class ShortWait {
  public:
+  static ShortWait none() { return {0, false}; }
   static ShortWait pauses(int most) { return {most, false}; }
   /// Where ranks share cores: until so many yields, or until one after which another thread has had the core
   /// for a slice of the scheduler.

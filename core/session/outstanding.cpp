@@ -45,6 +45,12 @@ void bring_back(const Call& asked, const Staged& staged) {
 }
 
 SessionCall& OutstandingCalls::take(void* owner, Communicator& communicator) {
+  SessionCall& call = make_ready();
+  take(call, owner, communicator);
+  return call;
+}
+
+SessionCall& OutstandingCalls::make_ready() {
   std::lock_guard lock(mutex_);
   if (idle_.empty()) {
     calls_.push_back(std::make_unique<SessionCall>());
@@ -54,10 +60,13 @@ SessionCall& OutstandingCalls::take(void* owner, Communicator& communicator) {
   }
   SessionCall& call = *idle_.back();
   idle_.pop_back();
-  call.owner = owner;
-  call.communicator = &communicator;
-  call.is_under_way = true;
   return call;
+}
+
+void OutstandingCalls::take(SessionCall& call, void* owner, Communicator& communicator) {
+  call.owner.store(owner, std::memory_order_relaxed);
+  call.communicator = &communicator;
+  call.is_under_way.store(true, std::memory_order_release);
 }
 
 bool OutstandingCalls::take_over(SessionCall& call) { return call.is_under_way.exchange(false); }

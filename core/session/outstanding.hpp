@@ -40,8 +40,11 @@ void bring_back(const Call& asked, const Staged& staged);
 class OutstandingCalls {
  public:
   SessionCall& take(void* owner, Communicator& communicator);
+  /// In two steps: one that nobody has, and the next call of it.
+  SessionCall& make_ready();
+  static void take(SessionCall& call, void* owner, Communicator& communicator);
   /// Its owner is told by the caller, unless that has been done: then false.
-  bool take_over(SessionCall& call);
+  static bool take_over(SessionCall& call);
   /// Takes over any; null: there is none left.
   SessionCall* any();
   /// After its end has been told; or of a call that never ends, as the engine has failed.

@@ -1,5 +1,7 @@
 #include "core/session/session_communicator.hpp"
 
+#include <utility>
+
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/collective/reduce_all.hpp"
@@ -36,6 +38,7 @@ SessionCommunicator::SessionCommunicator(SessionCommunicator& parent, CommId id)
 }
 
 SessionCommunicator::~SessionCommunicator() {
+  if (ready_) session_.outstanding().give_back(*ready_);
   sparse_.reset();
   lazy_.reset();
   selection_.reset();
@@ -146,6 +149,28 @@ Outcome SessionCommunicator::run(BriefCall& call, const void* in, void* out, std
   return {has_failed() ? What::failed : What::done};
 }
 
+// An operation under way has what it needs of the call.
+Outcome SessionCommunicator::start(BriefCall& call, const void* in, void* out, std::uint64_t number,
+                                   void* owner, SessionCall*& started) {
+  if (has_failed()) return {};
+  if (selection_->settlings() != kept_since_ || sparse_) return {What::original, "another plan"};
+  if (is_device_memory(in, out)) return {What::original, "device memory"};
+  OutstandingCalls& outstanding = session_.outstanding();
+  if (!ready_) ready_ = &outstanding.make_ready();
+  outstanding.take(*ready_, owner, *communicator_);
+  if (session_.engine().start(*communicator_, call, in, out, number, *ready_) == Started::under_way) {
+    started = std::exchange(ready_, nullptr);
+    return {What::under_way};
+  }
+  outstanding.take_over(*ready_);
+  return {has_failed() ? What::failed : What::done};
+}
+
+void SessionCommunicator::forget_kept() {
+  kept_.clear();
+  kept_since_ = selection_->settlings();
+}
+
 Outcome SessionCommunicator::run_sparse(const Call& asked) {
   SessionCall call;
   start({Way::sparsely, {}}, asked, call);
@@ -203,19 +228,20 @@ Outcome SessionCommunicator::start(const Call& asked, void* owner, SessionCall*&
   make_usable();
   const StartRoute way = route_to_start(asked);
   if (way.route.original) return leave(way.route);
+  PreparedPlan* const plan = way.how == Way::by_plan ? way.route.plan : nullptr;
   OutstandingCalls& outstanding = session_.outstanding();
   SessionCall& call = outstanding.take(owner, *communicator_);
   try {
     if (start(way, asked, call) == Started::under_way) {
       started = &call;
-      return {What::under_way};
+      return {What::under_way, "", false, plan};
     }
   } catch (...) {
     outstanding.give_back(call);  // nobody is told of its end
     throw;
   }
   outstanding.give_back(call);
-  return {What::done};
+  return {What::done, "", false, plan};
 }
 
 Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {

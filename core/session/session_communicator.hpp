@@ -32,7 +32,7 @@ struct Outcome {
   What what = What::failed;
   const char* why = "";      // where it is left to the original
   bool is_measured = false;  // then original_done() wants to hear how long that took
-  // Of a blocking call that was done: the one that it takes each time; null: that is not known yet.
+  // The one that such calls take each time; null: that is not known, or it is not by a plan alone.
   PreparedPlan* plan = nullptr;
 };
 
@@ -57,14 +57,18 @@ class SessionCommunicator {
   /// A blocking call, from beginning to end. Error when a device copy fails.
   Outcome run(Call&& call);
   Outcome run(const Call& call) { return run(Call(call)); }
-  /// Keeps a blocking call that was done by that plan, as long as this lives, for run() to make it again with
-  /// other buffers at the cost of its messages; null: that would change nothing.
+  /// Keeps a call that was done, or started, by that plan, until forget_kept(), for run() or start() to make
+  /// it again with other buffers at the cost of its messages; null: that would change nothing.
   /// The layouts of blocks of unequal length must live as long.
   BriefCall* keep(const Call& call, PreparedPlan& plan);
   /// Outcome::original: nothing was done, because a buffer is in device memory.
   Outcome run(BriefCall& call, const void* in, void* out, std::uint64_t number);
+  /// The same of one that was started. Outcome::original, too: its plan may be another one by now, and all
+  /// that are kept should be forgotten.
+  Outcome start(BriefCall& call, const void* in, void* out, std::uint64_t number, void* owner,
+                SessionCall*& started);
   /// Those that were kept are gone.
-  void forget_kept() { kept_.clear(); }
+  void forget_kept();
   /// A gradient for calls that name it. All members make the same ones with the same settings, in the same
   /// order among their other calls. On one host all of it travels.
   std::shared_ptr<SparseGradient> make_gradient(Residual residual, SparseSettings settings);
@@ -120,6 +124,8 @@ class SessionCommunicator {
   std::shared_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
   std::vector<std::unique_ptr<BriefCall>> kept_;
+  std::uint32_t kept_since_ = 0;  // so many settlings of the selection
+  SessionCall* ready_ = nullptr;  // for the next of these that is started
   Padding padding_;
   std::mutex mutex_;  // of the selection and of what follows, for calls with keys
   KeyCounts made_;

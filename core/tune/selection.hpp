@@ -70,8 +70,9 @@ class Selection {
   /// May wait for the other ranks, so that what is measured counts from the last arrival: then the call
   /// begins anew, and Route::began_anew says so.
   Route blocking(const CallShape& call);
-  /// Such a call is not made of parts.
+  /// Such a call is not made of parts. What it says holds until settlings() changes.
   Route nonblocking(const CallShape& call);
+  std::uint32_t settlings() const { return settlings_; }
   /// Why all further calls of that size go to the original, so that blocking() need not be asked before one;
   /// null: they do not, or the tuner still counts the calls, which all ranks must count alike.
   const char* left_to_original(const CallShape& call);
@@ -143,6 +144,7 @@ class Selection {
   Class* last_ = nullptr;       // that was asked for: a loop asks again
   std::unique_ptr<Dump> dump_;  // of the blocking calls since the last one was printed
   std::uint64_t calls_ = 0;     // that were
+  std::uint32_t settlings_ = 0;
 };
 
 }  // namespace ddl

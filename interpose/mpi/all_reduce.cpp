@@ -106,12 +106,15 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request) {
+  Made made = reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm);
+  made.said.form = Form::nonblocking;
+  if (const std::optional<int> done = start_kept(made, request)) return *done;
   auto original = [&] {
     return needs_host_copy(in, out) ? iallreduce_on_host_memory(in, out, count, type, op, comm, request)
                                     : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
   };
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
-  return start_call(Collective::all_reduce, route, comm, request, adapt_started_reduction, original);
+  return start_call(Collective::all_reduce, route, comm, request, adapt_started_reduction, original, &made);
 }
 
 }  // namespace ddl::mpi

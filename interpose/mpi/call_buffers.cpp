@@ -161,12 +161,6 @@ void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Mea
   return reduction_.get();
 }
 
-std::byte* CallBuffers::hold(std::uint64_t bytes) {
-  std::byte* memory = held().in.take(bytes);
-  std::fill_n(memory, bytes, std::byte{});
-  return memory;
-}
-
 int CallBuffers::bring_back() {
   if (!std::exchange(held_->brings_back, false)) return MPI_SUCCESS;
   if (held().to) {

@@ -46,8 +46,6 @@ class CallBuffers {
   /// Context for OwnReductionCall::combine(), as long as this or reduction() lives.
   void* reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile);
   std::shared_ptr<OwnReductionCall> reduction() const { return reduction_; }
-  /// Plain memory, as long as this lives.
-  std::byte* hold(std::uint64_t bytes);
 
   /// Whether the program's own buffers will do.
   bool are_none() const { return !held_; }

@@ -1,6 +1,8 @@
 // The hooks of all collectives but all-reduce: each says what the engine is to do, and what the original is.
 #include "interpose/mpi/collectives.hpp"
 
+#include <array>
+
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
@@ -63,9 +65,25 @@ int reduce_by(Collective collective, Task task, const void* in, void* out, int c
 template <class Original>
 int start_move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
                MPI_Request* request, Original original) {
+  const Made made{{in.type, out.type, in.count, out.count, task.root, collective,
+                   SaidCall::about(in.buffer, out.buffer), Form::nonblocking},
+                  in.buffer,
+                  out.buffer,
+                  comm};
+  if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
-  return start_call(collective, route, comm, request, adapt, original);
+  return start_call(collective, route, comm, request, adapt, original, &made);
+}
+
+template <class Original>
+int start_reduce(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
+                 MPI_Op op, MPI_Comm comm, MPI_Request* request, Original original) {
+  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
+  made.said.form = Form::nonblocking;
+  if (const std::optional<int> done = start_kept(made, request)) return *done;
+  RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
+  return start_call(collective, route, comm, request, adapt_started_reduction, original, &made);
 }
 
 // The original's broadcast, on host memory where the program's is a device's that it cannot read.
@@ -100,9 +118,8 @@ int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, i
 
 int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
             MPI_Request* request) {
-  RoutedCall route = route_reduction({Kind::reduce, root}, in, out, count, type, op, comm);
-  return start_call(Collective::reduce, route, comm, request, adapt_started_reduction,
-                    [&] { return DDL_NEXT(MPI_Ireduce)(in, out, count, type, op, root, comm, request); });
+  return start_reduce(Collective::reduce, {Kind::reduce, root}, in, out, count, type, op, comm, request,
+                      [&] { return DDL_NEXT(MPI_Ireduce)(in, out, count, type, op, root, comm, request); });
 }
 
 int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
@@ -118,9 +135,14 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
 
 int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm, MPI_Request* request) {
+  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm);
+  made.said.form = Form::nonblocking;
+  made.lists = {counts};
+  if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
-  return start_call(Collective::reduce_scatter, route, comm, request, adapt_started_reduction,
-                    [&] { return DDL_NEXT(MPI_Ireduce_scatter)(in, out, counts, type, op, comm, request); });
+  return start_call(
+      Collective::reduce_scatter, route, comm, request, adapt_started_reduction,
+      [&] { return DDL_NEXT(MPI_Ireduce_scatter)(in, out, counts, type, op, comm, request); }, &made);
 }
 
 int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -130,10 +152,9 @@ int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type
 
 int ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                           MPI_Request* request) {
-  RoutedCall route = route_reduction({Kind::reduce_scatter}, in, out, count, type, op, comm);
-  return start_call(Collective::reduce_scatter_block, route, comm, request, adapt_started_reduction, [&] {
-    return DDL_NEXT(MPI_Ireduce_scatter_block)(in, out, count, type, op, comm, request);
-  });
+  return start_reduce(
+      Collective::reduce_scatter_block, {Kind::reduce_scatter}, in, out, count, type, op, comm, request,
+      [&] { return DDL_NEXT(MPI_Ireduce_scatter_block)(in, out, count, type, op, comm, request); });
 }
 
 int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count,
@@ -215,15 +236,16 @@ int barrier(MPI_Comm comm) {
 }
 
 int ibarrier(MPI_Comm comm, MPI_Request* request) {
+  static std::array<std::byte, 2> zeros;  // of all that are under way
+  const Made made{{.collective = Collective::barrier, .form = Form::nonblocking}, &zeros[0], &zeros[1], comm};
+  if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_barrier(comm, false);
-  auto adapt = [](RoutedCall& to, CallBuffers& buffers) {
-    std::byte* bytes = buffers.hold(2);
-    to.call.in = bytes;
-    to.call.out = bytes + 1;
-    return true;
-  };
-  return start_call(Collective::barrier, route, comm, request, adapt,
-                    [&] { return DDL_NEXT(MPI_Ibarrier)(comm, request); });
+  route.call.in = &zeros[0];
+  route.call.out = &zeros[1];
+  auto adapt = [](RoutedCall&, CallBuffers&) { return true; };
+  return start_call(
+      Collective::barrier, route, comm, request, adapt, [&] { return DDL_NEXT(MPI_Ibarrier)(comm, request); },
+      &made);
 }
 
 }  // namespace ddl::mpi

@@ -21,18 +21,20 @@
 namespace ddl::mpi {
 
 enum class Collective : std::uint8_t;
+enum class Form : std::uint8_t;
 
 /// The lists of a call that has a count for every rank, those that count on this one; of the others null.
 using Lists = std::array<const int*, 4>;
 
-/// All that the program says in a call but its lists and where its buffers are: of these, whether they are
-/// the same one, MPI_IN_PLACE or null.
+/// All that the program says in a call, and whether it waits for it, but its lists and where its buffers are:
+/// of these, whether they are the same one, MPI_IN_PLACE or null.
 struct SaidCall {
   const void* type = nullptr;   // lasting_name() of a derived one
   const void* other = nullptr;  // the other side's type, or the operation
   int count = 0, other_count = 0, root = 0;
   Collective collective{};
   std::uint8_t buffers = 0;
+  Form form{};
 
   /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
   static constexpr std::uint8_t kBytes = 128;
@@ -45,7 +47,8 @@ struct SaidCall {
     auto word = [](const void* handle) { return reinterpret_cast<std::uintptr_t>(handle); };
     const auto numbers = static_cast<std::uint64_t>(count) * 31 +
                          static_cast<std::uint64_t>(other_count) * 7 + static_cast<std::uint64_t>(root) * 3 +
-                         static_cast<std::uint64_t>(collective) + buffers;
+                         static_cast<std::uint64_t>(collective) + buffers +
+                         (static_cast<std::uint64_t>(form) << 16);
     return (numbers ^ word(type) ^ word(other) << 1) * 0x9e3779b97f4a7c15ull;
   }
   friend bool operator==(const SaidCall&, const SaidCall&) = default;

@@ -9,10 +9,10 @@
 
 #include "core/base/error.hpp"
 #include "interpose/mpi/comms.hpp"
+#include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/made_types.hpp"
 
 namespace ddl::mpi {
 namespace {

@@ -30,6 +30,7 @@ struct Pending {
   int error = MPI_SUCCESS;
   ddl_started* started = nullptr;  // the engine's name for it; null: it asks for itself
   bool is_long = false;
+  Layouts layouts = {};  // of an engine's call that is kept
   // It completes when it is done and its request is made, whichever comes last.
   std::atomic<int> steps{0};
 };
@@ -247,6 +248,25 @@ void drop_pending(Pending* call) {
   release(call->comm);
   delete call;
 }
+
+Pending* ready_pending(CommState* comm, Layouts layouts) {
+  if (!comm->ready) comm->ready.reset(new Pending);
+  Pending* call = comm->ready.release();
+  call->comm = comm;
+  call->layouts = std::move(layouts);
+  comm->users.fetch_add(1, std::memory_order_relaxed);
+  under_way.fetch_add(1, std::memory_order_relaxed);
+  return call;
+}
+
+void put_back(Pending* call) {
+  under_way.fetch_sub(1, std::memory_order_relaxed);
+  CommState* comm = call->comm;
+  comm->ready.reset(call);
+  release(comm);
+}
+
+void DeletePending::operator()(Pending* call) const { delete call; }
 
 PersistentStart::PersistentStart(std::function<void(int)> end, MPI_Request original)
     : end_(std::move(end)), original_(original) {

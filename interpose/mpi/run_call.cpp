@@ -39,6 +39,38 @@ bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffe
   return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }
 
+bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other) {
+  const bool is_made = !is_known(type), is_other_made = other && !is_known(other);
+  if (is_made) made.said.type = lasting_name(type);
+  if (is_other_made) made.said.other = lasting_name(other);
+  return is_made || is_other_made;
+}
+
+std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
+                                      MPI_Datatype other) {
+  if (state_of_noted(made.comm)) name_types(made, type, other);
+  return start_kept(made, request);
+}
+
+std::optional<int> start_kept(const Made& made, MPI_Request* request) {
+  // The starts of a persistent request have one of their own.
+  CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
+  const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
+  if (!kept) return std::nullopt;
+  comm->ends_with_barrier = made.said.collective == Collective::barrier;
+  Pending* call = ready_pending(comm, {kept->blocks, kept->in_blocks});
+  ddl_started* started = nullptr;
+  const ddl_outcome outcome =
+      state().api->start_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
+                              kept->out.at(made.in, made.out), number_on(*comm), call, &started);
+  if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
+  put_back(call);
+  if (outcome == DDL_DONE) return make_done_request(request);
+  if (outcome == DDL_FAILED) return report_failure(made.comm);
+  forget_kept(*comm);
+  return std::nullopt;
+}
+
 void forget_kept(CommState& comm) {
   state().api->forget_kept(comm.engine);
   comm.kept.clear();

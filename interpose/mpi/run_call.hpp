@@ -77,7 +77,7 @@ int pass_through(Collective collective, Form form, const RoutedCall& route, Orig
   return result;
 }
 
-/// A blocking call as the program made it.
+/// A call as the program made it.
 struct Made {
   SaidCall said;
   const void* in;
@@ -90,6 +90,8 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
   return {{type, op, count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
 }
 void forget_kept(CommState& comm);
+/// Gives those of these types that the program has made a name that lasts; false: there are none.
+bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other);
 /// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
@@ -111,12 +113,12 @@ inline std::optional<int> run_kept(const Made& made) { return run_kept(made, sta
 inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Datatype other = nullptr) {
   CommState* comm = state_of_noted(made.comm);
   const std::optional<int> done = run_kept(made, comm);
-  const bool is_made = !is_known(type), is_other_made = other && !is_known(other);
-  if (done || !comm || !(is_made || is_other_made)) return done;
-  if (is_made) made.said.type = lasting_name(type);
-  if (is_other_made) made.said.other = lasting_name(other);
-  return run_kept(made, comm);
+  return !done && comm && name_types(made, type, other) ? run_kept(made, comm) : done;
 }
+/// Starts it once more if it is kept; nothing: it is not.
+std::optional<int> start_kept(const Made& made, MPI_Request* request);
+std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
+                                      MPI_Datatype other = nullptr);
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call);
@@ -172,7 +174,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
 /// A nonblocking one.
 template <class Adapt, class Original>
 int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
-               Original original) {
+               Original original, const Made* made = nullptr) {
   if (!route.reason && !state().api->nonblocking(state().job)) route.reason = kNoProgressHook;
   if (!route.reason && route.own_op != MPI_OP_NULL && !may_outlive_call(route.own_type))
     route.reason = "datatype";
@@ -185,11 +187,14 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
-    buffers.outlive_call(std::move(route.blocks), std::move(route.in_blocks));
+    const bool keeps = made && !buffers.reduction() && is_worth_keeping(*made, route, buffers);
+    buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
-    const ddl_outcome outcome =
-        state().api->start(route.comm->engine, &route.call, call, &started, &route.reason);
+    ddl_kept_call* kept = nullptr;
+    const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &started,
+                                                   &route.reason, keeps ? &kept : nullptr);
+    if (kept) keep(*made, route, CallBuffers(), kept);
     if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);

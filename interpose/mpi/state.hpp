@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 
@@ -18,6 +19,11 @@
 #include "interpose/mpi/kept_calls.hpp"
 
 namespace ddl::mpi {
+
+struct Pending;
+struct DeletePending {
+  void operator()(Pending* call) const;
+};
 
 /// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is
 /// freed and the last call on it is done.
@@ -34,7 +40,8 @@ struct CommState {
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
   KeptCalls kept;
-  bool ends_with_barrier = false;  // its last call with elements, alike on all its ranks
+  std::unique_ptr<Pending, DeletePending> ready;  // for the next nonblocking call that is kept
+  bool ends_with_barrier = false;                 // its last call with elements, alike on all its ranks
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.

@@ -20,15 +20,38 @@ int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm,
   return run_call(collective, route, comm, adapt, original, made);
 }
 
-// With the root's lists and type, of which the others know nothing.
-struct RootedMade {
+// A call, and the types that count on this rank.
+struct NamedMade {
   Made made;
   MPI_Datatype type, other;
 
   std::optional<int> run_kept() { return run_kept_by_name(made, type, other); }
+  std::optional<int> start_kept(MPI_Request* request) {
+    made.said.form = Form::nonblocking;
+    return start_kept_by_name(made, request, type, other);
+  }
 };
-RootedMade rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
-                       const void* out, int root, MPI_Comm comm) {
+NamedMade all_gather_made(const Side& in, const BlockSide& out, MPI_Comm comm) {
+  const Made made{{in.type, out.type, in.count, 0, 0, kAllGather, SaidCall::about(in.buffer, out.buffer)},
+                  in.buffer,
+                  out.buffer,
+                  comm,
+                  {out.counts, out.displacements}};
+  return {made, in.buffer == MPI_IN_PLACE ? out.type : in.type, out.type};
+}
+// In place there are copies each time, and nothing is kept.
+NamedMade all_to_all_made(const Pairs& pairs, MPI_Comm comm) {
+  const BlockSide &in = pairs.in, &out = pairs.out;
+  Made made{{in.type, out.type, 0, 0, 0, kAllToAll, SaidCall::about(in.buffer, out.buffer)},
+            in.buffer,
+            out.buffer,
+            comm};
+  if (!pairs.in_place) made.lists = {out.counts, out.displacements, in.counts, in.displacements};
+  return {made, pairs.in_place ? out.type : in.type, out.type};
+}
+// With the root's lists and type, of which the others know nothing.
+NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
+                      const void* out, int root, MPI_Comm comm) {
   Made made{{one.type, many.type, one.count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
   const CommState* known = state_of_noted(comm);
   if (!known || known->me != root) return {made, one.type, nullptr};
@@ -38,10 +61,10 @@ RootedMade rooted_made(Collective collective, const Side& one, const BlockSide& 
 
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
-                   Original original) {
+                   Original original, const Made* made = nullptr) {
   RoutedCall route = route_pairs(collective, pairs, root, comm);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
-  return start_call(collective, route, comm, request, adapt, original);
+  return start_call(collective, route, comm, request, adapt, original, made);
 }
 
 }  // namespace
@@ -50,13 +73,8 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
                const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  Made made{{in_type, out_type, in_count, 0, 0, kAllGather, SaidCall::about(in, out)},
-            in,
-            out,
-            comm,
-            {counts, displacements}};
-  const MPI_Datatype own = in == MPI_IN_PLACE ? out_type : in_type;
-  if (const std::optional<int> done = run_kept_by_name(made, own, out_type)) return *done;
+  NamedMade named = all_gather_made(from, to, comm);
+  if (const std::optional<int> done = named.run_kept()) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
@@ -64,66 +82,77 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
   auto original = [&] {
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
   };
-  return run_call(kAllGather, route, comm, adapt, original, &made);
+  return run_call(kAllGather, route, comm, adapt, original, &named.made);
 }
 
 int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
                 const int displacements[], MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
+  NamedMade named = all_gather_made(from, to, comm);
+  if (const std::optional<int> done = named.start_kept(request)) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
   };
-  return start_call(kAllGather, route, comm, request, adapt, [&] {
+  auto original = [&] {
     return DDL_NEXT(MPI_Iallgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm,
                                      request);
-  });
+  };
+  return start_call(kAllGather, route, comm, request, adapt, original, &named.made);
 }
 
 int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{in, in_count, in_type};
   const BlockSide many{out, counts, displacements, out_type};
-  RootedMade rooted = rooted_made(kGather, one, many, in, out, root, comm);
-  if (const std::optional<int> done = rooted.run_kept()) return *done;
+  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm);
+  if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
   };
-  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &rooted.made);
+  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &named.made);
 }
 
 int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
              const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm,
              MPI_Request* request) {
-  const Pairs pairs =
-      pairs_of_gather({in, in_count, in_type}, {out, counts, displacements, out_type}, root, comm);
-  return start_exchange(kGather, pairs, root, comm, request, [&] {
+  const Side one{in, in_count, in_type};
+  const BlockSide many{out, counts, displacements, out_type};
+  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm);
+  if (const std::optional<int> done = named.start_kept(request)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Igatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm,
                                   request);
-  });
+  };
+  return start_exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, request, original,
+                        &named.made);
 }
 
 int scatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{out, out_count, out_type};
   const BlockSide many{in, counts, displacements, in_type};
-  RootedMade rooted = rooted_made(kScatter, one, many, in, out, root, comm);
-  if (const std::optional<int> done = rooted.run_kept()) return *done;
+  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm);
+  if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
   };
-  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &rooted.made);
+  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &named.made);
 }
 
 int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
               int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request) {
-  const Pairs pairs =
-      pairs_of_scatter({in, counts, displacements, in_type}, {out, out_count, out_type}, root, comm);
-  return start_exchange(kScatter, pairs, root, comm, request, [&] {
+  const Side one{out, out_count, out_type};
+  const BlockSide many{in, counts, displacements, in_type};
+  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm);
+  if (const std::optional<int> done = named.start_kept(request)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Iscatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm,
                                    request);
-  });
+  };
+  return start_exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, request, original,
+                        &named.made);
 }
 
 int alltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
@@ -132,16 +161,13 @@ int alltoallv(const void* in, const int in_counts[], const int in_displacements[
   const Pairs pairs{{in, in_counts, in_displacements, in_type},
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
-  Made made{{in_type, out_type, 0, 0, 0, kAllToAll, SaidCall::about(in, out)}, in, out, comm};
-  // In place there are copies each time, and nothing is kept.
-  if (!pairs.in_place) made.lists = {out_counts, out_displacements, in_counts, in_displacements};
-  const MPI_Datatype from = pairs.in_place ? out_type : in_type;
-  if (const std::optional<int> done = run_kept_by_name(made, from, out_type)) return *done;
+  NamedMade named = all_to_all_made(pairs, comm);
+  if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                    out_displacements, out_type, comm);
   };
-  return exchange(kAllToAll, pairs, 0, comm, original, &made);
+  return exchange(kAllToAll, pairs, 0, comm, original, &named.made);
 }
 
 int ialltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
@@ -150,10 +176,13 @@ int ialltoallv(const void* in, const int in_counts[], const int in_displacements
   const Pairs pairs{{in, in_counts, in_displacements, in_type},
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
-  return start_exchange(kAllToAll, pairs, 0, comm, request, [&] {
+  NamedMade named = all_to_all_made(pairs, comm);
+  if (const std::optional<int> done = named.start_kept(request)) return *done;
+  auto original = [&] {
     return DDL_NEXT(MPI_Ialltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                     out_displacements, out_type, comm, request);
-  });
+  };
+  return start_exchange(kAllToAll, pairs, 0, comm, request, original, &named.made);
 }
 
 int alltoallw(const void* in, const int in_counts[], const int in_displacements[],
