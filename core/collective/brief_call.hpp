@@ -75,6 +75,9 @@ class BriefCall {
   void start_time() {
     if (call_.began == 0) call_.began = now();
   }
+  void restart_time() {
+    if (call_.began != 0) call_.began = now();
+  }
   /// Where its plan counts such calls.
   PreparedPlan::Use& use_of_plan() {
     auto& uses = plan_->uses;

@@ -90,6 +90,15 @@ class Communicator : public Sender {
   void run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait);
   /// The same of one that is ready to be made again.
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
+  /// As start(), of such a call: without an operation if all messages are there. Where one is missing it is
+  /// left as it is, and false: until resume() or resume_by_operation() nothing else may happen here.
+  bool start(BriefCall& brief, Completion& completion);
+  /// Goes on with that, and waits so long; true: it is done.
+  bool resume(ShortWait wait);
+  void resume_by_operation();
+  /// Its call and its completion.
+  const Call& left_call() const { return left_->brief.call(); }
+  Completion& left_completion() const { return left_->completion; }
   /// After the former, without the engine's lock: see BriefCall.
   void combine_what_is_left() { passing_.combine_what_is_left(); }
   bool advance();
@@ -160,9 +169,14 @@ class Communicator : public Sender {
   // A brief call that may be done from begin to end.
   struct Attempt {
     BriefCall& brief;
+    Completion& completion;
     ShortWait wait;               // that is left
+    std::size_t done = 0;         // so many steps
     bool heard_all_alone = true;  // see kSenderWasAlone
   };
+  bool is_alone(const BriefCall& brief);
+  bool go_on(Attempt& attempt);
+  void go_on_by_operation(const Attempt& attempt);
   bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
@@ -225,6 +239,7 @@ class Communicator : public Sender {
   const std::shared_ptr<PlanStore> plans_;
   Shared& shared_;
   BriefCall passing_;             // of a call that is made now and not kept
+  std::optional<Attempt> left_;   // see start()
   std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;        // so many of them are open
   std::size_t open_count_ = 0;    // of which so many are under way,

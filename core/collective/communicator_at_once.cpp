@@ -28,28 +28,62 @@ void Communicator::run(const Call& call, PreparedPlan& plan, Completion& complet
   run(passing_, completion, wait);
 }
 
-// Sends what is to be sent, then takes what comes; if one of these is not possible an operation goes on
-// there.
+// If not all of it is possible an operation goes on there.
 void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait) {
+  if (!is_alone(brief)) return brief.start_time(), start(brief.call(), brief.plan(), completion);
+  Attempt attempt{brief, completion, wait};
+  if (!go_on(attempt)) go_on_by_operation(attempt);
+}
+
+bool Communicator::start(BriefCall& brief, Completion& completion) {
+  if (!is_alone(brief)) return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
+  Attempt attempt{brief, completion, ShortWait::none()};
+  if (go_on(attempt)) return true;
+  left_.emplace(attempt);
+  return false;
+}
+
+// What the program did meanwhile is no time of the call's.
+bool Communicator::resume(ShortWait wait) {
+  left_->wait = wait;
+  left_->brief.restart_time();
+  if (!go_on(*left_)) return false;
+  left_.reset();
+  return true;
+}
+
+void Communicator::resume_by_operation() {
+  const Attempt attempt = *left_;
+  left_.reset();
+  go_on_by_operation(attempt);
+}
+
+// Whether it may be tried.
+bool Communicator::is_alone(const BriefCall& brief) {
+  return idle() && early_.empty() && (!brief.needs_credit() || (next_ > 0 && has_credit(brief)));
+}
+
+// Sends what is to be sent, then takes what comes.
+bool Communicator::go_on(Attempt& attempt) {
+  BriefCall& brief = attempt.brief;
   PreparedPlan& prepared = brief.plan();
   PreparedPlan::Use& use = brief.use_of_plan();
-  if (is_timed(use.tally)) brief.start_time();
-  const bool needs_credit = brief.needs_credit();
-  if (!idle() || !early_.empty() || (needs_credit && (next_ == 0 || !has_credit(brief)))) {
-    brief.start_time();
-    return start(brief.call(), prepared, completion);
-  }
-  Attempt attempt{brief, wait};
-  for (const BriefCall::BriefStep& step : brief.steps()) {
-    if (run_step(attempt, step)) continue;
-    brief.start_time();
-    return queue(brief.call(), prepared, completion).skip_steps(step.flow, step.index);
-  }
+  if (attempt.done == 0 && is_timed(use.tally)) brief.start_time();
+  for (; attempt.done < brief.steps().size(); ++attempt.done)
+    if (!run_step(attempt, brief.steps()[attempt.done])) return false;
   if (prepared.is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (needs_credit) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
+  if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   count_brief(brief.call(), use.tally);
+  return true;
+}
+
+void Communicator::go_on_by_operation(const Attempt& attempt) {
+  BriefCall& brief = attempt.brief;
+  const BriefCall::BriefStep& step = brief.steps()[attempt.done];
+  brief.start_time();
+  queue(brief.call(), brief.plan(), attempt.completion).skip_steps(step.flow, step.index);
 }
 
 bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) {

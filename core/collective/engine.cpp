@@ -86,6 +86,8 @@ Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans) {
 
 void Engine::destroy(Communicator& communicator) {
   std::lock_guard lock(mutex_);
+  settle();
+  if (left_ == &communicator) left_ = nullptr;
   std::erase(active_, &communicator);
   auto found = communicators_.find(communicator.id());
   if (failed()) buried_.push_back(std::move(found->second));
@@ -119,6 +121,7 @@ Started Engine::start(Communicator& communicator, const Call& call, Completion& 
                       PreparedPlan* plan) {
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   std::lock_guard lock(mutex_);
+  settle();
   completion.goes_on_ = true;
   completion.gets_notice_ = false;
   begin_time(call, completion);
@@ -133,23 +136,64 @@ Started Engine::start(Communicator& communicator, const Call& call, Completion& 
 
 Started Engine::start(Communicator& communicator, BriefCall& call, const void* in, void* out,
                       std::uint64_t number, Completion& completion) {
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  move_host_now_and_then();
   std::lock_guard lock(mutex_);
+  settle();
   completion.goes_on_ = true;
   completion.gets_notice_ = false;
   completion.timed_as_ = nullptr;
   call.use(in, out, number);
-  if (active_.empty()) {
-    communicator.run(call, completion, ShortWait::none());
-  } else {
+  if (!active_.empty()) {
     call.start_time();
     communicator.start(call.call(), call.plan(), completion);
+  } else if (!communicator.start(call, completion)) {
+    left_ = &communicator;
+    completion.done_.store(false, std::memory_order_relaxed);
+    ++shared_.going_on;
   }
-  take_up_rest(communicator, completion);
+  if (!left_) take_up_rest(communicator, completion);
   if (completion.done()) return Started::done;
-  begin_time(call.call(), completion);
+  if (!left_) begin_time(call.call(), completion);
   completion.gets_notice_ = completion.asks_for_notice_;
   tell_helper(call.call(), call.plan());
   return Started::under_way;
+}
+
+void Engine::let_go_of_brief_calls() {
+  std::lock_guard lock(mutex_);
+  settle();
+}
+
+// From now on it moves with all that is under way.
+void Engine::settle() {
+  if (!left_ || failed()) return;
+  Communicator& communicator = *std::exchange(left_, nullptr);
+  Completion& completion = communicator.left_completion();
+  if (communicator.resume(ShortWait::none())) return end_left(communicator, completion);
+  --shared_.going_on;
+  const Call& call = communicator.left_call();
+  communicator.resume_by_operation();
+  begin_time(call, completion);
+  take_up(communicator, 0);
+}
+
+// Who waits for it now waits as for a blocking call. False: somebody has settled it.
+bool Engine::finish_left(const Completion& completion) {
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  if (!left_ || &left_->left_completion() != &completion || failed()) return false;
+  Completion& left = left_->left_completion();
+  if (!left_->resume(wait_at_once())) return settle(), completion.done();
+  end_left(*std::exchange(left_, nullptr), left);
+  return true;
+}
+
+void Engine::end_left(Communicator& communicator, Completion& completion) {
+  if (!communicator.problem().empty()) take_up(communicator, 0);
+  --shared_.going_on;
+  if (completion.gets_notice_) shared_.notices.add(completion);
+  completion.done_.store(true, std::memory_order_release);  // its owner may end it now
 }
 
 void Engine::start_together(Communicator& communicator, std::span<const Call> calls,
@@ -160,6 +204,7 @@ void Engine::start_together(Communicator& communicator, std::span<const Call> ca
     plans.push_back(&communicator.plans().plan_for(call.task(), call.bytes()));
   }
   std::lock_guard lock(mutex_);
+  settle();
   for (std::size_t i = 0; i < calls.size(); ++i) communicator.start(calls[i], *plans[i], done[i]);
   take_up(communicator, 0);
 }
@@ -188,6 +233,7 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
   move_host_now_and_then();
   {
     std::lock_guard lock(mutex_);
+    settle();
     if (active_.empty()) {
       communicator.run(call, completion, wait_at_once());
     } else {
@@ -220,6 +266,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   {
     std::lock_guard lock(mutex_);
+    settle();
     if (active_.empty() && !is_between_two(call.kind))
       communicator.run(call, *plan, completion, wait_at_once());
     else
@@ -278,6 +325,7 @@ bool Engine::look(const Completion& completion, bool& moved) {
 // Pause, or yield, while an answer is likely within microseconds, then sleep until a peer or the wire wakes
 // us, and never long: the original library must be moved too.
 void Engine::wait(Communicator& communicator, const Completion& completion) {
+  if (completion.goes_on_ && finish_left(completion)) return;
   note_absence();
   bool wire = communicator.members().grid.spans_hosts();
   bool has_no_wake_fd = wire && fabrics_.wire->wake_fd() < 0;
@@ -337,6 +385,7 @@ bool Engine::poll() {
 }
 
 bool Engine::progress_locked() {
+  settle();
   bool moved = fabrics_.local->progress(*this);
   if (wire_is_closed_) return moved;
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);

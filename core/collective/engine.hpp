@@ -85,9 +85,12 @@ class Engine : private MessageHandler {
   /// members, where there is none, see PlanStore::plan_for.
   Started start(Communicator& communicator, const Call& call, Completion& completion,
                 PreparedPlan* plan = nullptr);
-  /// The same of one that is ready to be made again, with these buffers.
+  /// The same of one that is ready to be made again, with these buffers. It stays in use until it is done, or
+  /// another call of the engine starts.
   Started start(Communicator& communicator, BriefCall& call, const void* in, void* out, std::uint64_t number,
                 Completion& completion);
+  /// No such call is in use any more.
+  void let_go_of_brief_calls();
   /// Starts any number of sends and receives, which are under way together; the others of the communicator
   /// need not know of them. The n-th send to a rank meets the n-th receive from here there. Nobody sends to
   /// itself. The caller goes on to wait().
@@ -162,6 +165,10 @@ class Engine : private MessageHandler {
   bool advance_active();
   /// After a failure: nobody touches the buffers of calls any more.
   bool is_over() const { return shared_.working.load(std::memory_order_acquire) == 0; }
+  // A call that was started and waits for a message, without an operation: most programs wait for it at once.
+  void settle();
+  bool finish_left(const Completion& completion);
+  void end_left(Communicator& communicator, Completion& completion);
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void move_host_now_and_then();
@@ -220,6 +227,7 @@ class Engine : private MessageHandler {
   // Freed after a failure: a transport may still read their operations.
   std::vector<std::unique_ptr<Communicator>> buried_;
   std::vector<Communicator*> active_;  // those with operations under way
+  Communicator* left_ = nullptr;       // has a call that was left, see settle()
   std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone

@@ -29,6 +29,7 @@ void Engine::detach(Background& background) {
 void Engine::take_turn(Background& background, const std::function<void(EngineTurn&)>& body) {
   rounds_.fetch_add(1, std::memory_order_relaxed);  // a program that starts calls is not away
   std::lock_guard lock(mutex_);
+  settle();
   EngineTurn turn(*this);
   body(turn);
   while (fabrics_.wire && !failed() && fabrics_.wire->push(0)) advance_active();

@@ -149,7 +149,6 @@ Outcome SessionCommunicator::run(BriefCall& call, const void* in, void* out, std
   return {has_failed() ? What::failed : What::done};
 }
 
-// An operation under way has what it needs of the call.
 Outcome SessionCommunicator::start(BriefCall& call, const void* in, void* out, std::uint64_t number,
                                    void* owner, SessionCall*& started) {
   if (has_failed()) return {};
@@ -167,6 +166,7 @@ Outcome SessionCommunicator::start(BriefCall& call, const void* in, void* out, s
 }
 
 void SessionCommunicator::forget_kept() {
+  session_.engine().let_go_of_brief_calls();
   kept_.clear();
   kept_since_ = selection_->settlings();
 }

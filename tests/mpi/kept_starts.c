@@ -1,0 +1,227 @@
+/* Small nonblocking calls that are made again and again, with some of them under way: the same ones with
+ * other buffers at once, completed in other orders and ways on each rank, among blocking calls and messages.
+ * Every result is verified. An ordinary MPI program: it knows nothing of who serves its calls.
+ *
+ *   kept_starts */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "matrix.h"
+
+enum { kMost = 300, kSlots = 8, kSteps = 6000, kDepths = 5 };
+
+/* Those from ALLGATHERV on have lists of counts. */
+enum kind {
+  ALLREDUCE,
+  BCAST,
+  REDUCE,
+  ALLGATHER,
+  REDUCE_SCATTER_BLOCK,
+  ALLTOALL,
+  GATHER,
+  SCATTER,
+  BARRIER,
+  ALLGATHERV,
+  ALLTOALLV,
+  GATHERV,
+  SCATTERV,
+  REDUCE_SCATTER,
+  KINDS
+};
+static const char* const kNames[KINDS] = {
+    "iallreduce", "ibcast",   "ireduce",   "iallgather",     "ireduce_scatter_block",
+    "ialltoall",  "igather",  "iscatter",  "ibarrier",       "iallgatherv",
+    "ialltoallv", "igatherv", "iscatterv", "ireduce_scatter"};
+
+static int size, me;
+static MPI_Comm comms[2];
+
+struct started {
+  enum kind kind;
+  int root, n, seed;
+  int *in, *out;
+  int* lists; /* counts and places */
+  MPI_Request request;
+} calls[kSlots];
+
+static int is_reduction(enum kind kind) {
+  return kind == ALLREDUCE || kind == REDUCE || kind == REDUCE_SCATTER_BLOCK || kind == REDUCE_SCATTER;
+}
+static int has_in_blocks(enum kind kind) {
+  return kind == ALLTOALL || kind == SCATTER || kind == ALLTOALLV || kind == SCATTERV ||
+         kind == REDUCE_SCATTER_BLOCK || kind == REDUCE_SCATTER;
+}
+static int has_out_blocks(enum kind kind) {
+  return kind == ALLGATHER || kind == ALLTOALL || kind == GATHER || kind == ALLGATHERV || kind == ALLTOALLV ||
+         kind == GATHERV;
+}
+static int has_result(const struct started* call) {
+  if (call->kind == BARRIER) return 0;
+  if (call->kind == BCAST) return me != call->root;
+  return (call->kind != REDUCE && call->kind != GATHER && call->kind != GATHERV) || me == call->root;
+}
+/* With lists there is a gap of an int behind each block of what is not reduced. */
+static int stride(const struct started* call) {
+  return call->n + (call->kind >= ALLGATHERV && call->kind != REDUCE_SCATTER);
+}
+
+static int expected(const struct started* call, int block, int i) {
+  const enum kind kind = call->kind;
+  const int to = has_in_blocks(kind) ? me : 0;
+  if (!is_reduction(kind)) {
+    const int is_of_root = kind == BCAST || kind == SCATTER || kind == SCATTERV;
+    return value(is_of_root ? call->root : block, to, i, call->seed);
+  }
+  int sum = 0;
+  for (int r = 0; r < size; ++r) sum += value(r, to, i, call->seed);
+  return sum;
+}
+
+static void start(struct started* call, MPI_Comm comm, int as_one) {
+  const int n = call->n, root = call->root, apart = stride(call);
+  int *in = call->in, *out = call->out, *lengths = call->lists, *at = call->lists + size;
+  MPI_Request* request = &call->request;
+  for (int b = 0; b < (has_in_blocks(call->kind) ? size : 1); ++b)
+    for (int i = 0; i < n; ++i) in[b * apart + i] = value(me, b, i, call->seed);
+  for (int i = 0; i < size * (kMost + 1); ++i) out[i] = kUntouched;
+  for (int r = 0; r < size; ++r) lengths[r] = n, at[r] = r * apart;
+  MPI_Datatype type = MPI_INT;
+  int count = n;
+  if (as_one) { /* element of so many ints, that is freed while the call is under way */
+    MPI_Type_contiguous(n, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    count = 1;
+  }
+  switch (call->kind) {
+    case ALLREDUCE:
+      MPI_Iallreduce(in, out, n, MPI_INT, MPI_SUM, comm, request);
+      break;
+    case BCAST:
+      MPI_Ibcast(me == root ? in : out, count, type, root, comm, request);
+      break;
+    case REDUCE:
+      MPI_Ireduce(in, out, n, MPI_INT, MPI_SUM, root, comm, request);
+      break;
+    case ALLGATHER:
+      MPI_Iallgather(in, count, type, out, count, type, comm, request);
+      break;
+    case REDUCE_SCATTER_BLOCK:
+      MPI_Ireduce_scatter_block(in, out, n, MPI_INT, MPI_SUM, comm, request);
+      break;
+    case ALLTOALL:
+      MPI_Ialltoall(in, count, type, out, count, type, comm, request);
+      break;
+    case GATHER:
+      MPI_Igather(in, count, type, out, count, type, root, comm, request);
+      break;
+    case SCATTER:
+      MPI_Iscatter(in, count, type, out, count, type, root, comm, request);
+      break;
+    case BARRIER:
+      MPI_Ibarrier(comm, request);
+      break;
+    case ALLGATHERV:
+      MPI_Iallgatherv(in, count, type, out, lengths, at, MPI_INT, comm, request);
+      break;
+    case ALLTOALLV:
+      MPI_Ialltoallv(in, lengths, at, MPI_INT, out, lengths, at, MPI_INT, comm, request);
+      break;
+    case GATHERV:
+      MPI_Igatherv(in, count, type, out, lengths, at, MPI_INT, root, comm, request);
+      break;
+    case SCATTERV:
+      MPI_Iscatterv(in, lengths, at, MPI_INT, out, count, type, root, comm, request);
+      break;
+    default:
+      MPI_Ireduce_scatter(in, out, lengths, MPI_INT, MPI_SUM, comm, request);
+      break;
+  }
+  if (as_one) MPI_Type_free(&type);
+}
+
+static void check(const struct started* call) {
+  const int blocks = has_out_blocks(call->kind) ? size : 1, apart = stride(call);
+  ++cases_done;
+  for (int b = 0; b < blocks && has_result(call); ++b)
+    for (int i = 0; i < apart; ++i) {
+      const int got = call->out[b * apart + i], want = i < call->n ? expected(call, b, i) : kUntouched;
+      if (got != want && failures++ < 10)
+        fprintf(stderr,
+                "check: %s of %d ints, root %d, rank %d of %d: element %d of block %d is %d, not %d\n",
+                kNames[call->kind], call->n, call->root, me, size, i, b, got, want);
+    }
+}
+
+static void finish(struct started* call, int how) {
+  MPI_Request several[2] = {MPI_REQUEST_NULL, call->request};
+  int done = 0, which = 0;
+  if (how == 0) MPI_Wait(&call->request, MPI_STATUS_IGNORE);
+  if (how == 1)
+    while (!done) MPI_Test(&call->request, &done, MPI_STATUS_IGNORE);
+  if (how == 2) MPI_Waitall(2, several, MPI_STATUSES_IGNORE);
+  if (how == 3) MPI_Waitany(2, several, &which, MPI_STATUS_IGNORE);
+  call->request = MPI_REQUEST_NULL;
+  check(call);
+}
+
+static void make_others(unsigned step) {
+  int mine[2] = {me, (int)step}, got[2] = {0, 0};
+  const int next = (me + 1) % size, last = (me + size - 1) % size;
+  if (step % 16 == 3) {
+    MPI_Allreduce(mine, got, 2, MPI_INT, MPI_SUM, comms[step % 2]);
+    if (got[0] != size * (size - 1) / 2 || got[1] != size * (int)step) ++failures;
+  }
+  if (step % 16 == 7) {
+    MPI_Sendrecv(mine, 2, MPI_INT, next, 1, got, 2, MPI_INT, last, 1, comms[0], MPI_STATUS_IGNORE);
+    if (got[0] != last || got[1] != (int)step) ++failures;
+  }
+  if (step % 512 == (unsigned)(100 * me)) usleep(300);
+}
+
+/* `depth` calls are under way at most. Of many shapes: more than anybody would remember. */
+static void round_of(int depth, int of_many_shapes) {
+  static unsigned drawn = 1;
+  for (unsigned step = 0; step < kSteps / kDepths; ++step) {
+    drawn = drawn * 1103515245u + 12345u;
+    const unsigned draw = drawn >> 8;
+    struct started* call = &calls[step % kSlots];
+    /* The same kind for a while: it comes again and again. */
+    call->kind = (enum kind)(of_many_shapes ? draw % KINDS : step / 20 % KINDS);
+    call->n = of_many_shapes ? 1 + (int)(draw / 32 % 150)
+                             : (int)(step / 40 % 3 == 0 ? 1 : 5 * (step / 40 % 3) * 25);
+    call->root = (int)(draw / 16) % size;
+    call->seed = (int)step;
+    start(call, comms[step / 100 % 2], step % 11 == 5);
+    if ((int)step >= depth)
+      finish(&calls[(step - (unsigned)depth) % kSlots], (int)(step * 7 + (unsigned)me) % 4);
+    make_others(step);
+  }
+  for (int left = depth; left > 0; --left)
+    finish(&calls[(kSteps / kDepths - left) % kSlots], (left + me) % 4);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  comms[0] = MPI_COMM_WORLD;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+  const size_t ints = (size_t)(kMost + 1) * (size_t)size;
+  for (int slot = 0; slot < kSlots; ++slot) {
+    calls[slot].in = malloc(ints * sizeof(int));
+    calls[slot].out = malloc(ints * sizeof(int));
+    calls[slot].lists = malloc(2 * (size_t)size * sizeof(int));
+  }
+  for (int depth = 0; depth < kDepths; ++depth)
+    for (int of_many_shapes = 0; of_many_shapes < 2; ++of_many_shapes) round_of(depth, of_many_shapes);
+  const int result = report();
+  MPI_Comm_free(&comms[1]);
+  MPI_Finalize();
+  for (int slot = 0; slot < kSlots; ++slot) {
+    free(calls[slot].in);
+    free(calls[slot].out);
+    free(calls[slot].lists);
+  }
+  return result;
+}
