@@ -71,9 +71,21 @@ void Communicator::open_those_with_room() {
   }
 }
 
+// What is sent to another host takes memory there until its program comes to that call. Whether it has made
+// the communicator at all shows when the first call is done.
 bool Communicator::has_room(const Operation& next) const {
-  bool fits = open_count_ < kMostOpen && open_bytes_ + next.bytes_under_way() <= most_under_way();
-  return open_count_ == 0 || fits;
+  if (open_count_ == 0) return true;
+  if (first_ == 0 && members().grid.spans_hosts()) return false;
+  return open_count_ < kMostOpen && open_bytes_ + under_way_of(next) <= most_under_way();
+}
+
+// Between hosts, all that may wait there for its time; within one the window is kept small for the caches.
+Bytes Communicator::under_way_of(const Operation& operation) const {
+  const Bytes window = operation.bytes_under_way();
+  if (!members().grid.spans_hosts()) return window;
+  const Task task = operation.call().task();
+  const Rank blocks = std::max(blocks_in(task, members().me, size()), blocks_out(task, members().me, size()));
+  return window * static_cast<Bytes>(std::max(blocks, 1));
 }
 
 Bytes Communicator::most_under_way() const {
@@ -82,7 +94,7 @@ Bytes Communicator::most_under_way() const {
 
 void Communicator::open(Operation& operation, Number number, bool takes_credit) {
   ++open_count_;
-  open_bytes_ += operation.bytes_under_way();
+  open_bytes_ += under_way_of(operation);
   operation.open(streams(queued_bytes_), takes_credit);
   if (takes_credit)
     credit_.note(number, operation.call(), operation.fingerprint(), operation.prepared().plan);
@@ -143,7 +155,7 @@ bool Communicator::remove_done() {
     if (!queue_[i] || !queue_[i]->done()) continue;
     Operation& operation = *queue_[i];
     --open_count_;
-    open_bytes_ -= operation.bytes_under_way();
+    open_bytes_ -= under_way_of(operation);
     queued_bytes_ -= operation.call().bytes();
     // A call without elements has heard from nobody: it does not count.
     if (operation.prepared().is_one_shot && operation.call().count > 0 && operation.all_senders_were_alone())

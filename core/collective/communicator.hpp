@@ -148,6 +148,7 @@ class Communicator : public Sender {
   Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
   void open(Operation& operation, Number number, bool takes_credit);
   bool has_room(const Operation& next) const;
+  Bytes under_way_of(const Operation& operation) const;
   void open_those_with_room();
   Bytes most_under_way() const;
   /// Results of calls that wait together are written past the cache when they do not fit it together.

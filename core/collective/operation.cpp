@@ -34,7 +34,7 @@ void Operation::bind(PreparedPlan& prepared, const Call& call, CommId comm, Seq 
   me_ = me;
   fingerprint_ = fingerprint_of(call, prepared.choice.wire);
   is_open_ = false;
-  Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
+  const Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
   bytes_under_way_ = std::min(call.bytes(), window);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -42,11 +43,13 @@ void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<Endp
       peers.push_back({peer, region_});
       continue;
     }
+    errno = 0;
     std::optional<Region> region = Region::attach(endpoint.pid, endpoint.fd, endpoint.nonce, endpoint.bell);
     if (!region)
-      throw Error(fmt::format(
-          "rank {} cannot open the shared memory of rank {} on the same host (another container or user?)",
-          me_, peer));
+      throw Error(fmt::format("rank {} cannot open the shared memory of rank {} on the same host ({})", me_,
+                              peer,
+                              errno == ENOMEM ? "this process may have no more memory: `ulimit -v`"
+                                              : "another container or user?"));
     reads_neighbours_ = reads_neighbours_ && region->can_read_owner();
     peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
   }

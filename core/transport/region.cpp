@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +21,12 @@ namespace ddl {
 
 Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
   Bytes bytes = round_up(round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox) + staging, 4096);
+  rlimit most{};  // a longer file would end the process by a signal
+  if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes)
+    throw Error(fmt::format("this process may make files of {} bytes at most, and shared memory of {} is one",
+                            most.rlim_cur, bytes),
+                "ranks of one host exchange data through it",
+                "raise `ulimit -f`, set DDL_STAGING_BYTES lower or DDL_ENABLE=0");
   int fd = ::memfd_create("ddl-region", MFD_CLOEXEC);
   if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::fchmod(fd, 0600) != 0) {
     int cause = errno;

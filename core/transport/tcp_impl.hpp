@@ -125,6 +125,7 @@ struct TcpTransport::Impl : LostStreams {
   void check_broken_ins();
   bool is_heard(Rank from) const;
   void give_up(std::size_t rail, Rank to, const Reason& why);
+  std::set<Rank> peers_in_use() const;
   void give_up_all(std::size_t rail, const Reason& why);
   bool on_out(std::size_t index);
   bool on_in(std::size_t index);

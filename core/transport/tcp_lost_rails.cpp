@@ -194,15 +194,24 @@ void TcpTransport::Impl::conclude() {
   }
 }
 
+// A link may come back: on the last way to a peer it is silence that counts, as where there is one rail
+// alone.
 void TcpTransport::Impl::inspect_links() {
-  for (std::size_t rail = 0; rail < rails.size(); ++rail)
-    if (!is_running(rails[rail].interface)) give_up_all(rail, {"its link is down"});
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+    if (is_running(rails[rail].interface)) continue;
+    for (Rank to : peers_in_use())
+      if (!lost_rails.is_last_resort(to, rail)) give_up(rail, to, {"its link is down"});
+  }
+}
+
+std::set<Rank> TcpTransport::Impl::peers_in_use() const {
+  std::set<Rank> peers;
+  for (const Rail& one : rails) peers.insert(one.used.begin(), one.used.end());
+  return peers;
 }
 
 void TcpTransport::Impl::give_up_all(std::size_t rail, const Reason& why) {
-  std::set<Rank> peers;
-  for (const Rail& one : rails) peers.insert(one.used.begin(), one.used.end());
-  for (Rank to : peers) give_up(rail, to, why);
+  for (Rank to : peers_in_use()) give_up(rail, to, why);
 }
 
 // What goes around a ring waits for its slowest link, so a slow rail is given up by all.

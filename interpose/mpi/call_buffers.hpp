@@ -50,7 +50,10 @@ class CallBuffers {
   /// Whether the program's own buffers will do.
   bool are_none() const { return !held_; }
   /// Once, after a right call; an MPI error code.
-  int finish() { return held_ ? bring_back() : MPI_SUCCESS; }
+  int finish() {
+    if (reduction_ && reduction_->has_thrown()) return MPI_ERR_OTHER;
+    return held_ ? bring_back() : MPI_SUCCESS;
+  }
 
  private:
   struct Portion {  // of what finish() brings back

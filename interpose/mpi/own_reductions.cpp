@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <initializer_list>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "interpose/mpi/made_types.hpp"
@@ -94,8 +96,19 @@ OwnReductionCall::~OwnReductionCall() {
 }
 
 void OwnReductionCall::combine(void* self, const void* in, void* inout, uint64_t count) {
-  const auto* call = static_cast<OwnReductionCall*>(self);
-  PMPI_Reduce_local(in, inout, static_cast<int>(count), call->type_, call->op_);
+  auto* call = static_cast<OwnReductionCall*>(self);
+  if (call->thrown_) return;
+  try {
+    PMPI_Reduce_local(in, inout, static_cast<int>(count), call->type_, call->op_);
+  } catch (...) {  // it must not pass the engine, which goes on
+    call->thrown_ = std::current_exception();
+  }
+}
+
+void OwnReductionCall::throw_on() {
+  if (!thrown_) return;
+  note_thrown_by_program();
+  std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 unsigned operations_freed() { return freed_so_far.load(std::memory_order_relaxed); }

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 
@@ -29,11 +30,15 @@ class OwnReductionCall {
   OwnReductionCall& operator=(const OwnReductionCall&) = delete;
   /// Of ddl_collective_call, with this as context.
   static void combine(void* self, const void* in, void* inout, uint64_t count);
+  /// Where the program's function has thrown: throws that, once the engine is done with the call.
+  void throw_on();
+  bool has_thrown() const { return thrown_ != nullptr; }
 
  private:
   const MPI_Datatype type_;
   const MPI_Op op_;
   const bool holds_op_;
+  std::exception_ptr thrown_;
 };
 
 /// Frees an operation of the program's, or has the last call that may need it do so.

@@ -103,6 +103,7 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   comm->ends_with_barrier = made.said.collective == Collective::barrier;
   const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                                                     kept->out.at(made.in, made.out), number_on(*comm));
+  if (kept->reduction) kept->reduction->throw_on();
   if (outcome == DDL_DONE) return MPI_SUCCESS;
   if (outcome == DDL_FAILED) return report_failure(made.comm);
   return std::nullopt;
@@ -148,6 +149,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   const ddl_outcome outcome =
       api->run(route.comm->engine, &route.call, &route.reason, &is_measured, keeps ? &kept : nullptr);
   if (kept) keep(*made, route, buffers, kept);
+  if (buffers.reduction()) buffers.reduction()->throw_on();
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
   // With what is done here: that is what the program pays for the original.

@@ -18,15 +18,18 @@ CUT_R1 = "vcluster-agent h1 ip neigh replace 10.77.1.1 lladdr 02:00:00:00:00:99 
 UNPLUG_R1 = "nsenter -t 1 -n ip link set h1r1 nomaster"  # h0 does not even learn h1's Ethernet address
 SLOWER_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 100mbit burst 128kb latency 20ms"
 SLOW_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 1mbit burst 32kb latency 20ms"
+# For two seconds, one after the other; Open MPI's own traffic has neither.
+FLAP_R1_R2 = ("for r in r1 r2; do nsenter -t 1 -n ip link set h1$r down; done; "
+              "(sleep 2; for r in r1 r2; do nsenter -t 1 -n ip link set h1$r up; done) >/dev/null 2>&1 &")
 DOWN_R1 = "vcluster-agent h1 ip link set r1 down"
 BOTH = "10.77.0.0/24, 10.77.1.0/24"
 
 
-def run(setup, launcher, program):
+def run(setup, launcher, program, rails=2):
     """The exit code and what was said, of 2 + 2 ranks after a shell command that does harm."""
     job = f"{setup} || exit 70\n{launcher} -x DDL_VERBOSE=1 -np 4 -H h0:2,h1:2 {program}"
     env = {**os.environ, "OMPI_MCA_btl_tcp_if_include": "r0"}
-    done = subprocess.run([f"{HERE}/vcluster", "--hosts", "2", "--rails", "2", "--", "sh", "-c", job], env=env, check=False,
+    done = subprocess.run([f"{HERE}/vcluster", "--hosts", "2", "--rails", str(rails), "--", "sh", "-c", job], env=env, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HANGS)
     return done.returncode, done.stdout
 
@@ -49,6 +52,12 @@ class BadRailsTest(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertIn(f"check: {sums} sums 0 wrong", said)
         self.assertRegex(said, rf"ddl: warning: .*rail r1 is lost \(.*{why}.*\); what it carried goes over r0")
+
+    def comes_back(self, when, harm, sums):
+        """All rails are lost for a moment, and the job goes on when they are back."""
+        code, said = run("true", f"{DDLRUN} -x DDL_RAILS=r1,r2", f"{BUILD}/tests/bin/lost_rail {when} '{harm}' {sums}", 3)
+        self.assertEqual(code, 0, said)
+        self.assertIn(f"check: {sums} sums 0 wrong", said)
 
     def ends(self, when, harm):
         """The job ends with an error that names a rank and a rail."""
@@ -105,6 +114,9 @@ class BadRailsTest(unittest.TestCase):
 
     def test_down_between_two_collectives(self):
         self.survives(5, DOWN_R1)
+
+    def test_all_down_for_a_moment(self):
+        self.comes_back(100, FLAP_R1_R2, 400)
 
     def test_silent_between_two_collectives(self):
         self.survives(5, CUT_R1)

@@ -1,4 +1,5 @@
-// A C++ program whose error handler throws, as some libraries install one. An ordinary MPI program.
+// A C++ program whose error handler throws, as some libraries install one, and its own operation, too. An
+// ordinary MPI program.
 //
 //   throwing_handler [--mismatch]     at last rank 0 calls something else than the others, which plainly
 //   hangs
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 namespace {
 
@@ -47,6 +49,34 @@ void calls(MPI_Comm comm) {
   std::printf("check: a sum of %d, not %d\n", sum, ranks);
 }
 
+// Adds, but throws at a number that is negative.
+void add(void* in, void* inout, int* n, MPI_Datatype*) {
+  const auto* from = static_cast<const double*>(in);
+  auto* to = static_cast<double*>(inout);
+  for (int i = 0; i < *n; ++i) {
+    if (from[i] < 0) throw Refused(MPI_ERR_OP);
+    to[i] += from[i];
+  }
+}
+
+void throwing_operation(MPI_Comm comm, int count) {
+  std::vector<double> in(static_cast<std::size_t>(count)), out(in.size());
+  int ranks = 0;
+  MPI_Op op;
+  MPI_Comm_size(comm, &ranks);
+  MPI_Op_create(add, 1, &op);
+  for (int call = 0; call < 9; ++call) {
+    const bool is_refused = call % 3 == 2;
+    in.assign(in.size(), is_refused ? -1 : call);
+    expect(is_refused ? MPI_ERR_OP : MPI_SUCCESS, "an operation of the program's",
+           [&] { MPI_Allreduce(in.data(), out.data(), count, MPI_DOUBLE, op, comm); });
+    if (is_refused || out.back() == call * ranks) continue;
+    ++failures;
+    std::printf("check: a sum of %g, not %d\n", out.back(), call * ranks);
+  }
+  MPI_Op_free(&op);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,6 +89,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_set_errhandler(comm, handler);
   for (int i = 0; i < 3; ++i) calls(comm);
+  for (int count : {4, 200000}) throwing_operation(comm, count);
   // By one rank alone, of no communicator: that of the world is asked.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   if (rank == 0)

@@ -139,7 +139,7 @@ TEST(Communicator, ACallIsDoneWithItsLastSegmentAndNotBefore) {
 }
 
 TEST(Communicator, WhoIsAheadOpensOnlySoManyCalls) {
-  HostileJob job({0, 1});
+  HostileJob job({0, 0});
   Sums sums = sums_of(job, 300, 1);
   sums.start();
   for (int i = 0; i < 10; ++i) sums.move(), job.listen();
@@ -151,7 +151,7 @@ TEST(Communicator, WhoIsAheadOpensOnlySoManyCalls) {
 
 TEST(Communicator, WhoIsAheadOpensOnlyCallsOfSoManyBytes) {
   const PlanLimits limits{1, HostileJob::kStaging, 1 << 20, {}};
-  HostileJob job({0, 1});
+  HostileJob job({0, 0});
   constexpr Elements kCount = 2 << 20;  // of four segments: a window
   Sums sums = sums_of(job, 6, kCount, limits);
   Bytes window =
@@ -160,8 +160,18 @@ TEST(Communicator, WhoIsAheadOpensOnlyCallsOfSoManyBytes) {
   for (int i = 0; i < 10; ++i) sums.move(), job.listen();
   Seq last = 0;
   for (const Header& header : job.told()) last = std::max(last, header.seq);
-  EXPECT_EQ(last + 1, std::min<Bytes>(6, Communicator::kMostUnderWay / window));
+  EXPECT_EQ(last + 1, std::min<Bytes>(6, Communicator::kMostUnderWayHere / window));
   EXPECT_LT(last + 1, 6u) << "the calls are too small to tell";
+}
+
+// They would wait there for memory's sake, without the communicator that they are for.
+TEST(Communicator, TheFirstCallBetweenHostsIsOpenAlone) {
+  HostileJob job({0, 1});
+  Sums sums = sums_of(job, 300, 1);
+  sums.start();
+  for (int i = 0; i < 10; ++i) sums.move(), job.listen();
+  ASSERT_FALSE(job.told().empty());
+  for (const Header& header : job.told()) EXPECT_EQ(header.seq, 0u);
 }
 
 // Who hears it writes over what it sent before: with something older under way that may still be read.
