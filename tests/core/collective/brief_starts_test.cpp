@@ -1,0 +1,150 @@
+// Small calls that are ready to be made again and are started: done at once, left until somebody waits, or
+// made operations of by whatever happens meanwhile.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/collective/brief_call.hpp"
+#include "tests/support/virtual_job.hpp"
+
+namespace ddl {
+namespace {
+
+using test::VirtualJob;
+
+constexpr Elements kCount = 50;
+constexpr CommId kWorld = 1;
+
+std::vector<float> numbers(Rank rank, int seed) {
+  std::vector<float> all(kCount);
+  for (Elements i = 0; i < kCount; ++i) all[i] = static_cast<float>(static_cast<int>(i) + 10 * rank + seed);
+  return all;
+}
+void expect_sum(const std::vector<float>& got, Rank ranks, int seed) {
+  for (Elements i = 0; i < kCount; ++i)
+    ASSERT_EQ(got[i], static_cast<float>(ranks * (static_cast<int>(i) + seed) + 5 * ranks * (ranks - 1)));
+}
+
+// All-reduces of one rank that are made again and again.
+class Again {
+ public:
+  Again(VirtualJob& job, Communicator& world, Rank rank)
+      : engine_(job.engine(rank)),
+        world_(world),
+        brief_({nullptr, nullptr, kCount, DType::float32, Op::sum}, world.plans().plan_for({}, kCount * 4),
+               kWorld, rank),
+        rank_(rank) {}
+  struct Started {
+    std::vector<float> in, out = std::vector<float>(kCount, -1);
+    int seed = 0;
+    Completion completion;
+  };
+  ddl::Started start(Started& one, int seed) {
+    one.in = numbers(rank_, one.seed = seed);
+    return engine_.start(world_, brief_, one.in.data(), one.out.data(), 0, one.completion);
+  }
+  void start_other(Started& one, int seed) {
+    one.in = numbers(rank_, one.seed = seed);
+    engine_.start(world_, {one.in.data(), one.out.data(), kCount, DType::float32, Op::sum}, one.completion);
+  }
+  void wait(Started& one) { engine_.wait(world_, one.completion); }
+
+ private:
+  Engine& engine_;
+  Communicator& world_;
+  BriefCall brief_;
+  Rank rank_;
+};
+
+struct Pair {
+  VirtualJob job{{0, 0}};
+  std::vector<Communicator*> world = job.create(kWorld, {0, 1});
+  Again first{job, *world[0], 0}, second{job, *world[1], 1};
+};
+
+}  // namespace
+
+TEST(BriefStarts, WhoComesLastIsDoneAtOnceAndTheOtherWhenItWaits) {
+  Pair ranks;
+  Again::Started here, there;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(ranks.first.start(here, i), Started::under_way);
+    EXPECT_EQ(ranks.second.start(there, i), Started::done);
+    expect_sum(there.out, 2, i);
+    EXPECT_FALSE(here.completion.done());
+    ranks.first.wait(here);
+    expect_sum(here.out, 2, i);
+  }
+}
+
+TEST(BriefStarts, TheSameCallStartsAgainWithOtherBuffersWhileItIsUnderWay) {
+  Pair ranks;
+  Again::Started here[3], there[3];
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.first.start(here[i], i), Started::under_way);
+  for (int i = 0; i < 3; ++i) ranks.second.start(there[i], i);
+  for (int i = 2; i >= 0; --i) {
+    ranks.first.wait(here[i]);
+    ranks.second.wait(there[i]);
+    expect_sum(here[i].out, 2, i);
+    expect_sum(there[i].out, 2, i);
+  }
+}
+
+TEST(BriefStarts, OneThatIsLeftGetsItsNoticeFromWhoeverMakesProgress) {
+  Pair ranks;
+  Again::Started here, there;
+  here.completion.ask_for_notice();
+  ranks.first.start(here, 1);
+  ranks.second.start(there, 1);
+  EXPECT_EQ(ranks.job.engine(0).next_done(), nullptr);
+  ranks.job.engine(0).progress();
+  EXPECT_TRUE(here.completion.done());
+  EXPECT_EQ(ranks.job.engine(0).next_done(), &here.completion);
+  EXPECT_EQ(ranks.job.engine(0).next_done(), nullptr);
+  expect_sum(here.out, 2, 1);
+}
+
+TEST(BriefStarts, ACommunicatorMayGoWhenTheOthersHaveComeToItsLastCall) {
+  Pair ranks;
+  Again::Started here, there;
+  ranks.first.start(here, 4);
+  ranks.second.start(there, 4);
+  ranks.job.engine(0).destroy(*ranks.world[0]);
+  EXPECT_TRUE(here.completion.done());
+  expect_sum(here.out, 2, 4);
+}
+
+// In any order on each rank, with other calls among them, and some ranks late.
+TEST(BriefStarts, MixWithOtherCallsOfThreads) {
+  constexpr int kUnderWay = 4, kCalls = 1500;
+  for (Rank size : {2, 3}) {
+    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(size), 0));
+    std::vector<Rank> all;
+    for (Rank rank = 0; rank < size; ++rank) all.push_back(rank);
+    auto world = job.create(kWorld, all);
+    job.each([&](Rank rank) {
+      Again again(job, *world[static_cast<std::size_t>(rank)], rank);
+      Again::Started calls[kUnderWay];
+      std::mt19937 alike(7), alone(static_cast<unsigned>(rank));
+      for (int i = 0; i < kCalls; ++i) {
+        Again::Started& one = calls[i % kUnderWay];
+        if (!one.completion.done() || i >= kUnderWay) {
+          again.wait(one);
+          expect_sum(one.out, size, one.seed);
+        }
+        alike() % 4 == 0 ? again.start_other(one, i) : static_cast<void>(again.start(one, i));
+        if (alone() % 3 == 0) again.wait(one);
+        if (alone() % 8 == 0) job.engine(rank).progress();
+        if (alone() % 256 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      }
+      for (Again::Started& one : calls) again.wait(one), expect_sum(one.out, size, one.seed);
+    });
+    for (Rank rank = 0; rank < size; ++rank) EXPECT_EQ(job.engine(rank).failure(), "");
+  }
+}
+
+}  // namespace ddl
