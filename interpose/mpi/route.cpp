@@ -1,5 +1,7 @@
 #include "interpose/mpi/route.hpp"
 
+#include <limits>
+
 #include "core/api/c_types.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/made_types.hpp"
@@ -64,6 +66,12 @@ void set_call(RoutedCall& route, ddl_kind kind, std::uint64_t count, ddl_type ty
   call.number = route.comm ? number_on(*route.comm) : 0;
 }
 
+// What Open MPI lets pass, as in place, where a reduction names one buffer twice.
+int most_in_one_buffer(Kind kind) {
+  if (kind == Kind::reduce_scatter) return std::numeric_limits<int>::max();
+  return kind == Kind::all_reduce ? 1 : 0;
+}
+
 // Leaves it with a reason, or without.
 const char* find_reduction_route(RoutedCall& route, Task task, const void* in, void* out, int count,
                                  MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -82,8 +90,8 @@ const char* find_reduction_route(RoutedCall& route, Task task, const void* in, v
   const bool has_out = blocks_out(task, known.me, known.size) > 0;
   if (in == MPI_IN_PLACE && has_out)
     in = out;
-  else if (in == MPI_IN_PLACE || (has_out && in == out && count > 1 && task.kind != Kind::reduce_scatter))
-    return kErroneous;  // of one element, and there, Open MPI lets it pass, as in place
+  else if (in == MPI_IN_PLACE || (has_out && in == out && count > most_in_one_buffer(task.kind)))
+    return kErroneous;
   if (count > 0 && (!in || (has_out && (!out || out == MPI_IN_PLACE)))) return kErroneous;
   const auto elements = static_cast<std::uint64_t>(count) * parts;
   route.bytes = elements * size_of(reduction.type);

@@ -149,6 +149,19 @@ static void persistent_mistake(MPI_Comm comm) {
   MPI_Comm_free(&copy);
 }
 
+/* One buffer for both sides, of one element; an all-reduce of that Open MPI lets pass. */
+static void one_buffer(void) {
+  MPI_Request request;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  for (int nonblocking = 0; nonblocking < 2; ++nonblocking, ++cases_done) {
+    const int code = nonblocking ? MPI_Ireduce(in, in, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_SELF, &request)
+                                 : MPI_Reduce(in, in, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_SELF);
+    int found = MPI_SUCCESS;
+    MPI_Error_class(code, &found);
+    if (found != MPI_ERR_ARG) wrong("one buffer", REDUCE, nonblocking);
+  }
+}
+
 /* MPI's own, though no name of it says so: nobody may free them. */
 static void types_by_precision(MPI_Comm comm) {
   MPI_Datatype real, three;
@@ -212,6 +225,7 @@ int main(int argc, char** argv) {
   persistent_mistake(comm);
   types_by_precision(comm);
   attributes_of_types(comm);
+  one_buffer();
   MPI_Comm_free(&comm);
   const int result = report();
   MPI_Finalize();
