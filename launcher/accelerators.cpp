@@ -10,17 +10,10 @@ namespace {
 
 using Question = bool (*)(std::string_view name, const Strings& values);
 
-// Is the answer yes for one of mpirun's options, be it for a program or in --mpiarg?
 bool any_option(const Options& options, Question question) {
-  for (const PassedOption& option : options.apps.front().options)
-    if (question(option.name, option.values)) return true;
-  const Strings& words = options.mpi_args;
-  for (auto word = words.begin(); word != words.end(); ++word)
-    if (word->size() > 1 && word->front() == '-' &&
-        question(std::string_view(*word).substr(word->find_first_not_of('-')),
-                 Strings(word + 1, words.end())))
-      return true;
-  return false;
+  const std::vector<PassedOption> all = options.all_passed();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const PassedOption& option) { return question(option.name, option.values); });
 }
 
 // mpirun takes hosts without slots for hosts with one; relative names (+n1) cannot carry a number.

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+
+#include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "launcher/mca_parameters.hpp"
 #include "launcher/mpirun_options.hpp"
 
 namespace ddl {
@@ -35,6 +40,25 @@ Allocation from_slurm(const std::string& nodes, const std::string& tasks_text) {
   return allocation;
 }
 
+// `host slots queue processors` in each line.
+Allocation from_grid_engine(const std::string& file, const System& world) {
+  Allocation allocation{AllocationSource::grid_engine, {}};
+  for (const std::string& line : split(read(file, world, "Grid Engine hostfile"), '\n')) {
+    std::istringstream words(line);
+    std::string host, slots;
+    if (words >> host >> slots) allocation.hosts.push_back({host, parse_number(slots)});
+  }
+  if (allocation.hosts.empty())
+    throw UsageError(fmt::format("the Grid Engine hostfile {} names no host", file));
+  return allocation;
+}
+
+// Only where all of these are set mpirun takes notice of them.
+bool in_grid_engine_job(const System& world) {
+  const auto names = {"SGE_ROOT", "ARC", "JOB_ID", "PE_HOSTFILE"};
+  return std::none_of(names.begin(), names.end(), [&](auto name) { return world.variable(name).empty(); });
+}
+
 Allocation choose(const Options& options, const System& world) {
   if (Strings lists = options.values_of(is_host_list); !lists.empty())
     return {AllocationSource::host_option, parse_host_list(join(lists, ","))};
@@ -50,6 +74,11 @@ Allocation choose(const Options& options, const System& world) {
     return {AllocationSource::lsf, parse_lsf_hosts(hosts)};
   if (std::string file = world.variable("PBS_NODEFILE"); !file.empty())
     return {AllocationSource::pbs, parse_slot_file(read(file, world, "PBS node file"), file)};
+  if (in_grid_engine_job(world)) return from_grid_engine(world.variable("PE_HOSTFILE"), world);
+  if (std::string file = default_hostfile(options, world); !file.empty()) {
+    const std::string text = read(file, world, "default hostfile");
+    return {AllocationSource::default_hostfile, parse_host_file(text, file)};
+  }
   Allocation here{AllocationSource::this_machine, {{world.host, 0}}};
   if (!slurm.empty())
     here.note = fmt::format(
@@ -90,6 +119,10 @@ std::string name_of(AllocationSource source) {
       return "LSF";
     case AllocationSource::pbs:
       return "PBS";
+    case AllocationSource::grid_engine:
+      return "Grid Engine";
+    case AllocationSource::default_hostfile:
+      return "the default hostfile";
     case AllocationSource::this_machine:
       break;
   }

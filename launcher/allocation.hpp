@@ -1,4 +1,5 @@
-// Where the job may run, and who said so: -H, a hostfile, Slurm, LSF, PBS, else this machine. Pure:
+// Where the job may run, and who said so: -H, a hostfile, Slurm, LSF, PBS, Grid Engine, mpirun's default
+// hostfile, else this machine. Pure:
 // everything comes in as a value. Throws UsageError for an unreadable or malformed file and for aisles ×
 // racks × nodes that are not the number of hosts.
 #pragma once
@@ -9,7 +10,16 @@
 
 namespace ddl {
 
-enum class AllocationSource { host_option, hostfile, slurm, lsf, pbs, this_machine };
+enum class AllocationSource {
+  host_option,
+  hostfile,
+  slurm,
+  lsf,
+  pbs,
+  grid_engine,
+  default_hostfile,
+  this_machine
+};
 
 struct Allocation {
   AllocationSource source = AllocationSource::this_machine;
@@ -18,6 +28,15 @@ struct Allocation {
   /// mpirun cannot read this scheduler's allocation itself, so it must be told with -H.
   bool mpirun_needs_hosts() const {
     return source == AllocationSource::lsf || source == AllocationSource::pbs;
+  }
+  /// mpirun reads the scheduler's allocation, and reaches hosts by a starter of the scheduler's.
+  bool has_starter() const {
+    return source == AllocationSource::slurm || source == AllocationSource::grid_engine;
+  }
+  /// mpirun gets the hosts by -H or --hostfile, the user's or ours.
+  bool is_by_option() const {
+    return source == AllocationSource::host_option || source == AllocationSource::hostfile ||
+           mpirun_needs_hosts();
   }
   /// The hostfile is of MPICH's form, `host:slots`, which Open MPI takes for a host's name: then -H instead.
   bool is_foreign_hostfile = false;

@@ -15,7 +15,7 @@ original library. Options take one or two dashes; the program is the first word 
 
 Which ranks, where
   -np, -n N                ranks to start
-  -H, --host h1:2,h2:2     hosts and slots; otherwise --hostfile, Slurm, LSF, PBS, this machine
+  -H, --host h1:2,h2:2     hosts and slots; otherwise --hostfile, Slurm, LSF, PBS, Grid Engine, here
   --hostfile FILE          one 'host slots=N' per line (also --machinefile)
   --rankfile, -rf FILE     the place of every rank
   --accelerators N         GPUs in a host: a rank for each, unless -np, slots in -H or a rankfile count

@@ -100,16 +100,19 @@ std::string rank_zero_in_rankfile(const std::string& text) {
   return {};
 }
 
-// Where rank 0 lives; "" where it need not be known or cannot be named (mpirun's relative hosts, +n0).
-std::string rank_zero_host(const JobInputs& in) {
-  std::string host =
-      in.allocation.source == AllocationSource::this_machine ? "" : in.allocation.hosts.front().host;
-  for (const std::string& file :
-       in.options.values_of([](std::string_view n) { return n == "rf" || n == "rankfile"; }))
-    if (auto text = in.world.file(absolute_path(file, in.world.directory)))
-      if (std::string named = rank_zero_in_rankfile(*text); !named.empty()) host = named;
-  host = host.substr(host.find('@') == std::string::npos ? 0 : host.find('@') + 1);
-  return host.rfind('+', 0) == 0 ? std::string() : host;
+// As the ranks of other hosts can call it; "" for mpirun's relative hosts, +n0.
+std::string name_for_others(const std::string& host, const System& world) {
+  if (host.starts_with('+')) return {};
+  if (host != world.host && is_own_name(host, "")) return world.host;  // localhost
+  return host.substr(host.find('@') + 1);
+}
+
+bool leaves_this_host_out(const Options& options) {
+  const std::vector<PassedOption> all = options.all_passed();
+  return std::any_of(all.begin(), all.end(), [](const PassedOption& option) {
+    return option.name == "nolocal" ||
+           (option.name == "map-by" && lower(option.values[0]).find(":nolocal") != std::string::npos);
+  });
 }
 
 // `ddl-exec [flags] --`
@@ -117,7 +120,7 @@ enum class Binds { no, yes };
 Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds) {
   Strings words = {in.installation.ddl_exec()};
   if (binds == Binds::yes && !user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
-  if (std::string first = rank_zero_host(in); !first.empty()) append(words, {"--master", first});
+  if (std::string host = rank_zero_host(in); !host.empty()) append(words, {"--master", host});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
   if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
   if (in.options.verbose) words.push_back("--verbose");
@@ -205,6 +208,26 @@ JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& 
   append(job.command, {"-H", host, "-np", "1", "--bind-to", "none"});
   append(job.command, program);
   return job;
+}
+
+std::string rank_zero_host(const JobInputs& in) {
+  for (const std::string& file :
+       in.options.values_of([](std::string_view n) { return n == "rf" || n == "rankfile"; }))
+    if (auto text = in.world.file(absolute_path(file, in.world.directory)))
+      if (std::string named = rank_zero_in_rankfile(*text); !named.empty())
+        return name_for_others(named, in.world);
+  if (in.allocation.source == AllocationSource::this_machine) return {};
+  HostList hosts = in.allocation.hosts;
+  if (std::string own = last_value(in.options.apps.front(), {"H", "host"}); !own.empty())
+    hosts = parse_host_list(own);  // another program may have other hosts
+  const auto is_here = [&](const HostSlots& entry) { return in.world.is_here(entry.host); };
+  if (leaves_this_host_out(in.options)) std::erase_if(hosts, is_here);
+  // Open MPI 4 begins with its own host, wherever that stands; 5 only where no list of the user's says
+  // otherwise.
+  auto first = hosts.begin();
+  if (in.mpirun.major < 5 || !in.allocation.is_by_option())
+    if (auto here = std::find_if(hosts.begin(), hosts.end(), is_here); here != hosts.end()) first = here;
+  return first == hosts.end() ? std::string() : name_for_others(first->host, in.world);
 }
 
 bool user_chose_binding(const Options& options, const System& world) {

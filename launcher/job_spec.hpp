@@ -36,6 +36,9 @@ JobSpec plain_job(const JobInputs& in, Measures measures, const std::string& rep
 /// One process of `program` on `host`, reached as the job would reach it.
 JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& program);
 
+/// Where rank 0 will be; "" where it need not be known (all ranks are here) or cannot be.
+std::string rank_zero_host(const JobInputs& in);
+
 /// Did the user say how ranks are bound: by an option, a parameter or a variable?
 bool user_chose_binding(const Options& options, const System& world);
 /// The value for DDL_OPTIONS, "" when nothing is to be set.

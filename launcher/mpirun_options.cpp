@@ -163,11 +163,6 @@ bool is_binding_parameter(std::string_view name) {
                           "hwloc_default_cpu_list", "rmaps_rank_file_path"});
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 }  // namespace
 
 const MpirunOption* find_mpirun_option(std::string_view name) {
@@ -184,6 +179,11 @@ Strings mpirun_option_names() {
   Strings names;
   for (const MpirunOption& option : kOptions) names.push_back(with_dashes(option.name));
   return names;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
 
 bool chooses_binding(std::string_view name, const Strings& values) {

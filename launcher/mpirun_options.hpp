@@ -36,6 +36,8 @@ bool chooses_mapping(std::string_view name, const Strings& values);
 bool counts_ranks(std::string_view name, const Strings& values);
 /// The name says how many ranks there are (np, n, c).
 bool is_rank_count(std::string_view name);
+/// In small letters.
+std::string lower(std::string text);
 bool is_host_list(std::string_view name);
 bool is_host_file(std::string_view name);
 

@@ -274,6 +274,27 @@ Strings Options::values_of(bool (*wanted)(std::string_view)) const {
   return values;
 }
 
+std::vector<PassedOption> Options::all_passed() const {
+  std::vector<PassedOption> all = passed_options(mpi_args);
+  for (const AppContext& app : apps) all.insert(all.end(), app.options.begin(), app.options.end());
+  return all;
+}
+
+std::vector<PassedOption> passed_options(const Strings& words) {
+  std::vector<PassedOption> found;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const std::size_t start = word.find_first_not_of('-');
+    if (start == 0 || start == std::string::npos) continue;
+    const MpirunOption* row = find_mpirun_option(std::string_view(word).substr(start));
+    if (!row || words.size() - at <= static_cast<std::size_t>(row->values)) continue;
+    PassedOption option{word, std::string(row->name), {}};
+    for (int i = 0; i < row->values; ++i) option.values.push_back(words[++at]);
+    found.push_back(std::move(option));
+  }
+  return found;
+}
+
 Options parse_options(const Strings& args, const FileReader& read) { return Parser(args, read).parse(); }
 
 }  // namespace ddl

@@ -23,6 +23,9 @@ struct PassedOption {
   Strings values;
 };
 
+/// mpirun's options among words that ddlrun does not read itself.
+std::vector<PassedOption> passed_options(const Strings& words);
+
 /// One program of the job with its own options.
 struct AppContext {
   std::vector<PassedOption> options;
@@ -50,6 +53,8 @@ struct Options {
   bool has_program() const { return !apps.empty() && !apps.front().program.empty(); }
   /// Every value given to the options that `wanted` selects by name, over all programs.
   Strings values_of(bool (*wanted)(std::string_view)) const;
+  /// mpirun's options for all programs, those in --mpiarg in front.
+  std::vector<PassedOption> all_passed() const;
 };
 
 /// The text of a file, if readable: for --app FILE, whose lines are programs with their options.

@@ -1,13 +1,9 @@
 #include "launcher/reachability.hpp"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "core/base/env.hpp"
@@ -45,35 +41,9 @@ Strings with_batch_mode(Strings agent) {
   return agent;
 }
 
-bool same_address(const sockaddr* a, const sockaddr* b) {
-  if (!a || !b || a->sa_family != b->sa_family) return false;
-  if (a->sa_family == AF_INET)
-    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(a)->sin_addr,
-                       &reinterpret_cast<const sockaddr_in*>(b)->sin_addr, sizeof(in_addr)) == 0;
-  return a->sa_family == AF_INET6 &&
-         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
-                     &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
-}
-
-// Another name of this machine: one of its addresses is one of ours. mpirun starts ranks there without a
-// shell.
-bool names_this_machine(const std::string& host) {
-  addrinfo* found = nullptr;
-  ifaddrs* ours = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
-  bool same = false;
-  if (getifaddrs(&ours) == 0)
-    for (addrinfo* theirs = found; theirs; theirs = theirs->ai_next)
-      for (ifaddrs* own = ours; own; own = own->ifa_next)
-        same = same || same_address(theirs->ai_addr, own->ifa_addr);
-  if (ours) freeifaddrs(ours);
-  freeaddrinfo(found);
-  return same;
-}
-
 // "" when the host answers, else why not.
-std::string try_host(const Strings& agent, const std::string& host) {
-  if (names_this_machine(host)) return {};
+std::string try_host(const Strings& agent, const std::string& host, const System& world) {
+  if (world.is_here(host)) return {};  // mpirun starts ranks there without a shell
   Strings command = agent;
   command.insert(command.end(), {host, "true"});
   CommandResult result = run_command(command, kLimit);
@@ -83,11 +53,11 @@ std::string try_host(const Strings& agent, const std::string& host) {
   return said.empty() ? fmt::format("{} ended with {}", agent[0], result.exit_code) : said;
 }
 
-std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts) {
+std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts, const System& world) {
   std::vector<std::string> reasons(hosts.size());
   std::atomic<std::size_t> next{0};
   auto work = [&] {
-    for (std::size_t i; (i = next++) < hosts.size();) reasons[i] = try_host(agent, hosts[i]);
+    for (std::size_t i; (i = next++) < hosts.size();) reasons[i] = try_host(agent, hosts[i], world);
   };
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < std::min(kProbesAtOnce, hosts.size()); ++i) threads.emplace_back(work);
@@ -112,12 +82,8 @@ Strings remote_shell(const Options& options, const System& world) {
 
 Strings remote_hosts(const Allocation& allocation, const std::string& this_host) {
   Strings remote;
-  std::string short_name = this_host.substr(0, this_host.find('.'));
-  for (const HostSlots& entry : allocation.hosts) {
-    const std::string& host = entry.host;
-    bool local = host == this_host || host == short_name || host == "localhost" || host.rfind("127.", 0) == 0;
-    if (!local && host.front() != '+') remote.push_back(host);
-  }
+  for (const HostSlots& entry : allocation.hosts)
+    if (!is_own_name(entry.host, this_host) && entry.host.front() != '+') remote.push_back(entry.host);
   return remote;
 }
 
@@ -130,11 +96,11 @@ std::string last_line(const std::string& text) {
 }
 
 void check_hosts(const JobInputs& in) {
-  if (in.options.skip_checks || in.allocation.source == AllocationSource::slurm) return;
+  if (in.options.skip_checks || in.allocation.has_starter()) return;
   Strings hosts = remote_hosts(in.allocation, in.world.host);
   Strings agent = remote_shell(in.options, in.world);
   if (hosts.empty() || agent.empty()) return;
-  std::vector<std::string> reasons = try_hosts(agent, hosts);
+  std::vector<std::string> reasons = try_hosts(agent, hosts, in.world);
   Strings failed;
   std::string why;
   for (std::size_t i = 0; i < hosts.size(); ++i) {

@@ -17,10 +17,16 @@ struct System {
   std::string directory;                                               // the working directory
   std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES: an empty list hides all, unset none
   Strings entries;                          // the DDL_* entries, NAME=VALUE
+  Strings mca_entries;                      // the OMPI_MCA_* and PRTE_MCA_* entries
+  Strings mpirun_folders;                   // where mpirun's installation keeps its files of settings
+  std::function<bool(const std::string&)> is_here;  // does this name of a host mean this machine?
   bool root = false;
 };
 
 System this_system();
+
+/// By the name alone: as this machine calls itself, or localhost.
+bool is_own_name(const std::string& host, const std::string& this_host);
 
 /// Where the programs and libraries of this installation are: bin/ and lib/ below one prefix.
 struct Installation {

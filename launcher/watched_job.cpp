@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/trace/report_file.hpp"
-#include "launcher/reachability.hpp"
 #include "launcher/report_check.hpp"
 #include "launcher/supervise.hpp"
 
@@ -27,8 +26,8 @@ void look_at_programs(const JobInputs& in, UseFacts& facts) {
 }
 
 std::string host_of_rank_zero_if_far(const JobInputs& in) {
-  Strings far = remote_hosts({in.allocation.source, {in.allocation.hosts.front()}}, in.world.host);
-  return far.empty() ? std::string() : far.front();
+  const std::string host = rank_zero_host(in);
+  return host.empty() || in.world.is_here(host) ? std::string() : host;
 }
 
 }  // namespace

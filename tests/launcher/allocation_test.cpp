@@ -64,6 +64,25 @@ TEST(Allocation, LsfMayNameItsHostsInAVariable) {
   }
 }
 
+TEST(Allocation, GridEngineNamesHostAndSlotsInEachLine) {
+  FakeWorld world;
+  world.files["/spool/hosts"] = "a.cluster 8 all.q@a UNDEFINED\nb 4 all.q@b UNDEFINED\n";
+  world.variables = {{"PE_HOSTFILE", "/spool/hosts"}, {"SGE_ROOT", "/sge"}, {"ARC", "lx"}};
+  EXPECT_EQ(resolve("p", world).source, AllocationSource::this_machine) << "mpirun wants a JOB_ID too";
+  world.variables["JOB_ID"] = "7";
+  EXPECT_EQ(resolve("p", world).source, AllocationSource::grid_engine);
+  EXPECT_EQ(resolve("p", world).hosts, (HostList{{"a.cluster", 8}, {"b", 4}}));
+  EXPECT_EQ(resolve("-H h1 p", world).source, AllocationSource::host_option);
+}
+
+TEST(Allocation, TheDefaultHostfileCountsWhereNothingElseDoes) {
+  FakeWorld world;
+  world.files = {{"/work dir/D", "h1 slots=2\n"}, {"/work dir/F", "h2\n"}};
+  EXPECT_EQ(resolve("--default-hostfile D p", world).hosts, (HostList{{"h1", 2}}));
+  EXPECT_EQ(resolve("--default-hostfile D p", world).source, AllocationSource::default_hostfile);
+  EXPECT_EQ(resolve("--default-hostfile D --hostfile F p", world).hosts, (HostList{{"h2", 0}}));
+}
+
 TEST(Allocation, AHostfileOfMpichsFormIsUnderstood) {
   FakeWorld world;
   world.files = {{"/work dir/F", "# hosts\na:2\nb:1 # one\n"}, {"/work dir/G", "a slots=2 # 1:2\n"}};

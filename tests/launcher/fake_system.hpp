@@ -1,6 +1,7 @@
 // A made-up System for tests of what is decided without processes.
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "launcher/system.hpp"
@@ -9,7 +10,7 @@ namespace ddl {
 
 struct FakeWorld {
   std::map<std::string, std::string> variables, files;
-  Strings entries;
+  Strings entries, aliases;  // other names of this machine
   bool root = false;
 
   System view() const {
@@ -24,6 +25,12 @@ struct FakeWorld {
     world.host = "head.cluster";
     world.directory = "/work dir";
     world.entries = entries;
+    for (const auto& [name, value] : variables)
+      if (name.find("_MCA_") != std::string::npos) world.mca_entries.push_back(name + "=" + value);
+    world.mpirun_folders = {"/etc/openmpi", "/opt/mpi/etc"};
+    world.is_here = [names = aliases](const std::string& host) {
+      return is_own_name(host, "head.cluster") || std::find(names.begin(), names.end(), host) != names.end();
+    };
     world.root = root;
     return world;
   }

@@ -82,6 +82,35 @@ TEST(JobSpec, RankZerosHostIsPassedOn) {
   EXPECT_NE(job.engine("-rf ranks -H h1:1,h2:1 p").find("--master h2 "), std::string::npos);
 }
 
+TEST(JobSpec, RankZeroIsWhereThisMpirunPutsIt) {
+  Job job;
+  job.world.aliases = {"head-ib"};
+  job.world.files = {{"/work dir/F", "h1 slots=2\nhead slots=2\n"}, {"/work dir/D", "h1\nhead.cluster\n"}};
+  const auto master = [&](const std::string& line) {
+    const Strings words = job.make(line, engine_job).command;
+    const auto at = std::find(words.begin(), words.end(), "--master");
+    return at == words.end() ? std::string() : at[1];
+  };
+  const auto both = [&](const std::string& line) {
+    job.major = 4;
+    const std::string of_4 = master(line);
+    job.major = 5;
+    return of_4 + " " + master(line);
+  };
+  EXPECT_EQ(both("-H h1,head p"), "head h1") << "Open MPI 4 begins with its own host";
+  EXPECT_EQ(both("-H h1,head-ib p"), "head-ib h1") << "by whatever name";
+  EXPECT_EQ(both("--hostfile F p"), "head h1");
+  EXPECT_EQ(both("-H h1,h2 p"), "h1 h1");
+  EXPECT_EQ(both("-H localhost,h1 p"), "head.cluster head.cluster") << "a name for other hosts";
+  EXPECT_EQ(both("-H h1 a : -H head b"), "h1 h1") << "rank 0 is of the first program";
+  EXPECT_EQ(both("--nolocal -H head,h2 p"), "h2 h2");
+  EXPECT_EQ(both("--map-by node:NOLOCAL -H head,h2 p"), "h2 h2");
+  EXPECT_EQ(both("--default-hostfile D p"), "head.cluster head.cluster");
+  EXPECT_EQ(both("-H +n1,h1 p"), " ") << "only mpirun knows";
+  job.world.variables["PBS_NODEFILE"] = "/work dir/D";
+  EXPECT_EQ(both("p"), "head.cluster h1");
+}
+
 TEST(JobSpec, DdlVariablesReachAllHostsOnce) {
   Job job;
   job.world.entries = {"DDL_VERBOSE=1", "DDL_RAILS=a,b", "DDL_UNKNOWN=1"};
