@@ -1,4 +1,5 @@
-// ddl-exec [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] [--verbose] -- program args…
+// ddl-exec [--set NAME=VALUE]… [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] [--verbose]
+//          -- program args…
 //
 // The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
 // the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
@@ -27,9 +28,20 @@ constexpr std::chrono::seconds kPatience{10};  // the job waits for it
 
 struct ExecOptions {
   std::string master, path;
+  Assignments variables;
   bool bind_cores = false, tell_gpus = false, verbose = false;
   Strings command;
 };
+
+std::pair<std::string, std::string> assignment(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) throw UsageError(fmt::format("'{}' is no NAME=VALUE", text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+void set_all(const Assignments& variables) {
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+}
 
 ExecOptions parse(const Strings& args) {
   ExecOptions options;
@@ -39,7 +51,9 @@ ExecOptions parse(const Strings& args) {
     return args[++at];
   };
   for (; at < args.size() && args[at] != "--"; ++at) {
-    if (args[at] == "--master")
+    if (args[at] == "--set")
+      options.variables.push_back(assignment(value()));
+    else if (args[at] == "--master")
       options.master = value();
     else if (args[at] == "--path")
       options.path = value();
@@ -122,6 +136,7 @@ int become(const ExecOptions& options, const std::string& file) {
 
 int run(const Strings& args) {
   ExecOptions options = parse(args);
+  set_all(options.variables);
   System world = this_system();
   RankFacts facts = read_rank_facts(world);
   std::string file =
@@ -139,7 +154,7 @@ int run(const Strings& args) {
   const Assignments variables = rank_variables(facts, options.master, world);
   if (options.verbose && facts.rank == 0)
     if (std::string text = stale_variables_text(variables, world); !text.empty()) print_note(text);
-  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  set_all(variables);
   warn_if_out_of_reach(facts, file);
   tell_of_shared_gpus(options, facts, world, file);
   preload_shim(facts, world);  // last: what is started before must run without it

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/base/env.hpp"
+#include "launcher/mca_parameters.hpp"
 #include "launcher/messages.hpp"
 #include "launcher/mpirun_options.hpp"
 
@@ -63,15 +64,18 @@ Strings app_options(const JobInputs& in, const AppContext& app) {
   return words;
 }
 
-// Names the user sets with -x for this program: those are never set twice.
-std::set<std::string> exported_names(const AppContext& app) {
-  std::set<std::string> names;
+// Names the user sets for this program, with -x or in a parameter: those are never set twice.
+std::set<std::string> exported_names(const JobInputs& in, const AppContext& app) {
+  Strings entries = split(value_of(mca_parameters(in.options, in.world), {"mca_base_env_list"}), ';');
   for (const PassedOption& option : app.options)
-    if (option.name == "x") names.insert(option.values[0].substr(0, option.values[0].find('=')));
+    if (option.name == "x") entries.push_back(option.values[0]);
+  std::set<std::string> names;
+  for (const std::string& entry : entries) names.insert(entry.substr(0, entry.find('=')));
   return names;
 }
 
-// mpirun hands its own environment to the ranks of this host only; -x reaches the others.
+// mpirun hands its own environment to the ranks of this host only; ddl-exec sets these on all. Not -x, which
+// Open MPI 4 refuses beside its parameter mca_base_env_list.
 Assignments rank_environment(const JobInputs& in) {
   Assignments set;
   std::string ddl_options = ddl_options_value(in.options, in.allocation, in.world.variable("DDL_OPTIONS"));
@@ -117,8 +121,9 @@ bool leaves_this_host_out(const Options& options) {
 
 // `ddl-exec [flags] --`
 enum class Binds { no, yes };
-Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds) {
+Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds, const Assignments& set) {
   Strings words = {in.installation.ddl_exec()};
+  for (const auto& [name, value] : set) append(words, {"--set", name + "=" + value});
   if (binds == Binds::yes && !user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string host = rank_zero_host(in); !host.empty()) append(words, {"--master", host});
   if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
@@ -168,10 +173,9 @@ JobSpec engine_job(const JobInputs& in) {
     const AppContext& app = in.options.apps[i];
     if (i > 0) job.command.push_back(":");
     append(job.command, app_options(in, app));
-    std::set<std::string> taken = exported_names(app);
-    for (const auto& [name, value] : rank_environment(in))
-      if (!taken.count(name)) append(job.command, {"-x", name + "=" + value});
-    append(job.command, exec_words(in, app, Binds::yes));
+    Assignments set = rank_environment(in);
+    std::erase_if(set, [taken = exported_names(in, app)](auto& one) { return taken.count(one.first) > 0; });
+    append(job.command, exec_words(in, app, Binds::yes, set));
     job.command.push_back(app.program);
     append(job.command, app.args);
   }
@@ -188,10 +192,10 @@ JobSpec plain_job(const JobInputs& in, Measures measures, const std::string& rep
     });
     if (i > 0) job.command.push_back(":");
     append(job.command, app_options(in, app));
-    append(job.command, {"-x", "DDL_ENABLE=0"});
-    if (!report.empty()) append(job.command, {"-x", "DDL_REPORT=" + report});
-    if (measures == Measures::start) append(job.command, {"-x", "DDL_TIMES_ONLY=1"});
-    append(job.command, exec_words(in, app, Binds::no));
+    Assignments set = {{"DDL_ENABLE", "0"}};
+    if (!report.empty()) set.emplace_back("DDL_REPORT", report);
+    if (measures == Measures::start) set.emplace_back("DDL_TIMES_ONLY", "1");
+    append(job.command, exec_words(in, app, Binds::no, set));
     job.command.push_back(app.program);
     append(job.command, app.args);
   }

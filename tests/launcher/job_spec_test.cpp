@@ -29,39 +29,35 @@ struct Job {
 };
 
 // The command without the parts every job has.
-const std::string kHwloc = "-x HWLOC_COMPONENTS=-gl,-opencl ";
+const std::string kExec = "/opt/ddl/bin/ddl-exec --set HWLOC_COMPONENTS=-gl,-opencl ";
 
 }  // namespace
 
 TEST(JobSpec, EveryProgramIsWrapped) {
   EXPECT_EQ(Job{}.engine("-np 2 prog a 'b c'"),
-            "mpirun --bind-to none -np 2 " + kHwloc + "/opt/ddl/bin/ddl-exec --bind cores -- prog a 'b c'");
-  EXPECT_EQ(Job{}.engine("--bind-to core -np 1 a : -np 2 b"), "mpirun --bind-to core -np 1 " + kHwloc +
-                                                                  "/opt/ddl/bin/ddl-exec -- a : -np 2 " +
-                                                                  kHwloc + "/opt/ddl/bin/ddl-exec -- b");
+            "mpirun --bind-to none -np 2 " + kExec + "--bind cores -- prog a 'b c'");
+  EXPECT_EQ(Job{}.engine("--bind-to core -np 1 a : -np 2 b"),
+            "mpirun --bind-to core -np 1 " + kExec + "-- a : -np 2 " + kExec + "-- b");
 }
 
-const std::string kPlain = "-x DDL_ENABLE=0 ", kPlainExec = "/opt/ddl/bin/ddl-exec -- ";
+const std::string kPlain = "/opt/ddl/bin/ddl-exec --set DDL_ENABLE=0 ";
 
 TEST(JobSpec, ThePlainJobIsWhatTheUserWouldTypeWithTheRanksVariables) {
   EXPECT_EQ(Job{}.plain("--compare -np 2 -H h1:2 a : -np 1 b c"),
-            "mpirun -np 2 -H h1:2 " + kPlain + "/opt/ddl/bin/ddl-exec --master h1 -- a : -np 1 " + kPlain +
-                "/opt/ddl/bin/ddl-exec --master h1 -- b c");
-  EXPECT_EQ(Job{}.plain("-x DDL_ENABLE=1 -x A=1 -m r p"), "mpirun -x A=1 " + kPlain + kPlainExec + "p");
+            "mpirun -np 2 -H h1:2 " + kPlain + "--master h1 -- a : -np 1 " + kPlain + "--master h1 -- b c");
+  EXPECT_EQ(Job{}.plain("-x DDL_ENABLE=1 -x A=1 -m r p"), "mpirun -x A=1 " + kPlain + "-- p");
   EXPECT_EQ(shell_line(Job{}.make("p", Job::counted).command),
-            "mpirun " + kPlain + "-x DDL_REPORT=/r " + kPlainExec + "p");
+            "mpirun " + kPlain + "--set DDL_REPORT=/r -- p");
   EXPECT_EQ(shell_line(Job{}.make("p", Job::timed).command),
-            "mpirun " + kPlain + "-x DDL_REPORT=/r -x DDL_TIMES_ONLY=1 " + kPlainExec + "p");
+            "mpirun " + kPlain + "--set DDL_REPORT=/r --set DDL_TIMES_ONLY=1 -- p");
 }
 
 TEST(JobSpec, AHostfileOfMpichsFormBecomesAHostList) {
   Job job;
   job.world.files["/work dir/F"] = "a:2\nb:1\n";
-  EXPECT_EQ(job.plain("-np 3 -f F p"),
-            "mpirun -H a:2,b:1 -np 3 " + kPlain + "/opt/ddl/bin/ddl-exec --master a -- p");
+  EXPECT_EQ(job.plain("-np 3 -f F p"), "mpirun -H a:2,b:1 -np 3 " + kPlain + "--master a -- p");
   job.world.files["/work dir/F"] = "a slots=2\n";
-  EXPECT_EQ(job.plain("-np 2 -f F p"),
-            "mpirun -np 2 --hostfile F " + kPlain + "/opt/ddl/bin/ddl-exec --master a -- p");
+  EXPECT_EQ(job.plain("-np 2 -f F p"), "mpirun -np 2 --hostfile F " + kPlain + "--master a -- p");
 }
 
 TEST(JobSpec, TheUsersBindingIsLeftAlone) {
@@ -115,9 +111,13 @@ TEST(JobSpec, DdlVariablesReachAllHostsOnce) {
   Job job;
   job.world.entries = {"DDL_VERBOSE=1", "DDL_RAILS=a,b", "DDL_UNKNOWN=1"};
   std::string command = job.engine("-x DDL_VERBOSE=2 p");
-  EXPECT_NE(command.find("-x DDL_RAILS=a,b"), std::string::npos);
+  EXPECT_NE(command.find("--set DDL_RAILS=a,b"), std::string::npos);
   EXPECT_EQ(command.find("DDL_VERBOSE=1"), std::string::npos);
   EXPECT_EQ(command.find("DDL_UNKNOWN"), std::string::npos);
+  job.world.variables["OMPI_MCA_mca_base_env_list"] = "A=1;DDL_RAILS=c";
+  command = job.engine("p");
+  EXPECT_EQ(command.find("DDL_RAILS"), std::string::npos) << "the parameter counts more";
+  EXPECT_EQ(command.find("-x "), std::string::npos) << "Open MPI 4 refuses -x beside the parameter";
 }
 
 TEST(JobSpec, TheReportsNameIsMadeAbsolute) {
