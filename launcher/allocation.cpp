@@ -53,6 +53,11 @@ Allocation from_grid_engine(const std::string& file, const System& world) {
   return allocation;
 }
 
+// Without a job's number mpirun takes no notice of the others.
+bool in_slurm_job(const System& world) {
+  return !world.variable("SLURM_JOB_ID").empty() || !world.variable("SLURM_JOBID").empty();
+}
+
 // Only where all of these are set mpirun takes notice of them.
 bool in_grid_engine_job(const System& world) {
   const auto names = {"SGE_ROOT", "ARC", "JOB_ID", "PE_HOSTFILE"};
@@ -65,9 +70,7 @@ Allocation choose(const Options& options, const System& world) {
   if (Strings files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
   std::string slurm = world.variable("SLURM_JOB_NODELIST");
   if (slurm.empty()) slurm = world.variable("SLURM_NODELIST");
-  // Without a job's number mpirun takes no notice of them either.
-  bool in_slurm_job = !world.variable("SLURM_JOB_ID").empty() || !world.variable("SLURM_JOBID").empty();
-  if (!slurm.empty() && in_slurm_job) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
+  if (!slurm.empty() && in_slurm_job(world)) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
   if (std::string file = world.variable("LSB_DJOB_HOSTFILE"); !file.empty())
     return {AllocationSource::lsf, parse_slot_file(read(file, world, "LSF hostfile"), file)};
   if (std::string hosts = world.variable("LSB_MCPU_HOSTS"); !hosts.empty())
@@ -100,6 +103,8 @@ void check_shape(const Options& options, std::size_t hosts) {
 }
 
 }  // namespace
+
+bool is_started_by_scheduler(const System& world) { return in_slurm_job(world) || in_grid_engine_job(world); }
 
 Allocation resolve_allocation(const Options& options, const System& world) {
   Allocation allocation = choose(options, world);

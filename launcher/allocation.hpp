@@ -29,10 +29,6 @@ struct Allocation {
   bool mpirun_needs_hosts() const {
     return source == AllocationSource::lsf || source == AllocationSource::pbs;
   }
-  /// mpirun reads the scheduler's allocation, and reaches hosts by a starter of the scheduler's.
-  bool has_starter() const {
-    return source == AllocationSource::slurm || source == AllocationSource::grid_engine;
-  }
   /// mpirun gets the hosts by -H or --hostfile, the user's or ours.
   bool is_by_option() const {
     return source == AllocationSource::host_option || source == AllocationSource::hostfile ||
@@ -42,6 +38,9 @@ struct Allocation {
   bool is_foreign_hostfile = false;
 };
 
+/// Slurm, Grid Engine: mpirun counts the slots that the job was given, and starts ranks by a starter of the
+/// scheduler's, whichever hosts the user names.
+bool is_started_by_scheduler(const System& world);
 Allocation resolve_allocation(const Options& options, const System& world);
 std::string name_of(AllocationSource source);
 

@@ -96,7 +96,7 @@ std::string last_line(const std::string& text) {
 }
 
 void check_hosts(const JobInputs& in) {
-  if (in.options.skip_checks || in.allocation.has_starter()) return;
+  if (in.options.skip_checks || is_started_by_scheduler(in.world)) return;
   Strings hosts = remote_hosts(in.allocation, in.world.host);
   Strings agent = remote_shell(in.options, in.world);
   if (hosts.empty() || agent.empty()) return;

@@ -7,6 +7,7 @@
 
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
+#include "launcher/mca_parameters.hpp"
 #include "launcher/mpirun_options.hpp"
 
 namespace ddl {
@@ -25,65 +26,20 @@ bool is_about_slots(std::string_view parameter) {
 // What changes how mpirun counts, or how it takes too many.
 bool changes_slots(const PassedOption& option) {
   if (is_rank_count(option.name) || is_host_list(option.name) || is_count_per_host(option.name)) return false;
-  if (option.name == "mca" || option.name == "gmca" || option.name == "prtemca")
-    return is_about_slots(option.values[0]);
-  static const Strings others = {"map-by",
-                                 "rank-by",
-                                 "bycore",
-                                 "bynode",
-                                 "byslot",
-                                 "oversubscribe",
-                                 "rf",
-                                 "rankfile",
-                                 "npersocket",
-                                 "pernode",
-                                 "ppr",
-                                 "nolocal",
-                                 "use-hwthread-cpus",
-                                 "cpus-per-proc",
-                                 "cpus-per-rank",
-                                 "am",
-                                 "amca",
-                                 "tune",
-                                 "cpu-list",
-                                 "cpu-set",
-                                 "hnp",
-                                 "dvm-uri",
-                                 "add-host",
-                                 "add-hostfile",
-                                 "pset",
-                                 "cartofile",
-                                 "personality",
-                                 "default-hostfile"};
+  static const Strings others = {
+      "map-by",        "rank-by",    "bycore",     "bynode", "byslot",  "oversubscribe",     "rf",
+      "rankfile",      "npersocket", "pernode",    "ppr",    "nolocal", "use-hwthread-cpus", "cpus-per-proc",
+      "cpus-per-rank", "cpu-list",   "cpu-set",    "hnp",    "dvm-uri", "add-host",          "add-hostfile",
+      "pset",          "cartofile",  "personality"};
   return std::find(others.begin(), others.end(), option.name) != others.end();
 }
 
-// Of a file of parameters or hosts, without comments and blanks in front.
-Strings lines_of(const std::string& file, const System& world) {
-  Strings lines;
-  if (auto text = world.file(file))
-    for (const std::string& line : split(*text, '\n'))
-      if (std::size_t word = line.find_first_not_of(" \t"); word != std::string::npos && line[word] != '#')
-        lines.push_back(line.substr(word));
-  return lines;
-}
-
-// mpirun takes parameters from variables and files too.
+// mpirun takes parameters from variables and files too, and reads what some schedulers and files give a job.
 bool changed_elsewhere(const Options& options, const System& world) {
-  if (!options.mpi_args.empty() || !world.variable("SLURM_JOB_ID").empty()) return true;
-  for (const char* name :
-       {"OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_rmaps_base_mapping_policy",
-        "OMPI_MCA_rmaps_base_no_oversubscribe", "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus",
-        "OMPI_MCA_orte_set_slots", "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_mca_base_param_files",
-        "PRTE_MCA_rmaps_default_mapping_policy", "PRTE_MCA_prte_set_slots",
-        "PRTE_MCA_hwloc_use_hwthreads_as_cpus"})
-    if (!world.variable(name).empty()) return true;
-  const std::string home = world.variable("HOME"), etc = "/etc/openmpi/openmpi-";
-  for (const std::string& file :
-       {home + "/.openmpi/mca-params.conf", home + "/.prte/mca-params.conf", etc + "mca-params.conf"})
-    for (const std::string& line : lines_of(file, world))
-      if (is_about_slots(line)) return true;
-  return !lines_of(etc + "default-hostfile", world).empty();
+  if (!options.mpi_args.empty() || is_started_by_scheduler(world)) return true;
+  const McaParameters set = mca_parameters(options, world);
+  return !default_hostfile(options, world).empty() ||
+         std::any_of(set.begin(), set.end(), [](const auto& one) { return is_about_slots(one.name); });
 }
 
 struct Wanted {
@@ -117,7 +73,7 @@ std::uint64_t slots_on(const HostSlots& host, AllocationSource source) {
 std::optional<std::uint64_t> slots_of(const Options& options, const Allocation& allocation,
                                       std::uint64_t cores) {
   if (allocation.source == AllocationSource::this_machine) return cores;
-  if (allocation.source == AllocationSource::slurm || options.apps.size() > 1) return std::nullopt;
+  if (options.apps.size() > 1) return std::nullopt;
   if (has_open_list(options)) return std::nullopt;
   std::uint64_t sum = 0;
   for (const HostSlots& host : allocation.hosts) {
@@ -139,7 +95,7 @@ UsageError too_many(const std::string& ranks, const std::string& slots, Allocati
 // So many ranks on each host, as long as there are any: where a total is said too, surely on the first.
 void check_each_host(const Wanted& wanted, const Options& options, const Allocation& allocation,
                      std::uint64_t cores) {
-  if (allocation.source == AllocationSource::slurm || has_open_list(options)) return;
+  if (has_open_list(options)) return;
   const std::uint64_t ranks = std::min(*wanted.per_host, wanted.ranks.value_or(*wanted.per_host));
   const std::string what = fmt::format("{} ranks of {}", ranks, options.apps.front().program);
   const std::uint64_t hosts = allocation.hosts.size();

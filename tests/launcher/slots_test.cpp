@@ -62,15 +62,27 @@ TEST(Slots, WhatOnlyMpirunKnowsIsLeftToIt) {
                            "-np 9 -H h1:auto p", "-np 3 -mpiarg --oversubscribe p", "-np 3 a : b"})
     EXPECT_EQ(said(line), "") << line;
   EXPECT_EQ(said("-np 3 p", {}, 0), "") << "sysfs does not tell";
-  FakeWorld variable, file, comment, slurm, hostfile;
+  FakeWorld variable, file, prefix, hosts, comment, slurm, grid, hostfile;
   variable.variables["OMPI_MCA_rmaps_base_oversubscribe"] = "1";
   EXPECT_EQ(said("-np 3 p", variable), "");
+  for (const char* name : {"OMPI_MCA_orte_set_default_slots", "OMPI_MCA_hwloc_base_topo_file"}) {
+    variable.variables = {{name, "x"}};
+    EXPECT_EQ(said("-np 3 p", variable), "") << name;
+  }
+  prefix.files["/opt/mpi/etc/openmpi-mca-params.conf"] = "rmaps_base_oversubscribe = 1\n";
+  EXPECT_EQ(said("-np 3 p", prefix), "") << "of an Open MPI anywhere";
+  hosts.files["/opt/mpi/etc/openmpi-default-hostfile"] = "localhost slots=4\n";
+  EXPECT_EQ(said("-np 3 p", hosts), "");
   file.files["/etc/openmpi/openmpi-mca-params.conf"] = "# text\n rmaps_base_oversubscribe = 1\n";
   EXPECT_EQ(said("-np 3 p", file), "");
   comment.files["/etc/openmpi/openmpi-mca-params.conf"] = "# rmaps_base_oversubscribe = 1\n\npml = ^ucx\n";
   EXPECT_NE(said("-np 3 p", comment), "");
   slurm.variables["SLURM_JOB_ID"] = "7";
   EXPECT_EQ(said("-np 3 p", slurm), "");
+  grid.variables = {{"SGE_ROOT", "/s"}, {"ARC", "lx"}, {"JOB_ID", "7"}, {"PE_HOSTFILE", "/hosts"}};
+  grid.files["/hosts"] = "localhost 8 all.q@localhost UNDEFINED\n";
+  EXPECT_EQ(said("-np 8 p", grid), "");
+  EXPECT_EQ(said("-np 8 -H localhost p", grid), "") << "mpirun has the scheduler's slots";
   hostfile.files["/work dir/F"] = "h1\n";
   EXPECT_EQ(said("-np 3 -hostfile F p", hostfile), "") << "as many slots as h1 has cores";
 }
