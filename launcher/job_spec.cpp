@@ -235,17 +235,12 @@ std::string rank_zero_host(const JobInputs& in) {
 }
 
 bool user_chose_binding(const Options& options, const System& world) {
-  for (const AppContext& app : options.apps)
-    for (const PassedOption& option : app.options)
-      if (chooses_binding(option.name, option.values)) return true;
-  for (std::size_t i = 0; i < options.mpi_args.size(); ++i) {
-    const std::string& word = options.mpi_args[i];
-    std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-    Strings rest(options.mpi_args.begin() + static_cast<std::ptrdiff_t>(i) + 1, options.mpi_args.end());
-    if (word[0] == '-' && chooses_binding(name, rest)) return true;
-  }
-  return !world.variable("OMPI_MCA_hwloc_base_binding_policy").empty() ||
-         !world.variable("PRTE_MCA_hwloc_default_binding_policy").empty();
+  const std::vector<PassedOption> all = options.all_passed();
+  const McaParameters set = mca_parameters(options, world);
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& option) { return chooses_binding(option.name, option.values); }) ||
+         std::any_of(set.begin(), set.end(),
+                     [](const auto& one) { return parameter_chooses_binding(one.name, one.value); });
 }
 
 std::string ddl_options_value(const Options& options, const Allocation& allocation,

@@ -158,11 +158,6 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_binding_parameter(std::string_view name) {
-  return is_one_of(name, {"hwloc_base_binding_policy", "hwloc_default_binding_policy", "hwloc_base_cpu_list",
-                          "hwloc_default_cpu_list", "rmaps_rank_file_path"});
-}
-
 }  // namespace
 
 const MpirunOption* find_mpirun_option(std::string_view name) {
@@ -188,11 +183,17 @@ std::string lower(std::string text) {
 
 bool chooses_binding(std::string_view name, const Strings& values) {
   if (std::find(std::begin(kBinding), std::end(kBinding), name) != std::end(kBinding)) return true;
-  if (is_one_of(name, {"mca", "gmca", "prtemca"})) return !values.empty() && is_binding_parameter(values[0]);
   if (name != "map-by" || values.empty()) return false;
   std::string policy = lower(values[0]);
   return policy.find("pe=") != std::string::npos || policy.find("pe-list") != std::string::npos ||
          policy.rfind("rankfile", 0) == 0;
+}
+
+bool parameter_chooses_binding(std::string_view name, const std::string& value) {
+  return is_one_of(name, {"hwloc_base_binding_policy", "hwloc_default_binding_policy", "hwloc_base_cpu_list",
+                          "hwloc_default_cpu_list", "rmaps_rank_file_path", "rmaps_base_cpus_per_rank"}) ||
+         (is_one_of(name, {"rmaps_base_mapping_policy", "rmaps_default_mapping_policy"}) &&
+          chooses_binding("map-by", {value}));
 }
 
 bool chooses_mapping(std::string_view name, const Strings&) {

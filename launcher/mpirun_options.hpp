@@ -30,6 +30,8 @@ std::string with_dashes(std::string_view name);
 
 /// Does the option, with these values, say how ranks are bound to cores?
 bool chooses_binding(std::string_view name, const Strings& values);
+/// Does a parameter of mpirun's?
+bool parameter_chooses_binding(std::string_view name, const std::string& value);
 /// Does it say how ranks are spread over hosts and cores?
 bool chooses_mapping(std::string_view name, const Strings& values);
 /// Does it say how many ranks there are, in all or on each host?

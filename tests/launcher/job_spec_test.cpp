@@ -68,6 +68,16 @@ TEST(JobSpec, TheUsersBindingIsLeftAlone) {
     EXPECT_EQ(job.engine(line).find("--bind-to none"), std::string::npos) << line;
   job.world.variables["OMPI_MCA_hwloc_base_binding_policy"] = "none";
   EXPECT_EQ(job.engine("p").find("--bind"), std::string::npos);
+  job.world.variables = {{"OMPI_MCA_rmaps_base_mapping_policy", "slot:PE=1"}};
+  EXPECT_EQ(job.engine("p").find("--bind"), std::string::npos);
+  job.world.variables = {{"OMPI_MCA_rmaps_base_mapping_policy", "slot"}, {"HOME", "/home/me"}};
+  EXPECT_NE(job.engine("p").find("--bind"), std::string::npos);
+  job.world.files["/work dir/T"] = "-mca hwloc_base_binding_policy core\n";
+  job.world.files["/work dir/A"] = "hwloc_base_binding_policy = core\n";
+  EXPECT_EQ(job.engine("--tune T p").find("--bind"), std::string::npos);
+  EXPECT_EQ(job.engine("--am A p").find("--bind"), std::string::npos);
+  job.world.files["/home/me/.openmpi/mca-params.conf"] = "hwloc_base_binding_policy=core\n";
+  EXPECT_EQ(job.engine("p").find("--bind"), std::string::npos);
 }
 
 TEST(JobSpec, RankZerosHostIsPassedOn) {

@@ -62,10 +62,10 @@ TEST(MpirunOptions, BindingIsRecognisedInAllItsForms) {
   EXPECT_TRUE(chooses_binding("bind-to", {"core"}));
   EXPECT_TRUE(chooses_binding("bind-to-socket", {}));
   EXPECT_TRUE(chooses_binding("map-by", {"slot:PE=2"}));
-  EXPECT_TRUE(chooses_binding("mca", {"hwloc_base_binding_policy", "core"}));
+  EXPECT_TRUE(parameter_chooses_binding("hwloc_base_binding_policy", "core"));
   EXPECT_TRUE(chooses_binding("rankfile", {"F"}));
   EXPECT_FALSE(chooses_binding("map-by", {"ppr:2:node"}));
-  EXPECT_FALSE(chooses_binding("mca", {"btl", "tcp,self"}));
+  EXPECT_FALSE(parameter_chooses_binding("btl", "tcp,self"));
   EXPECT_FALSE(chooses_binding("report-bindings", {}));
 }
 
