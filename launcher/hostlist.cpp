@@ -67,6 +67,7 @@ void parse_host_file_word(HostSlots& entry, const std::string& word) {
     throw UsageError(fmt::format("'{}' is not understood", word));
   if (key == "slots" || key == "count" || key == "cpus" || key == "cpu")
     entry.slots = positive(word.substr(equals + 1));
+  if (key.starts_with("user")) entry.user = word.substr(equals + 1);
 }
 
 void add_host_file_line(HostList& hosts, std::string line) {

@@ -13,6 +13,7 @@ namespace ddl {
 struct HostSlots {
   std::string host;
   std::uint64_t slots = 0;  // 0: not said
+  std::string user{};       // who starts processes there; "" as here
   friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
 using HostList = std::vector<HostSlots>;

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "core/base/env.hpp"
+#include "launcher/mca_parameters.hpp"
 #include "launcher/messages.hpp"
-#include "launcher/mpirun_options.hpp"
 #include "launcher/run_command.hpp"
 
 namespace ddl {
@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{12};
 constexpr std::size_t kProbesAtOnce = 16;
-
-bool is_agent_parameter(const std::string& name) {
-  return name == "plm_rsh_agent" || name == "plm_ssh_agent" || name == "orte_rsh_agent" ||
-         name == "pls_rsh_agent";
-}
 
 // "ssh : rsh" -> the first that is on PATH, else the first.
 Strings choose_agent(const std::string& text, const System& world) {
@@ -42,10 +37,10 @@ Strings with_batch_mode(Strings agent) {
 }
 
 // "" when the host answers, else why not.
-std::string try_host(const Strings& agent, const std::string& host, const System& world) {
-  if (world.is_here(host)) return {};  // mpirun starts ranks there without a shell
+std::string try_host(const Strings& agent, const HostSlots& host, const System& world) {
+  if (world.is_here(host.host)) return {};  // mpirun starts ranks there without a shell
   Strings command = agent;
-  command.insert(command.end(), {host, "true"});
+  command.insert(command.end(), {(host.user.empty() ? "" : host.user + "@") + host.host, "true"});
   CommandResult result = run_command(command, kLimit);
   if (result.timed_out) return fmt::format("no answer in {} s", kLimit.count());
   if (result.exit_code == 0) return {};
@@ -53,7 +48,7 @@ std::string try_host(const Strings& agent, const std::string& host, const System
   return said.empty() ? fmt::format("{} ended with {}", agent[0], result.exit_code) : said;
 }
 
-std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts, const System& world) {
+std::vector<std::string> try_hosts(const Strings& agent, const HostList& hosts, const System& world) {
   std::vector<std::string> reasons(hosts.size());
   std::atomic<std::size_t> next{0};
   auto work = [&] {
@@ -68,22 +63,25 @@ std::vector<std::string> try_hosts(const Strings& agent, const Strings& hosts, c
 }  // namespace
 
 Strings remote_shell(const Options& options, const System& world) {
-  std::string agent;
-  for (const char* name : {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_orte_rsh_agent", "OMPI_MCA_plm_rsh_agent"})
-    if (std::string value = world.variable(name); !value.empty()) agent = value;
-  for (const AppContext& app : options.apps)
-    for (const PassedOption& option : app.options) {
-      if (option.name != "mca" && option.name != "gmca" && option.name != "prtemca") continue;
-      if (is_agent_parameter(option.values[0])) agent = option.values[1];
-      if (option.values[0] == "plm" && option.values[1] != "rsh" && option.values[1] != "ssh") return {};
-    }
-  return with_batch_mode(choose_agent(agent.empty() ? "ssh : rsh" : agent, world));
+  if (is_started_by_scheduler(world)) return {};
+  const McaParameters set = mca_parameters(options, world);
+  const std::string starter = value_of(set, {"plm"});
+  const bool names_shell =
+      starter.find("rsh") != std::string::npos || starter.find("ssh") != std::string::npos;
+  if (!starter.empty() && names_shell == starter.starts_with('^')) return {};
+  const std::string agent =
+      value_of(set, {"plm_rsh_agent", "plm_ssh_agent", "orte_rsh_agent", "pls_rsh_agent"});
+  Strings words = with_batch_mode(choose_agent(agent.empty() ? "ssh : rsh" : agent, world));
+  const Strings more = split_shell_words(value_of(set, {"plm_rsh_args", "plm_ssh_args"}));
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
-Strings remote_hosts(const Allocation& allocation, const std::string& this_host) {
-  Strings remote;
-  for (const HostSlots& entry : allocation.hosts)
-    if (!is_own_name(entry.host, this_host) && entry.host.front() != '+') remote.push_back(entry.host);
+HostList remote_hosts(const Allocation& allocation, const std::string& this_host) {
+  HostList remote = allocation.hosts;
+  std::erase_if(remote, [&](const HostSlots& entry) {
+    return is_own_name(entry.host, this_host) || entry.host.starts_with('+');
+  });
   return remote;
 }
 
@@ -96,8 +94,8 @@ std::string last_line(const std::string& text) {
 }
 
 void check_hosts(const JobInputs& in) {
-  if (in.options.skip_checks || is_started_by_scheduler(in.world)) return;
-  Strings hosts = remote_hosts(in.allocation, in.world.host);
+  if (in.options.skip_checks) return;
+  HostList hosts = remote_hosts(in.allocation, in.world.host);
   Strings agent = remote_shell(in.options, in.world);
   if (hosts.empty() || agent.empty()) return;
   std::vector<std::string> reasons = try_hosts(agent, hosts, in.world);
@@ -105,7 +103,7 @@ void check_hosts(const JobInputs& in) {
   std::string why;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (reasons[i].empty()) continue;
-    failed.push_back(hosts[i]);
+    failed.push_back(hosts[i].host);
     if (why.empty()) why = reasons[i];
   }
   if (failed.empty()) return;

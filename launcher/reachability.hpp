@@ -6,12 +6,12 @@
 
 namespace ddl {
 
-/// The remote shell mpirun will use, as words: the user's plm_rsh_agent (option or variable), else ssh. Pure.
-/// Empty: mpirun will not use one.
+/// The remote shell mpirun will use, as words: the user's plm_rsh_agent, else ssh, with plm_rsh_args (or what
+/// Open MPI 5 calls them). Pure. Empty: mpirun will not use one.
 Strings remote_shell(const Options& options, const System& world);
 
 /// The hosts of the allocation that are not this machine, by name alone. Pure.
-Strings remote_hosts(const Allocation& allocation, const std::string& this_host);
+HostList remote_hosts(const Allocation& allocation, const std::string& this_host);
 
 /// What a remote shell's complaint means for the user, in a few words. Pure.
 std::string last_line(const std::string& text);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "launcher/messages.hpp"
 #include "tests/launcher/fake_system.hpp"
 
@@ -35,7 +37,17 @@ TEST(Reachability, TheAgentIsTheOneMpirunUses) {
   world.variables["OMPI_MCA_plm_rsh_agent"] = "/x/agent -v";
   EXPECT_EQ(shell("p", world), (Strings{"/x/agent", "-v"}));
   EXPECT_EQ(shell("--mca plm_rsh_agent /y/agent p", world), (Strings{"/y/agent"}));
+  EXPECT_EQ(shell("--mpiarg '--mca plm_rsh_agent /z/agent' p", world), (Strings{"/z/agent"}));
+  EXPECT_EQ(shell("--prtemca plm_ssh_args '-p 23 -q' p", world),
+            (Strings{"/x/agent", "-v", "-p", "23", "-q"}));
   EXPECT_TRUE(shell("--mca plm slurm p", world).empty());
+  EXPECT_TRUE(shell("--mca plm ^rsh p", world).empty());
+  EXPECT_FALSE(shell("--mca plm ^slurm p", world).empty());
+  world.variables = {{"HOME", "/home/me"}};
+  world.files["/home/me/.openmpi/mca-params.conf"] = "plm_rsh_agent = /f/agent\nplm_rsh_args=-v";
+  EXPECT_EQ(shell("p", world), (Strings{"/f/agent", "-v"}));
+  world.variables["SLURM_JOB_ID"] = "7";
+  EXPECT_TRUE(shell("-H h1 p", world).empty()) << "the scheduler starts mpirun's daemons";
 }
 
 TEST(Reachability, SshNeverAsksForAPassword) {
@@ -46,7 +58,7 @@ TEST(Reachability, SshNeverAsksForAPassword) {
 TEST(Reachability, ThisMachineNeedsNoShell) {
   Allocation allocation{AllocationSource::host_option,
                         {{"head", 1}, {"head.cluster", 1}, {"localhost", 1}, {"h2", 1}}};
-  EXPECT_EQ(remote_hosts(allocation, "head.cluster"), (Strings{"h2"}));
+  EXPECT_EQ(remote_hosts(allocation, "head.cluster"), (HostList{{"h2", 1}}));
 }
 
 TEST(Reachability, TheLastLineIsTheReason) {
@@ -59,6 +71,10 @@ TEST(Reachability, AHostThatDoesNotAnswerIsNamedWithTheReason) {
   EXPECT_EQ(check("--mca plm_rsh_agent /bin/true -H nosuch-a,nosuch-b p"), "");
   std::string message = check("--mca plm_rsh_agent /bin/false -H nosuch-a,nosuch-b p");
   EXPECT_NE(message.find("hosts nosuch-a, nosuch-b cannot be reached"), std::string::npos) << message;
+  const std::string file = testing::TempDir() + "hosts_of_bob";
+  std::ofstream(file) << "nosuch-a slots=1 username=bob\n";
+  message = check("--mca plm_rsh_agent 'sh -c \"echo to $0 >&2; false\"' --hostfile " + file + " p");
+  EXPECT_NE(message.find("to bob@nosuch-a"), std::string::npos) << message;
   EXPECT_EQ(check("-s --mca plm_rsh_agent /bin/false -H nosuch-a p"), "");
 }
 
