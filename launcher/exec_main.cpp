@@ -127,7 +127,10 @@ int become(const ExecOptions& options, const std::string& file) {
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  execvp(file.c_str(), argv.data());  // has a slash: no search; a script without #! gets /bin/sh
+  // A name with a slash is kept, which a script reads as $0. No search in either case; without #! it gets
+  // /bin/sh.
+  const std::string& name = options.command[0];
+  execvp((name.find('/') == std::string::npos ? file : name).c_str(), argv.data());
   int reason = errno;
   print_error(
       fmt::format("cannot execute {} ({}); check the file and its interpreter", file, std::strerror(reason)));

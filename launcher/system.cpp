@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -109,7 +110,8 @@ Installation this_installation() {
 }
 
 std::string absolute_path(const std::string& path, const std::string& directory) {
-  return (std::filesystem::path(directory) / path).lexically_normal().string();
+  const std::size_t start = path.starts_with("./") ? path.find_first_not_of('/', 1) : 0;
+  return (std::filesystem::path(directory) / path.substr(std::min(start, path.size()))).string();
 }
 
 }  // namespace ddl

@@ -40,6 +40,7 @@ struct Installation {
 Installation installation_of(const std::string& program_file);
 Installation this_installation();
 
+/// No more than joined: behind a symbolic link `..` is not what the text says.
 std::string absolute_path(const std::string& path, const std::string& directory);
 
 }  // namespace ddl

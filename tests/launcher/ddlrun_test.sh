@@ -67,6 +67,12 @@ printf '#!/bin/sh\necho found in $(basename "$PWD")\n' >sub/local-program
 chmod +x sub/local-program
 run 0 -wdir "$work/sub" -np 1 local-program
 [ "$(cat out)" = "found in sub" ] || fail "a program in the working directory"
+mkdir -p real/inner && ln -s real/inner link
+printf '#!/bin/sh\necho $0\n' >real/named && chmod +x real/named
+for name in ./real/named link/../named; do
+  run 0 -np 1 $name
+  [ "$(cat out)" = $name ] || fail "a script is not called as the user wrote it"
+done
 run 0 -np 1 sh -c 'echo first' : -np 1 -x WORD=second sh -c 'echo $WORD'
 [ "$(sort out)" = "first
 second" ] || fail "several programs"

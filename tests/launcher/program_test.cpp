@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/system.hpp"
+
 namespace ddl {
 namespace {
 
@@ -59,6 +61,19 @@ TEST_F(ProgramTest, APathIsTakenFromTheDirectory) {
   EXPECT_EQ(find_program("./prog", {"", "", folder_}), own);
   make("data", "", 0644);
   EXPECT_EQ(find_program("./data", {"", "", folder_}), "");
+}
+
+TEST_F(ProgramTest, AFolderBehindALinkIsNotLeftByItsText) {
+  const std::string real = folder_ + "/real";
+  std::filesystem::create_directories(real + "/sub");
+  std::filesystem::create_directory_symlink("real/sub", folder_ + "/link");
+  make("prog", "", 0755);
+  make("real/prog", "", 0755);
+  const std::string found = find_program("link/../prog", {"", "", folder_});
+  EXPECT_TRUE(std::filesystem::equivalent(found, real + "/prog")) << found;
+  EXPECT_EQ(absolute_path("./a", "/d"), "/d/a");
+  EXPECT_EQ(absolute_path("./", "/d"), "/d/");
+  EXPECT_EQ(absolute_path("/a/../b", "/d"), "/a/../b");
 }
 
 TEST_F(ProgramTest, AScriptThatNeedsItsInterpreterGetsAHint) {
