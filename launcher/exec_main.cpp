@@ -142,15 +142,14 @@ int run(const Strings& args) {
   set_all(options.variables);
   System world = this_system();
   RankFacts facts = read_rank_facts(world);
-  std::string file =
-      find_program(options.command[0], {options.path, world.variable("PATH"), world.directory});
+  const std::string& name = options.command[0];
+  const ProgramSearch search{options.path, world.variable("PATH"), world.directory};
+  const std::string file = find_program(name, search);
   if (file.empty()) {
-    bool there = access(options.command[0].c_str(), F_OK) == 0;
-    std::string hint = hint_for_script(options.command[0], world.directory);
-    print_error(fmt::format("{} {} on {}; {}", options.command[0],
-                            there ? "cannot be executed" : "is not found", world.host,
-                            hint.empty() ? "check its name and path" : "write " + hint + "?"));
-    return there ? 126 : 127;
+    const ProgramTrouble trouble = trouble_with_program(name, search).value();
+    print_error(
+        fmt::format("{} {} on {} ({}); {}", name, trouble.problem, world.host, trouble.reason, trouble.cure));
+    return trouble.is_there ? 126 : 127;
   }
   if (options.bind_cores)
     if (std::vector<int> cpus = choose_cpus(usable_cores(), facts); !cpus.empty()) bind_to_cpus(cpus);

@@ -40,7 +40,7 @@ Looking before and after
                            --report - prints it as a table at the end
   -v, --verbose            print mpirun's command line, when more ranks than GPUs are on a host, and at
                            the end what the engine did or why it was not used
-  -s                       skip the check that all hosts can be reached
+  -s                       skip the checks of hosts, slots and program
 
 The engine
   -m, --mode LETTER[:DIMS] p r b n m or c, dimensions such as 4x2; passed on in DDL_OPTIONS

@@ -119,6 +119,23 @@ bool leaves_this_host_out(const Options& options) {
   });
 }
 
+// The last value of a program's option, or "".
+std::string last_value(const AppContext& app, std::initializer_list<std::string_view> names) {
+  std::string value;
+  for (const PassedOption& option : app.options)
+    if (std::find(names.begin(), names.end(), option.name) != names.end()) value = option.values[0];
+  return value;
+}
+
+// Where ranks of a program may be.
+HostList hosts_of(const JobInputs& in, const AppContext& app) {
+  HostList hosts = in.allocation.hosts;
+  if (std::string own = last_value(app, {"H", "host"}); !own.empty()) hosts = parse_host_list(own);
+  if (leaves_this_host_out(in.options))
+    std::erase_if(hosts, [&](const HostSlots& entry) { return in.world.is_here(entry.host); });
+  return hosts;
+}
+
 // `ddl-exec [flags] --`
 enum class Binds { no, yes };
 Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds, const Assignments& set) {
@@ -126,7 +143,7 @@ Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds, cons
   for (const auto& [name, value] : set) append(words, {"--set", name + "=" + value});
   if (binds == Binds::yes && !user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
   if (std::string host = rank_zero_host(in); !host.empty()) append(words, {"--master", host});
-  if (std::string path = program_path(app); !path.empty()) append(words, {"--path", path});
+  if (std::string path = last_value(app, {"path"}); !path.empty()) append(words, {"--path", path});
   if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
   if (in.options.verbose) words.push_back("--verbose");
   words.push_back("--");
@@ -150,14 +167,6 @@ Assignments mpirun_environment(const JobInputs& in) {
     for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
       set.emplace_back(name, "1");
   return set;
-}
-
-// The last value of a program's option, or "".
-std::string last_value(const AppContext& app, std::initializer_list<std::string_view> names) {
-  std::string value;
-  for (const PassedOption& option : app.options)
-    if (std::find(names.begin(), names.end(), option.name) != names.end()) value = option.values[0];
-  return value;
 }
 
 }  // namespace
@@ -221,17 +230,22 @@ std::string rank_zero_host(const JobInputs& in) {
       if (std::string named = rank_zero_in_rankfile(*text); !named.empty())
         return name_for_others(named, in.world);
   if (in.allocation.source == AllocationSource::this_machine) return {};
-  HostList hosts = in.allocation.hosts;
-  if (std::string own = last_value(in.options.apps.front(), {"H", "host"}); !own.empty())
-    hosts = parse_host_list(own);  // another program may have other hosts
+  const HostList hosts = hosts_of(in, in.options.apps.front());
   const auto is_here = [&](const HostSlots& entry) { return in.world.is_here(entry.host); };
-  if (leaves_this_host_out(in.options)) std::erase_if(hosts, is_here);
   // Open MPI 4 begins with its own host, wherever that stands; 5 only where no list of the user's says
   // otherwise.
   auto first = hosts.begin();
   if (in.mpirun.major < 5 || !in.allocation.is_by_option())
     if (auto here = std::find_if(hosts.begin(), hosts.end(), is_here); here != hosts.end()) first = here;
   return first == hosts.end() ? std::string() : name_for_others(first->host, in.world);
+}
+
+bool surely_starts_here(const JobInputs& in, const AppContext& app) {
+  const HostList hosts = hosts_of(in, app);
+  const std::string first = &app == &in.options.apps.front() ? rank_zero_host(in) : "";
+  if (!first.empty()) return in.world.is_here(first);
+  return !hosts.empty() && std::all_of(hosts.begin(), hosts.end(),
+                                       [&](const HostSlots& entry) { return in.world.is_here(entry.host); });
 }
 
 bool user_chose_binding(const Options& options, const System& world) {
@@ -265,11 +279,12 @@ std::string ddl_options_value(const Options& options, const Allocation& allocati
   return join(words, " ");
 }
 
-std::string program_directory(const AppContext& app, const System& world) {
-  std::string chosen = last_value(app, {"wd", "wdir"});
-  return chosen.empty() ? world.directory : absolute_path(chosen, world.directory);
+ProgramSearch program_search(const AppContext& app, const System& world) {
+  ProgramSearch search{last_value(app, {"path"}), world.variable("PATH"),
+                       absolute_path(last_value(app, {"wd", "wdir"}), world.directory)};
+  for (const PassedOption& option : app.options)
+    if (option.name == "x" && option.values[0].starts_with("PATH=")) search.path = option.values[0].substr(5);
+  return search;
 }
-
-std::string program_path(const AppContext& app) { return last_value(app, {"path"}); }
 
 }  // namespace ddl

@@ -7,6 +7,7 @@
 #include "launcher/exec_env.hpp"
 #include "launcher/mpirun_info.hpp"
 #include "launcher/options.hpp"
+#include "launcher/program.hpp"
 #include "launcher/system.hpp"
 
 namespace ddl {
@@ -39,14 +40,15 @@ JobSpec helper_job(const JobInputs& in, const std::string& host, const Strings& 
 /// Where rank 0 will be; "" where it need not be known (all ranks are here) or cannot be.
 std::string rank_zero_host(const JobInputs& in);
 
+/// Will a rank of this program be on this machine?
+bool surely_starts_here(const JobInputs& in, const AppContext& app);
+
 /// Did the user say how ranks are bound: by an option, a parameter or a variable?
 bool user_chose_binding(const Options& options, const System& world);
 /// The value for DDL_OPTIONS, "" when nothing is to be set.
 std::string ddl_options_value(const Options& options, const Allocation& allocation,
                               const std::string& existing);
-/// The user's -wdir, else the working directory.
-std::string program_directory(const AppContext& app, const System& world);
-/// The user's --path.
-std::string program_path(const AppContext& app);
+/// Where mpirun looks for a program: with the user's --path, -x PATH=... and -wdir.
+ProgramSearch program_search(const AppContext& app, const System& world);
 
 }  // namespace ddl

@@ -54,32 +54,22 @@ void check_variables(const Options& options, const System& world) {
   for (const std::string& warning : parse_env(entries).warnings) print_warning(warning);
 }
 
-std::string program_file(const AppContext& app, const System& world) {
-  return find_program(app.program,
-                      {program_path(app), world.variable("PATH"), program_directory(app, world)});
-}
-
 // Only where this machine surely takes part: elsewhere ddl-exec reports it on the host.
 void check_programs(const JobInputs& in) {
-  if (remote_hosts(in.allocation, in.world.host).size() == in.allocation.hosts.size()) return;
-  for (const AppContext& app : in.options.apps) {
-    if (app.program.empty()) continue;
-    if (std::string hint = hint_for_script(app.program, program_directory(app, in.world)); !hint.empty())
-      throw LaunchError(fmt::format("{} cannot be executed", app.program),
-                        "it is no executable file that names its interpreter in a first line #!",
-                        fmt::format("write {}?", hint));
-    if (program_file(app, in.world).empty())
-      throw LaunchError(fmt::format("the program {} is not found or cannot be executed", app.program),
-                        fmt::format("searched PATH and {}", program_directory(app, in.world)),
-                        "check its name and path");
-  }
+  if (in.options.skip_checks) return;
+  for (const AppContext& app : in.options.apps)
+    if (surely_starts_here(in, app))
+      if (const auto trouble = trouble_with_program(app.program, program_search(app, in.world)))
+        throw LaunchError(fmt::format("the program {} {}", app.program, trouble->problem), trouble->reason,
+                          trouble->cure);
 }
 
 // Said here, once for the job, by whatever file of that name this machine has: where it takes no part, it
 // mostly shares the file system with those that do.
 void warn_of_libraries_inside(const JobInputs& in) {
   std::set<std::string> files;
-  for (const AppContext& app : in.options.apps) files.insert(program_file(app, in.world));
+  for (const AppContext& app : in.options.apps)
+    files.insert(find_program(app.program, program_search(app, in.world)));
   files.erase("");
   auto warn = [](const std::string& file, const char* library, const char* way_out) {
     print_warning(

@@ -51,6 +51,24 @@ std::string hint_for_script(const std::string& name, const std::string& director
   return "python3 " + name;
 }
 
+std::optional<ProgramTrouble> trouble_with_program(const std::string& name, const ProgramSearch& search) {
+  if (std::string hint = hint_for_script(name, search.directory); !hint.empty())
+    return ProgramTrouble{"cannot be executed",
+                          "it is no executable file that names its interpreter in a first line #!",
+                          "write " + hint + "?", true};
+  if (!find_program(name, search).empty()) return std::nullopt;
+  const std::string file = absolute_path(name, search.directory);
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) != 0)
+    return ProgramTrouble{"is not found",
+                          name.find('/') == std::string::npos ? "searched PATH and " + search.directory
+                                                              : "there is no file " + file,
+                          "check its name and path"};
+  if (S_ISDIR(facts.st_mode))
+    return ProgramTrouble{"cannot be executed", file + " is a folder", "name the program in it", true};
+  return ProgramTrouble{"cannot be executed", file + " has no permission for that", "chmod +x it", true};
+}
+
 Preloadable judge_program(const std::string& file) {
   struct stat facts {};
   if (stat(file.c_str(), &facts) != 0) return Preloadable::yes;

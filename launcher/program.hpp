@@ -2,6 +2,7 @@
 // it, and what it wants of GPUs.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace ddl {
@@ -14,6 +15,14 @@ struct ProgramSearch {
 
 /// The file, absolute; "" when there is none that can be executed.
 std::string find_program(const std::string& name, const ProgramSearch& search);
+
+/// Why a program cannot be started, as a message says it.
+struct ProgramTrouble {
+  std::string problem, reason, cure;
+  bool is_there = false;  // the file is, but cannot be executed
+};
+/// Nothing where find_program() finds one that needs no hint_for_script().
+std::optional<ProgramTrouble> trouble_with_program(const std::string& name, const ProgramSearch& search);
 
 /// What to write instead of a program that cannot be executed as it is: "python3 x.py" for a script of
 /// Python's that is not executable or does not name its interpreter; "" where there is nothing to say. `name`

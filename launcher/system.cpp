@@ -110,6 +110,7 @@ Installation this_installation() {
 }
 
 std::string absolute_path(const std::string& path, const std::string& directory) {
+  if (path.empty()) return directory;
   const std::size_t start = path.starts_with("./") ? path.find_first_not_of('/', 1) : 0;
   return (std::filesystem::path(directory) / path.substr(std::min(start, path.size()))).string();
 }

@@ -17,8 +17,7 @@ namespace {
 // Of the programs' files, where this machine has them.
 void look_at_programs(const JobInputs& in, UseFacts& facts) {
   for (const AppContext& app : in.options.apps) {
-    const std::string file = find_program(
-        app.program, {program_path(app), in.world.variable("PATH"), program_directory(app, in.world)});
+    const std::string file = find_program(app.program, program_search(app, in.world));
     if (facts.program.empty()) facts.program = app.program;
     if (file.empty()) continue;
     if (facts.reach == Preloadable::yes) facts.reach = judge_program(file);

@@ -117,6 +117,37 @@ TEST(JobSpec, RankZeroIsWhereThisMpirunPutsIt) {
   EXPECT_EQ(both("p"), "head.cluster h1");
 }
 
+TEST(JobSpec, AProgramIsLookedForOnlyWhereItSurelyStartsHere) {
+  const auto here = [](const std::string& line) {
+    const Options options = parse_options(split_shell_words(line));
+    const System view = FakeWorld{}.view();
+    const Allocation allocation = resolve_allocation(options, view);
+    const MpirunInfo mpirun{"mpirun", true, 4, "4.1.4", ""};
+    std::string answers;
+    for (const AppContext& app : options.apps)
+      answers += surely_starts_here({options, allocation, mpirun, {}, view}, app) ? "y" : "n";
+    return answers;
+  };
+  EXPECT_EQ(here("p"), "y");
+  EXPECT_EQ(here("-H head,h1 p"), "y");
+  EXPECT_EQ(here("-H h1 p"), "n");
+  EXPECT_EQ(here("-H head a : -H h1 b"), "yn");
+  EXPECT_EQ(here("-H h1 a : -H head b"), "ny");
+  EXPECT_EQ(here("--nolocal -H head,h1 p"), "n");
+  EXPECT_EQ(here("-np 1 a : -H head,h1 b"), "yn") << "the first program may have filled this host";
+}
+
+TEST(JobSpec, MpirunLooksForProgramsOnThePathOfTheRanks) {
+  FakeWorld world;
+  world.variables["PATH"] = "/bin";
+  const auto search = [&](const std::string& line) {
+    return program_search(parse_options(split_shell_words(line)).apps.front(), world.view());
+  };
+  EXPECT_EQ(search("-x PATH=/a:/b p").path, "/a:/b");
+  EXPECT_EQ(search("-x A=1 p").path, "/bin");
+  EXPECT_EQ(search("-wdir sub p").directory, "/work dir/sub");
+}
+
 TEST(JobSpec, DdlVariablesReachAllHostsOnce) {
   Job job;
   job.world.entries = {"DDL_VERBOSE=1", "DDL_RAILS=a,b", "DDL_UNKNOWN=1"};

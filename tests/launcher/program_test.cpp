@@ -76,6 +76,20 @@ TEST_F(ProgramTest, AFolderBehindALinkIsNotLeftByItsText) {
   EXPECT_EQ(absolute_path("/a/../b", "/d"), "/a/../b");
 }
 
+TEST_F(ProgramTest, WhatCannotBeStartedIsNamedWithItsReason) {
+  const auto said = [&](const std::string& name) {
+    const auto trouble = trouble_with_program(name, {"", "/bin", folder_});
+    return trouble ? trouble->problem + " (" + trouble->reason + ")" : std::string();
+  };
+  make("data", "", 0644);
+  std::filesystem::create_directory(folder_ + "/sub");
+  EXPECT_EQ(said("sh"), "");
+  EXPECT_EQ(said("nowhere"), "is not found (searched PATH and " + folder_ + ")");
+  EXPECT_EQ(said("./nowhere"), "is not found (there is no file " + folder_ + "/nowhere)");
+  EXPECT_EQ(said("./data"), "cannot be executed (" + folder_ + "/data has no permission for that)");
+  EXPECT_EQ(said("sub"), "cannot be executed (" + folder_ + "/sub is a folder)");
+}
+
 TEST_F(ProgramTest, AScriptThatNeedsItsInterpreterGetsAHint) {
   make("plain.py", "print(1)\n", 0644);
   make("no_line.py", "print(1)\n", 0755);
