@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -69,6 +70,17 @@ std::vector<int> parse_cpu_list(std::string_view text) {
     for (std::uint64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
   }
   return cpus;
+}
+
+std::string cpu_list_text(std::vector<int> cpus) {
+  std::sort(cpus.begin(), cpus.end());
+  Strings ranges;
+  for (std::size_t first = 0, last = 0; first < cpus.size(); first = last = last + 1) {
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    ranges.push_back(std::to_string(cpus[first]));
+    if (last > first) ranges.back() += "-" + std::to_string(cpus[last]);
+  }
+  return join(ranges, ",");
 }
 
 std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts& facts) {

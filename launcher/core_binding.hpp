@@ -6,6 +6,7 @@
 // that to processes which wake each other). Where ranks outnumber cores nothing is bound.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ using CoreCpus = std::vector<int>;  // its CPUs (hardware threads)
 
 /// "0-3,8" -> 0 1 2 3 8; throws UsageError.
 std::vector<int> parse_cpu_list(std::string_view text);
+
+/// 8 0 1 2 3 -> "0-3,8".
+std::string cpu_list_text(std::vector<int> cpus);
 
 /// The CPUs to bind to, or none.
 std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts& facts);

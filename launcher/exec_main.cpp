@@ -1,5 +1,5 @@
-// ddl-exec [--set NAME=VALUE]… [--master HOST] [--bind cores] [--path DIRS] [--tell-gpus] [--verbose]
-//          -- program args…
+// ddl-exec [--set NAME=VALUE]… [--master HOST] [--bind cores] [--report-bindings] [--path DIRS]
+//          [--tell-gpus] [--verbose] -- program args…
 //
 // The step between mpirun and the program, in the same process: sets LD_PRELOAD and the rank's variables for
 // the program alone, so that mpirun, its daemons and their shells stay clean, binds the rank, and becomes the
@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kPatience{10};  // the job waits for it
 struct ExecOptions {
   std::string master, path;
   Assignments variables;
-  bool bind_cores = false, tell_gpus = false, verbose = false;
+  bool bind_cores = false, report_bindings = false, tell_gpus = false, verbose = false;
   Strings command;
 };
 
@@ -59,6 +59,8 @@ ExecOptions parse(const Strings& args) {
       options.path = value();
     else if (args[at] == "--bind")
       options.bind_cores = value() == "cores";
+    else if (args[at] == "--report-bindings")
+      options.report_bindings = true;
     else if (args[at] == "--tell-gpus")
       options.tell_gpus = true;
     else if (args[at] == "--verbose")
@@ -123,6 +125,14 @@ void tell_of_shared_gpus(const ExecOptions& options, const RankFacts& facts, con
   if (!line.empty()) print_note(line);
 }
 
+void bind(const ExecOptions& options, const RankFacts& facts, const System& world) {
+  const std::vector<int> cpus = choose_cpus(usable_cores(), facts);
+  const bool is_bound = !cpus.empty() && bind_to_cpus(cpus);
+  if (options.report_bindings)
+    print_note(fmt::format("rank {} on {} is {}", facts.rank.value_or(0), world.host,
+                           is_bound ? "bound to CPUs " + cpu_list_text(cpus) : "not bound"));
+}
+
 int become(const ExecOptions& options, const std::string& file) {
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -151,8 +161,7 @@ int run(const Strings& args) {
         fmt::format("{} {} on {} ({}); {}", name, trouble.problem, world.host, trouble.reason, trouble.cure));
     return trouble.is_there ? 126 : 127;
   }
-  if (options.bind_cores)
-    if (std::vector<int> cpus = choose_cpus(usable_cores(), facts); !cpus.empty()) bind_to_cpus(cpus);
+  if (options.bind_cores) bind(options, facts, world);
   const Assignments variables = rank_variables(facts, options.master, world);
   if (options.verbose && facts.rank == 0)
     if (std::string text = stale_variables_text(variables, world); !text.empty()) print_note(text);

@@ -44,9 +44,21 @@ Strings adapted(const PassedOption& option, const MpirunInfo& mpirun) {
   return words;
 }
 
+// Does ddl-exec bind the ranks?
+enum class Binds { no, yes };
+
+// Where ddl-exec binds, it reports too: mpirun would know of no binding.
+bool is_ours(const std::string& option, Binds binds) {
+  return option == "report-bindings" && binds == Binds::yes;
+}
+
 // The words for all programs together, in front of the first one's own.
-Strings common_words(const JobInputs& in) {
+Strings common_words(const JobInputs& in, Binds binds) {
   Strings words = in.options.mpi_args;
+  std::erase_if(words, [&](const std::string& word) {
+    return word.starts_with('-') && is_ours(word.substr(word.find_first_not_of('-')), binds);
+  });
+  if (binds == Binds::yes) append(words, {"--bind-to", "none"});
   if (in.options.tcp) {
     append(words, {"--mca", "pml", "ob1", "--mca", "btl"});
     words.push_back(in.mpirun.major >= 5 ? "self,sm,tcp" : "self,vader,tcp");
@@ -54,12 +66,12 @@ Strings common_words(const JobInputs& in) {
   return words;
 }
 
-Strings app_options(const JobInputs& in, const AppContext& app) {
+Strings app_options(const JobInputs& in, const AppContext& app, Binds binds) {
   Strings words;
   if (in.allocation.mpirun_needs_hosts() || in.allocation.is_foreign_hostfile)
     append(words, {"-H", host_list_text(in.allocation.hosts)});
   for (const PassedOption& option : app.options)
-    if (!in.allocation.is_foreign_hostfile || !is_host_file(option.name))
+    if (!is_ours(option.name, binds) && !(in.allocation.is_foreign_hostfile && is_host_file(option.name)))
       append(words, adapted(option, in.mpirun));
   return words;
 }
@@ -136,12 +148,17 @@ HostList hosts_of(const JobInputs& in, const AppContext& app) {
   return hosts;
 }
 
+bool reports_bindings(const Options& options) {
+  const std::vector<PassedOption> all = options.all_passed();
+  return std::any_of(all.begin(), all.end(), [](auto& option) { return option.name == "report-bindings"; });
+}
+
 // `ddl-exec [flags] --`
-enum class Binds { no, yes };
 Strings exec_words(const JobInputs& in, const AppContext& app, Binds binds, const Assignments& set) {
   Strings words = {in.installation.ddl_exec()};
   for (const auto& [name, value] : set) append(words, {"--set", name + "=" + value});
-  if (binds == Binds::yes && !user_chose_binding(in.options, in.world)) append(words, {"--bind", "cores"});
+  if (binds == Binds::yes) append(words, {"--bind", "cores"});
+  if (binds == Binds::yes && reports_bindings(in.options)) words.push_back("--report-bindings");
   if (std::string host = rank_zero_host(in); !host.empty()) append(words, {"--master", host});
   if (std::string path = last_value(app, {"path"}); !path.empty()) append(words, {"--path", path});
   if (in.options.verbose || in.options.accelerators) words.push_back("--tell-gpus");
@@ -176,15 +193,15 @@ JobSpec engine_job(const JobInputs& in) {
     throw LaunchError(fmt::format("'{}' has a blank or a colon", in.installation.lib),
                       "LD_PRELOAD cannot name the shim there", "install ddlrun under another path");
   JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
-  append(job.command, common_words(in));
-  if (!user_chose_binding(in.options, in.world)) append(job.command, {"--bind-to", "none"});
+  const Binds binds = user_chose_binding(in.options, in.world) ? Binds::no : Binds::yes;
+  append(job.command, common_words(in, binds));
   for (std::size_t i = 0; i < in.options.apps.size(); ++i) {
     const AppContext& app = in.options.apps[i];
     if (i > 0) job.command.push_back(":");
-    append(job.command, app_options(in, app));
+    append(job.command, app_options(in, app, binds));
     Assignments set = rank_environment(in);
     std::erase_if(set, [taken = exported_names(in, app)](auto& one) { return taken.count(one.first) > 0; });
-    append(job.command, exec_words(in, app, Binds::yes, set));
+    append(job.command, exec_words(in, app, binds, set));
     job.command.push_back(app.program);
     append(job.command, app.args);
   }
@@ -193,14 +210,14 @@ JobSpec engine_job(const JobInputs& in) {
 
 JobSpec plain_job(const JobInputs& in, Measures measures, const std::string& report) {
   JobSpec job{{in.mpirun.command}, mpirun_environment(in)};
-  append(job.command, common_words(in));
+  append(job.command, common_words(in, Binds::no));
   for (std::size_t i = 0; i < in.options.apps.size(); ++i) {
     AppContext app = in.options.apps[i];
     std::erase_if(app.options, [](const PassedOption& option) {
       return option.name == "x" && option.values[0].starts_with("DDL_");
     });
     if (i > 0) job.command.push_back(":");
-    append(job.command, app_options(in, app));
+    append(job.command, app_options(in, app, Binds::no));
     Assignments set = {{"DDL_ENABLE", "0"}};
     if (!report.empty()) set.emplace_back("DDL_REPORT", report);
     if (measures == Measures::start) set.emplace_back("DDL_TIMES_ONLY", "1");

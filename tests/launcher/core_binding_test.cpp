@@ -11,6 +11,12 @@ RankFacts local(int rank, int size) { return {rank, size, rank, size}; }
 
 }  // namespace
 
+TEST(CoreBinding, CpusAreToldAsRanges) {
+  EXPECT_EQ(cpu_list_text({8, 0, 1, 2, 3}), "0-3,8");
+  EXPECT_EQ(cpu_list_text({5}), "5");
+  EXPECT_EQ(cpu_list_text({7, 6, 4}), "4,6-7");
+}
+
 TEST(CoreBinding, CpuListsAreParsed) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (std::vector<int>{0, 1, 2, 3, 8}));
   EXPECT_THROW(parse_cpu_list("3-1"), UsageError);

@@ -80,6 +80,16 @@ TEST(JobSpec, TheUsersBindingIsLeftAlone) {
   EXPECT_EQ(job.engine("p").find("--bind"), std::string::npos);
 }
 
+TEST(JobSpec, WhoBindsReportsTheBindings) {
+  for (const char* line : {"--report-bindings -np 1 p", "--mpiarg -report-bindings -np 1 p"}) {
+    EXPECT_EQ(Job{}.engine(line),
+              "mpirun --bind-to none -np 1 " + kExec + "--bind cores --report-bindings -- p");
+    EXPECT_NE(Job{}.plain(line).find("-report-bindings "), std::string::npos);
+  }
+  EXPECT_EQ(Job{}.engine("--report-bindings --bind-to core p"),
+            "mpirun --report-bindings --bind-to core " + kExec + "-- p");
+}
+
 TEST(JobSpec, RankZerosHostIsPassedOn) {
   EXPECT_NE(Job{}.engine("-H me@h1:1,h2:1 p").find("--master h1 "), std::string::npos);
   EXPECT_EQ(Job{}.engine("p").find("--master"), std::string::npos);
