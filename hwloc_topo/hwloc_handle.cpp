@@ -7,14 +7,6 @@
 namespace ddl::hwloc {
 namespace {
 
-int bits_in_common(hwloc_const_bitmap_t a, hwloc_const_bitmap_t b) {
-  hwloc_bitmap_t both = hwloc_bitmap_alloc();
-  hwloc_bitmap_and(both, a, b);
-  int weight = hwloc_bitmap_weight(both);
-  hwloc_bitmap_free(both);
-  return weight;
-}
-
 // The CPU-side object an I/O object hangs below; the object itself when it has CPUs.
 hwloc_obj_t cpu_side(const Handle& handle, hwloc_obj_t object) {
   return object->cpuset ? object : hwloc_get_non_io_ancestor_obj(handle.get(), object);
@@ -66,13 +58,15 @@ std::vector<hwloc_obj_t> host_numa_nodes(const Handle& handle) {
 
 int numa_of(const Handle& handle, hwloc_obj_t object) {
   hwloc_obj_t place = cpu_side(handle, object);
-  int found = -1;
-  std::vector<hwloc_obj_t> nodes = host_numa_nodes(handle);
-  for (std::size_t i = 0; place && i < nodes.size(); ++i)
-    if (bits_in_common(place->nodeset, nodes[i]->nodeset) > 0) {
-      if (found >= 0) return -1;
-      found = static_cast<int>(i);
-    }
+  if (!place) return -1;
+  const std::vector<hwloc_obj_t> nodes = host_numa_nodes(handle);
+  int found = -1, fewest = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const int cpus = hwloc_bitmap_weight(nodes[i]->cpuset);
+    if (cpus == 0 || !hwloc_bitmap_intersects(place->nodeset, nodes[i]->nodeset)) continue;
+    if (!hwloc_bitmap_isincluded(place->cpuset, nodes[i]->cpuset)) return -1;
+    if (found < 0 || cpus < fewest) found = static_cast<int>(i), fewest = cpus;
+  }
   return found;
 }
 

@@ -44,7 +44,8 @@ std::vector<int> numbers_in(hwloc_const_bitmap_t set);
 /// NUMA nodes that are host memory: not the memory of GPUs, which some machines present as nodes too.
 std::vector<hwloc_obj_t> host_numa_nodes(const Handle& handle);
 /// Index in NodeTopology of the one NUMA node or package that `object` (any, I/O too) belongs to; -1 when it
-/// is several.
+/// is several. Where CPUs have memory of several kinds, the node with the fewest CPUs counts, the first of
+/// equals.
 int numa_of(const Handle& handle, hwloc_obj_t object);
 int package_of(const Handle& handle, hwloc_obj_t object);
 /// Distance between two objects of any kind, from their lowest common ancestor.

@@ -191,6 +191,16 @@ TEST(Discover, ADescriptionWithoutPackagesOrCoresStillGivesPlaces) {
   EXPECT_TRUE(has_note(node, "packages unknown"));
 }
 
+TEST(Discover, ACoreWithTwoKindsOfMemoryBelongsToTheFirst) {
+  NodeTopology node = discover_from_synthetic("pack:2 [numa(memory=64GB)] [numa(memory=16GB)] core:4 pu:2");
+  ASSERT_EQ(node.numa.size(), 4u);
+  EXPECT_EQ(node.cores[0].numa, 0);
+  EXPECT_EQ(node.cores[7].numa, 2);
+  node = discover_from_synthetic("[numa] pack:2 [numa] core:2 pu:1");
+  EXPECT_EQ(node.cores[0].numa, 0);
+  EXPECT_EQ(node.cores[3].numa, 1) << "not the node that all share";
+}
+
 TEST(Discover, ADescriptionThatCannotBeReadIsAnError) {
   EXPECT_THROW(discover_from_xml("/nonexistent/machine.xml"), Error);
   EXPECT_THROW(discover_from_xml(machine("../discover_test.cpp")), Error);
