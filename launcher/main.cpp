@@ -64,6 +64,16 @@ void check_programs(const JobInputs& in) {
                           trouble->cure);
 }
 
+// What rank 0 will write, where that is on this machine; --report is read here in any case.
+void check_places(const JobInputs& in) {
+  const bool is_near = host_of_rank_zero_if_far(in).empty();
+  const bool is_read = !in.options.report_file.empty();
+  if (std::string file = report_named_by_user(in); !file.empty() && (is_near || is_read))
+    check_place("report", file);
+  if (std::string file = file_named_by("DDL_TUNE_CACHE", in); !file.empty() && is_near)
+    check_place("tuning cache", file);
+}
+
 // Said here, once for the job, by whatever file of that name this machine has: where it takes no part, it
 // mostly shares the file system with those that do.
 void warn_of_libraries_inside(const JobInputs& in) {
@@ -103,7 +113,7 @@ int run_job(const JobInputs& given) {
   const JobInputs in{reporting, given.allocation, given.mpirun, given.installation, given.world};
   const JobSpec job = engine_job(in);
   if (options.verbose) print_note("+ " + shell_line(job.command));
-  if (!report.is_ours() && !report.file().empty()) check_report_place(report.file());
+  check_is_read_again(report.file());
   int code = options.compare ? run_comparison(in, report) : run_and_tell(in, job, report);
   if (options.report_file == "-")
     print_out(report_table(report.file().empty() ? "" : report.text(report.before())));
@@ -157,6 +167,7 @@ int run(const Strings& args) {
   if (options.has_program()) {
     check_ddl_options(options, allocation, world, cores);
     check_programs(in);
+    check_places(in);
     if (!options.dry_run) check_slots(options, allocation, world, machine_cores());
     warn_of_libraries_inside(in);
   }

@@ -126,6 +126,15 @@ void check_passed(const PassedOption& option) {
   if (option.name == "x") parse_env({option.values[0]});
 }
 
+// Rank 0 writes one.
+void check_reports(const Options& options) {
+  if (options.report_file.empty() || options.report_file == "-") return;
+  for (const std::string& entry : options.values_of([](std::string_view name) { return name == "x"; }))
+    if (entry.starts_with("DDL_REPORT="))
+      throw UsageError(fmt::format("--report {} and -x {} name a report each", options.report_file, entry),
+                       "only one is written", "leave one of them out");
+}
+
 // Reads the words once, left to right.
 class Parser {
  public:
@@ -134,6 +143,7 @@ class Parser {
   Options parse() {
     while (options_.action == Action::run && read_context()) {
     }
+    check_reports(options_);
     return std::move(options_);
   }
 

@@ -12,16 +12,23 @@
 
 namespace ddl {
 
-void check_report_place(const std::string& file) {
-  std::string folder = std::filesystem::path(file).parent_path().string();
+void check_place(const std::string& what, const std::string& file) {
+  const auto refuse = [&](const char* why, const char* cure) {
+    throw UsageError(fmt::format("the {} {} cannot be written", what, file), why, cure);
+  };
+  struct stat facts {};
+  const bool exists = stat(file.c_str(), &facts) == 0;
+  if (exists && S_ISDIR(facts.st_mode)) refuse("it is a folder", "choose another name");
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  if (access(exists ? file.c_str() : folder.c_str(), W_OK) != 0)
+    refuse("its folder is missing or not yours", "choose another place");
+}
+
+void check_is_read_again(const std::string& file) {
   struct stat facts {};
   if (stat(file.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISCHR(facts.st_mode))
-    throw UsageError(fmt::format("the report {} cannot be written", file), "it is no ordinary file",
+    throw UsageError(fmt::format("the report {} cannot be read again", file), "it is no ordinary file",
                      "choose another name");
-  bool exists = access(file.c_str(), F_OK) == 0;
-  if (access(exists ? file.c_str() : folder.c_str(), W_OK) != 0)
-    throw UsageError(fmt::format("the report {} cannot be written", file),
-                     "its folder is missing or not yours", "choose another place");
 }
 
 bool is_device(const std::string& file) {

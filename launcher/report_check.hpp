@@ -1,4 +1,5 @@
-// --report FILE: rank 0 writes it; the launcher checks beforehand that it could, and afterwards that it did.
+// Files that rank 0 writes, --report FILE above all: the launcher checks beforehand that it could, and
+// afterwards that it did.
 #pragma once
 
 #include <string>
@@ -7,8 +8,10 @@
 
 namespace ddl {
 
-/// Throws UsageError when the file could not be written: no such folder, no permission.
-void check_report_place(const std::string& file);
+/// Throws UsageError when the file ("report") could not be written: no such folder, no permission.
+void check_place(const std::string& what, const std::string& file);
+/// The same for a pipe, of which the launcher would take what it is to tell about.
+void check_is_read_again(const std::string& file);
 
 /// A terminal, for instance: what is written there is not read again.
 bool is_device(const std::string& file);

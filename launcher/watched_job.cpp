@@ -24,19 +24,25 @@ void look_at_programs(const JobInputs& in, UseFacts& facts) {
   }
 }
 
+}  // namespace
+
 std::string host_of_rank_zero_if_far(const JobInputs& in) {
   const std::string host = rank_zero_host(in);
   return host.empty() || in.world.is_here(host) ? std::string() : host;
 }
 
-}  // namespace
+std::string file_named_by(const std::string& variable, const JobInputs& in) {
+  std::string file = in.world.variable(variable);
+  for (const std::string& entry : in.options.values_of([](std::string_view name) { return name == "x"; }))
+    if (entry.starts_with(variable + "=")) file = entry.substr(variable.size() + 1);
+  if (file.empty()) return file;
+  return absolute_path(file, program_search(in.options.apps.front(), in.world).directory);
+}
 
 std::string report_named_by_user(const JobInputs& in) {
-  std::string file = in.world.variable("DDL_REPORT");
-  for (const std::string& entry : in.options.values_of([](std::string_view name) { return name == "x"; }))
-    if (entry.starts_with("DDL_REPORT=")) file = entry.substr(std::string_view("DDL_REPORT=").size());
-  if (!in.options.report_file.empty() && in.options.report_file != "-") file = in.options.report_file;
-  return file.empty() ? file : absolute_path(file, in.world.directory);
+  const std::string& file = in.options.report_file;
+  if (file.empty() || file == "-") return file_named_by("DDL_REPORT", in);
+  return absolute_path(file, in.world.directory);
 }
 
 // A folder of this machine is no place for a rank on another.

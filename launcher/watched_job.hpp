@@ -13,6 +13,12 @@
 
 namespace ddl {
 
+/// Where rank 0 will be, where that is not this machine; "" where it is, or nobody knows.
+std::string host_of_rank_zero_if_far(const JobInputs& in);
+
+/// A file that a variable names to rank 0, "" none.
+std::string file_named_by(const std::string& variable, const JobInputs& in);
+
 /// Where the user wants the report, "" nowhere.
 std::string report_named_by_user(const JobInputs& in);
 

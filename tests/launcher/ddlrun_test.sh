@@ -193,6 +193,8 @@ refused 2 'h1::2' -H h1::2 true
 refused 2 'cannot be read' --hostfile /nonexistent/hosts true
 refused 2 '0|1' -x DDL_ENABLE=maybe true
 refused 2 '3 hosts' -nodes 3 true
+DDL_REPORT=/nonexistent/r.json refused 2 'report /nonexistent/r.json cannot be written' -np 1 true
+refused 2 'tuning cache /nonexistent/t cannot be written' -x DDL_TUNE_CACHE=/nonexistent/t -np 1 true
 refused 3 'the job is not started: .*not found' -np 1 no-such-program
 (
   unset OMPI_MCA_rmaps_base_oversubscribe

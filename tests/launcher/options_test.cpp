@@ -105,6 +105,7 @@ TEST(Options, BadValuesAreRefused) {
                            "--help-env=html",
                            "--report '' p",
                            "-x DDL_ENABLE=maybe p",
+                           "--report a -x DDL_REPORT=b p",
                            "--app F",
                            "--oversubscribe=1 p",
                            "--mpiarg \"'\" p",

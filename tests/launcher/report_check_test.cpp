@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,9 +12,14 @@
 namespace ddl {
 
 TEST(ReportCheck, AMissingFolderIsFoundBeforeTheJobRuns) {
-  EXPECT_THROW(check_report_place("/nonexistent/r.json"), UsageError);
-  EXPECT_THROW(check_report_place("/tmp"), UsageError);
-  EXPECT_NO_THROW(check_report_place("/tmp/ddl-no-such-report.json"));
+  EXPECT_THROW(check_place("report", "/nonexistent/r.json"), UsageError);
+  EXPECT_THROW(check_place("report", "/tmp"), UsageError);
+  EXPECT_NO_THROW(check_place("report", "/tmp/ddl-no-such-report.json"));
+  const std::string pipe = testing::TempDir() + "ddl-pipe-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NO_THROW(check_place("report", pipe)) << "rank 0 may write there";
+  EXPECT_THROW(check_is_read_again(pipe), UsageError);
+  std::filesystem::remove(pipe);
 }
 
 TEST(ReportCheck, OfADeviceNothingIsSaid) {
