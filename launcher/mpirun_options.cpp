@@ -56,6 +56,7 @@ constexpr MpirunOption kOptions[] = {
     {"rankfile", 1},
     {"use-hwthread-cpus", 0},
     {"use-regexp", 0, k4},
+    {"hetero-nodes", 0, k5},
     // parameters and environment
     {"mca", 2},
     {"gmca", 2},
@@ -68,6 +69,7 @@ constexpr MpirunOption kOptions[] = {
     {"amca", 1, k5},
     {"tune", 1},
     {"x", 1},
+    {"fwd-environment", 0, k5},
     {"personality", 1},
     {"runtime-options", 1, k5},
     {"rtos", 1, k5},
@@ -80,6 +82,7 @@ constexpr MpirunOption kOptions[] = {
     {"path", 1},
     {"prefix", 1},
     {"noprefix", 0},
+    {"no-app-prefix", 0, k5},
     {"pmix-prefix", 1, k5},
     {"preload-files", 1},
     {"preload-binary", 0, KnownTo::both, kPreloadBinary},
@@ -90,6 +93,8 @@ constexpr MpirunOption kOptions[] = {
     {"q", 0},
     {"quiet", 0},
     {"display", 1, k5},
+    {"display-comm", 0, k5},
+    {"display-comm-finalize", 0, k5},
     {"output", 1, k5},
     {"output-filename", 1},
     {"output-directory", 1, k5},
@@ -148,6 +153,10 @@ constexpr MpirunOption kOptions[] = {
     {"debug-daemons-file", 0},
     {"leave-session-attached", 0},
     {"test-suicide", 0, k5},
+    {"stop-on-exec", 0, k5},
+    {"stop-in-init", 0, k5},
+    {"stop-in-app", 0, k5},
+    {"initial-errhandler", 1, k5},
     {"terminate", 0, k4},
 };
 

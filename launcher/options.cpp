@@ -113,8 +113,10 @@ UsageError unknown_option(const std::string& word, const std::string& name) {
   Strings names = mpirun_option_names();
   for (const OwnOption& option : own_options())
     for (const std::string& own : option.names) names.push_back(with_dashes(own));
-  return UsageError(fmt::format("unknown option {}", word), "neither ddlrun nor mpirun has it",
-                    fmt::format("did you mean {}? (ddlrun --help)", nearest("--" + name, names)));
+  const std::string guess = meant("--" + name, names);
+  return UsageError(fmt::format("unknown option {}", word), "ddlrun does not know it",
+                    fmt::format("{}--mpiarg \"{}\" passes it on to mpirun (ddlrun --help)",
+                                guess.empty() ? "" : "did you mean " + guess + "? ", word));
 }
 
 // The options mpirun would misread, checked before anything starts.

@@ -321,6 +321,11 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best == candidates.end() ? std::string() : *best;
 }
 
+std::string meant(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string best = nearest(word, candidates);
+  return 3 * edit_distance(word, best) <= word.size() ? best : std::string();
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> words;
   while (true) {

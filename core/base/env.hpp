@@ -59,6 +59,8 @@ Bytes parse_bytes(std::string_view text);
 std::uint64_t parse_number(std::string_view text);
 /// The candidate with the smallest edit distance to `word`.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// The same, "" where not even two thirds of the word are right.
+std::string meant(std::string_view word, const std::vector<std::string>& candidates);
 std::vector<std::string> split(std::string_view text, char separator);
 /// The rails asked for (DDL_RAILS); none: whatever fits.
 std::vector<std::string> wanted_rails(const Env& env);

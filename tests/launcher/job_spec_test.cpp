@@ -231,6 +231,8 @@ TEST(JobSpec, OpenMpi5GetsItsOwnForms) {
   EXPECT_NE(job.engine("-wdir /tmp -np 2 p").find("--wdir /tmp --np 2"), std::string::npos);
   EXPECT_THROW(job.engine("--use-regexp p"), UsageError);
   EXPECT_NO_THROW(job.engine("--prtemca a b p"));
+  EXPECT_NE(job.engine("--display-comm --stop-in-init --initial-errhandler mpi_errors_return p").find("-- p"),
+            std::string::npos);
   job.major = 4;
   EXPECT_NE(job.engine("-rf F p").find("-rf F"), std::string::npos);
   EXPECT_THROW(job.engine("--prtemca a b p"), UsageError);

@@ -82,6 +82,9 @@ TEST(Options, TopologyNeedsNoProgram) {
 TEST(Options, AnUnknownOptionNamesTheNearest) {
   EXPECT_NE(fault("--overscribe prog").find("did you mean --oversubscribe?"), std::string::npos);
   EXPECT_NE(fault("--dryrun prog").find("did you mean --dry-run?"), std::string::npos);
+  EXPECT_NE(
+      fault("--frobnicate-all p").find("(ddlrun does not know it); --mpiarg \"--frobnicate-all\" passes"),
+      std::string::npos);
   EXPECT_NE(fault("-hostfil F prog").find("unknown option -hostfil "), std::string::npos);
 }
 
