@@ -23,7 +23,7 @@
 namespace ddl {
 namespace {
 
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 std::vector<char*> argv_of(const Strings& command) {
   std::vector<char*> argv;
@@ -119,7 +119,9 @@ void end_left_behind(const StarterWatch& watch) {
   await_end(left);
 }
 
-bool ends_jobs(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
+bool ends_jobs(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
 
 // Hands on what is there; false when nobody will write any more.
 bool pump(int from, const OutputSink& sink) {
@@ -174,6 +176,7 @@ JobEnd attend(pid_t child, int signals, int output, const OutputSink& sink, cons
   if (getppid() != parent) _exit(kExitLaunch);
   if (output >= 0) dup2(output, STDOUT_FILENO);
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  signal(SIGPIPE, SIG_DFL);  // we may ignore it
   execvp(argv[0], argv);
   _exit(127);
 }

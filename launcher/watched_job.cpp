@@ -1,6 +1,7 @@
 #include "launcher/watched_job.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -44,6 +45,9 @@ std::string report_named_by_user(const JobInputs& in) {
   if (file.empty() || file == "-") return file_named_by("DDL_REPORT", in);
   return absolute_path(file, in.world.directory);
 }
+
+PipeSignalIgnored::PipeSignalIgnored() : before_(signal(SIGPIPE, SIG_IGN)) {}
+PipeSignalIgnored::~PipeSignalIgnored() { signal(SIGPIPE, before_); }
 
 // A folder of this machine is no place for a rank on another.
 ReportPlace::ReportPlace(const JobInputs& in, Name name)

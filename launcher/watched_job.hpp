@@ -22,6 +22,18 @@ std::string file_named_by(const std::string& variable, const JobInputs& in);
 /// Where the user wants the report, "" nowhere.
 std::string report_named_by_user(const JobInputs& in);
 
+/// A pipe closed by who reads our output does not end us while this lives.
+class PipeSignalIgnored {
+ public:
+  PipeSignalIgnored();
+  ~PipeSignalIgnored();
+  PipeSignalIgnored(const PipeSignalIgnored&) = delete;
+  PipeSignalIgnored& operator=(const PipeSignalIgnored&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
 /// Where rank 0 writes the report: --report FILE, else DDL_REPORT of the environment or of -x, else (or in
 /// any case, where asked) a file of our own that goes with this object; nowhere where rank 0 could not see
 /// that.
@@ -40,6 +52,7 @@ class ReportPlace {
   const FileStamp& before() const { return before_; }
 
  private:
+  PipeSignalIgnored survives_;  // so that the folder goes in any case
   std::string folder_, file_;
   FileStamp before_;
 };

@@ -164,6 +164,7 @@ void check_ranges(const Env& env) {
   if (!(env.sparse > 0 && env.sparse <= 1)) throw out_of_range("DDL_SPARSE", fmt::format("{:g}", env.sparse));
   check_range("DDL_STAGING_BYTES", env.staging_bytes, 64 << 10, 1 << 30);
   if (env.segment_bytes != 0) check_range("DDL_SEGMENT_BYTES", env.segment_bytes, 64 << 10, 64 << 20);
+  check_range("DDL_PORT", env.port, 0, 65535);
   check_range("DDL_GPU_HOST_THREADS", env.gpu_host_threads, 0, 4);
   if (env.gpu_staging_bytes != 0)
     check_range("DDL_GPU_STAGING_BYTES", env.gpu_staging_bytes, 64 << 10, Bytes{4} << 30);

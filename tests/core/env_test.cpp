@@ -65,7 +65,7 @@ TEST(Env, AGarbageValueNamesTheVariableAndTheAllowedOnes) {
 }
 
 TEST(Env, SizesThatCannotWorkAreRefused) {
-  for (const char* entry : {"DDL_VERBOSE=9", "DDL_STAGING_BYTES=1", "DDL_STAGING_BYTES=2g",
+  for (const char* entry : {"DDL_VERBOSE=9", "DDL_PORT=65536", "DDL_STAGING_BYTES=1", "DDL_STAGING_BYTES=2g",
                             "DDL_SEGMENT_BYTES=1", "DDL_SEGMENT_BYTES=100m", "DDL_SEGMENT_BYTES=4g"})
     EXPECT_THROW(parse_env({entry}), UsageError) << entry;
   EXPECT_EQ(parse_env({"DDL_SEGMENT_BYTES=0", "DDL_STAGING_BYTES=1g"}).staging_bytes, Bytes{1} << 30);

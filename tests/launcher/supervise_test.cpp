@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "core/base/process.hpp"
+#include "launcher/watched_job.hpp"
 
 namespace ddl {
 namespace {
@@ -46,6 +47,18 @@ TEST(Supervise, ASignalSentToUsReachesTheJob) {
   // The job asks for the signal itself once its trap is set, so the test cannot be too early.
   int code = supervise(shell("trap 'exit 7' USR1; kill -USR1 $PPID; while :; do sleep 0.05; done")).code;
   EXPECT_EQ(code, 7);
+}
+
+TEST(Supervise, QuitEndsTheJob) {
+  const JobEnd end = supervise(shell("trap 'exit 7' QUIT; kill -QUIT $PPID; while :; do sleep 0.05; done"));
+  EXPECT_EQ(end.code, 7);
+  EXPECT_EQ(end.interrupted, SIGQUIT);
+}
+
+TEST(Supervise, AClosedPipeEndsTheJobAlone) {
+  const PipeSignalIgnored ignored;
+  raise(SIGPIPE);
+  EXPECT_EQ(supervise(shell("kill -PIPE $$")).code, 128 + SIGPIPE);
 }
 
 TEST(Supervise, AStarterThatHangsAtItsEndIsEnded) {
