@@ -106,6 +106,7 @@ void Engine::time_dimensions(Communicator& communicator) {
 
 void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   std::lock_guard lock(mutex_);
+  settle();  // what is counted begins anew
   add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);
   shared_.time.collect(into, now());
@@ -171,9 +172,9 @@ void Engine::settle() {
   Communicator& communicator = *std::exchange(left_, nullptr);
   Completion& completion = communicator.left_completion();
   if (communicator.resume(ShortWait::none())) return end_left(communicator, completion);
-  --shared_.going_on;
   const Call& call = communicator.left_call();
   communicator.resume_by_operation();
+  --shared_.going_on;  // the operation counts itself
   begin_time(call, completion);
   take_up(communicator, 0);
 }

@@ -73,6 +73,7 @@ bool OutstandingCalls::take_over(SessionCall& call) { return call.is_under_way.e
 
 void OutstandingCalls::give_back(SessionCall& call) {
   std::lock_guard lock(mutex_);
+  call.staged = {};
   call.is_under_way = false;
   if (call.done()) idle_.push_back(&call);  // else the engine still knows it
 }

@@ -180,7 +180,6 @@ Session::Ended Session::end(SessionCall& call) {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  call.staged = {};
   Ended ended{call.owner, !engine_->failed()};
   outstanding_.give_back(call);
   return ended;

@@ -228,11 +228,13 @@ Outcome SessionCommunicator::start(const Call& asked, void* owner, SessionCall*&
   make_usable();
   const StartRoute way = route_to_start(asked);
   if (way.route.original) return leave(way.route);
-  PreparedPlan* const plan = way.how == Way::by_plan ? way.route.plan : nullptr;
   OutstandingCalls& outstanding = session_.outstanding();
   SessionCall& call = outstanding.take(owner, *communicator_);
+  PreparedPlan* plan = nullptr;
   try {
-    if (start(way, asked, call) == Started::under_way) {
+    const Started how = start(way, asked, call);
+    if (way.how == Way::by_plan && !is_device_memory(asked.in, asked.out)) plan = way.route.plan;
+    if (how == Started::under_way) {
       started = &call;
       return {What::under_way, "", false, plan};
     }

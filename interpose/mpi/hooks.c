@@ -122,21 +122,25 @@ static void load_front(void) {
   front_is_up = 1;
 }
 
-/* One shape for every hook: guard, then the front, else what the program would have called. */
+/* One shape for every hook: guard, then the front, else what the program would have called. What is freed in
+ * a callback, with a call of the program's in the front, is freed all the same. */
 #define DDL_HOOK_AS(symbol, behind, name, arguments, pmpi)                       \
   DDL_EXPORT int symbol(PARAMS_##arguments) {                                    \
     int is_init = strstr("MPI_Init MPI_Init_thread", #name) != NULL;             \
-    int use_front = depth == 0 && (front_is_up || is_init) &&                    \
+    int is_free = strstr("MPI_Type_free MPI_Op_free", #name) != NULL;            \
+    int use_front = (depth == 0 || is_free) && (front_is_up || is_init) &&       \
                     (!(pmpi) || ddl_is_users_call(__builtin_return_address(0))); \
     if (is_init && use_front) {                                                  \
       pthread_once(&front_once, load_front);                                     \
       use_front = front_is_up;                                                   \
     }                                                                            \
     ddl_function call = use_front ? front.name : resolve(&behind.name, #symbol); \
+    int was_pmpi = is_pmpi;                                                      \
     if (use_front) is_pmpi = (pmpi);                                             \
     depth += use_front;                                                          \
     int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);     \
     depth -= use_front;                                                          \
+    if (is_free && use_front) is_pmpi = was_pmpi;                                \
     return result;                                                               \
   }
 #define DDL_HOOK(name, arguments, handler)    \

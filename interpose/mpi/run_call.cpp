@@ -67,7 +67,7 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request) {
   put_back(call);
   if (outcome == DDL_DONE) return make_done_request(request);
   if (outcome == DDL_FAILED) return report_failure(made.comm);
-  forget_kept(*comm);
+  if (!state().api->is_device(made.in, made.out)) forget_kept(*comm);  // they take another way by now
   return std::nullopt;
 }
 

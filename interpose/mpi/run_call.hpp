@@ -190,6 +190,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
     const bool keeps = made && !buffers.reduction() && is_worth_keeping(*made, route, buffers);
+    const std::shared_ptr<OwnReductionCall> reduction = buffers.reduction();
     buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
@@ -200,6 +201,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);
+    if (reduction) reduction->throw_on();
     if (finished != MPI_SUCCESS) return finished;
     if (outcome == DDL_DONE) return make_done_request(request);
     if (outcome == DDL_FAILED) return report_failure(comm);

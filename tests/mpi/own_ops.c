@@ -191,6 +191,13 @@ static void add_each(void* in, void* inout, int* n, MPI_Datatype* type) {
   atomic_fetch_sub(&inside, 1);
 }
 
+/* Frees it in a callback of MPI_Comm_dup. */
+static int free_whole(MPI_Comm comm, int keyval, void* extra, void* in, void* out, int* flag) {
+  (void)comm, (void)keyval, (void)extra, (void)in, (void)out;
+  *flag = 0;
+  return MPI_Type_free(&whole);
+}
+
 /* Freed types come again with the same handle and other elements, for calls that are otherwise the same; on
  * rank 0 with another handle. */
 static void types_made_again(void) {
@@ -198,7 +205,11 @@ static void types_made_again(void) {
   int in[kElements * kMost], out[kElements * kMost];
   MPI_Datatype before = MPI_DATATYPE_NULL;
   MPI_Op op;
+  MPI_Comm copy;
+  int keyval;
   MPI_Op_create(add_each, 1, &op);
+  MPI_Comm_create_keyval(free_whole, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
   for (int round = 0; round < 12; ++round) {
     ints_of_each = 1 << round % 3;
     MPI_Type_contiguous(ints_of_each, MPI_INT, &whole);
@@ -218,11 +229,17 @@ static void types_made_again(void) {
           if (out[i] != want) return fail("a type made again", i, out[i], want);
         }
       }
-    if (rank == 0)
+    if (rank == 0) {
       before = whole;
-    else
+    } else if (round % 2) {
+      MPI_Comm_dup(MPI_COMM_SELF, &copy);
+      MPI_Comm_free(&copy);
+    } else {
       MPI_Type_free(&whole);
+    }
   }
+  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval);
+  MPI_Comm_free_keyval(&keyval);
   if (before != MPI_DATATYPE_NULL) MPI_Type_free(&before);
   MPI_Op_free(&op);
 }
