@@ -89,8 +89,8 @@ typedef struct ddl_engine_api {
    * under way, *started is the engine's name for it. `kept`: as of run(), for start_kept(). */
   ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
                        const char** why, ddl_kept_call** kept);
-  /* The same call with other buffers. DDL_ORIGINAL: nothing was done, forget_kept() and start() are to be
-   * asked: a buffer is in device memory, or such calls take another way by now. */
+  /* The same call with other buffers. DDL_ORIGINAL: nothing was done, start() is to be asked, because a
+   * buffer is in device memory; else, after forget_kept(), because such calls take another way by now. */
   ddl_outcome (*start_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number,
                             void* owner, ddl_started** started);
   /* Waits for a call under way as run() does. 1: this tells of its end, and next_done() never does; 0:

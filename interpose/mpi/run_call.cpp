@@ -78,7 +78,8 @@ void forget_kept(CommState& comm) {
 
 // What the engine was given is a buffer of the program's or, in place, a part of the other one. Where there
 // are too many all are forgotten, this one too: those that are still made will be kept anew.
-void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call) {
+void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
+          std::shared_ptr<OwnReductionCall> reduction) {
   using Which = BufferOf::Which;
   KeptCalls& all = route.comm->kept;
   if (all.is_full()) return forget_kept(*route.comm);
@@ -94,7 +95,7 @@ void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers,
            {},
            route.blocks,
            route.in_blocks,
-           buffers.reduction(),
+           std::move(reduction),
            operations_freed()},
           made.lists, route.comm->size);
 }

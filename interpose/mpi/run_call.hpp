@@ -122,7 +122,9 @@ std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Data
                                       MPI_Datatype other = nullptr);
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
-void keep(const Made& made, const RoutedCall& route, const CallBuffers& buffers, ddl_kept_call* call);
+/// `reduction`: of a call with one of the program's own.
+void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
+          std::shared_ptr<OwnReductionCall> reduction = nullptr);
 
 /// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
 /// others. But not of a call that MPI refuses, perhaps on this rank alone.
@@ -148,7 +150,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   const bool keeps = made && is_worth_keeping(*made, route, buffers);
   const ddl_outcome outcome =
       api->run(route.comm->engine, &route.call, &route.reason, &is_measured, keeps ? &kept : nullptr);
-  if (kept) keep(*made, route, buffers, kept);
+  if (kept) keep(*made, route, kept, buffers.reduction());
   if (buffers.reduction()) buffers.reduction()->throw_on();
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
@@ -189,15 +191,15 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
-    const bool keeps = made && !buffers.reduction() && is_worth_keeping(*made, route, buffers);
     const std::shared_ptr<OwnReductionCall> reduction = buffers.reduction();
+    const bool keeps = made && !reduction && is_worth_keeping(*made, route, buffers);
     buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
     ddl_kept_call* kept = nullptr;
     const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &started,
                                                    &route.reason, keeps ? &kept : nullptr);
-    if (kept) keep(*made, route, CallBuffers(), kept);
+    if (kept) keep(*made, route, kept);
     if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);
