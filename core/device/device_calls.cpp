@@ -23,6 +23,7 @@ DeviceCalls::DeviceCalls(const cuda::Driver& driver, cuda::Context context, cons
       windows_(std::move(layout.windows)),
       chunk_bytes_(layout.bytes / 2 / kUnit * kUnit),
       first_value_(layout.first_value),
+      finished_(layout.finished),
       step_(layout.first_value) {
   if (ranks() == 1) return;
   for (std::size_t number = 0; number < ranks() + 2; ++number) {
@@ -31,6 +32,12 @@ DeviceCalls::DeviceCalls(const cuda::Driver& driver, cuda::Context context, cons
   }
   agreed_ = line(me_, ranks());
   passed_ = line(me_, ranks() + 1);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    if (rank == me_) continue;
+    all_here_.push_back(here(rank, me_).on_device);
+    all_gone_.push_back(gone(rank, me_).on_device);
+  }
+  all_gone_.push_back(passed_.on_device);
 }
 
 Flag DeviceCalls::line(std::size_t owner, std::size_t number) const {
@@ -84,8 +91,8 @@ bool DeviceCalls::enqueue(const DeviceReduction& call, cuda::Stream stream) {
   bool well = true;
   for (Bytes offset = 0; well && offset < all; offset += chunk_bytes_)
     well = enqueue_chunk(call, offset, std::min(chunk_bytes_, all - offset), stream);
-  // Also where it broke off: what is on the stream by now goes on once it is let go.
-  return leave(stream) && well;
+  // Where it broke off, too: what is on the stream by now goes on once it is let go.
+  return well || (leave(stream), false);
 }
 
 bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {
@@ -96,26 +103,27 @@ bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes
 
 // `of_call`: the number of the call whose first chunk this is, else 0.
 bool DeviceCalls::meet(std::uint64_t of_call, cuda::Stream stream) {
-  for (std::size_t rank = 0; rank < ranks(); ++rank)
-    if (rank != me_) steps_.raise(here(rank, me_), step_);
+  steps_.raise(all_here_, step_);
   if (of_call) steps_.await(agreed_, value_of(of_call));
   for (std::size_t rank = 0; rank < ranks(); ++rank)
     if (rank != me_) steps_.await(here(me_, rank), step_);
   return fine(steps_.enqueue(driver_, stream), "a flag");
 }
 
+// After the last chunk it leaves.
 bool DeviceCalls::reduce(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {
   const cuda::DevicePointer out = call.out + offset;
+  RaisedAfterwards raised{{}, value_of(submitted_), finished_};
+  if (offset + bytes == call.count * size_of(call.type)) raised.flags = all_gone_;
   halves_.clear();
   for (std::size_t rank = 0; rank < ranks(); ++rank) halves_.push_back(half(rank));
-  return fine(kernels_->launch(call.type, call.op, halves_, {&out, 1}, bytes / size_of(call.type), stream),
-              "a kernel");
+  return fine(
+      kernels_->launch(call.type, call.op, halves_, {&out, 1}, bytes / size_of(call.type), stream, raised),
+      "a kernel");
 }
 
 bool DeviceCalls::leave(cuda::Stream stream) {
-  for (std::size_t rank = 0; rank < ranks(); ++rank)
-    if (rank != me_) steps_.raise(gone(rank, me_), value_of(submitted_));
-  steps_.raise(passed_, value_of(submitted_));
+  steps_.raise(all_gone_, value_of(submitted_));
   return fine(steps_.enqueue(driver_, stream), "a flag");
 }
 

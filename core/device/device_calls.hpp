@@ -9,7 +9,7 @@
 // so that all ranks compute the same bits. Streams wait by stream memory operations, no kernel spins: ranks
 // that share a GPU are given it in turn. A flag of chunk n also says that its rank is done with chunk n-1, so
 // that a half is free again when the other one has been waited for. After its last chunk a stream tells all
-// that it reads no staging any more: a rank may go when it has heard that.
+// that it reads no staging any more, by the last kernel: a rank may go when it has heard that.
 //
 // What it costs: a rank moves (3 + p) N bytes of device memory for N of data: N read and N written by the
 // copy, N of each of p stagings read and N written by the kernel; p ranks on one GPU p times that at its
@@ -64,6 +64,7 @@ class DeviceCalls {
     std::size_t me = 0;
     std::vector<DeviceWindow> windows;  // of all ranks, at most kMostBuffers; one rank needs none
     Bytes bytes = 0;                    // of the memory of each: at least two units
+    cuda::DevicePointer finished = 0;   // of this rank, see RaisedAfterwards
     std::uint32_t first_value = 1;      // for tests of flags that wrap
   };
   /// Clears the own flags: the others must not submit before.
@@ -118,7 +119,10 @@ class DeviceCalls {
   const std::vector<DeviceWindow> windows_;
   const Bytes chunk_bytes_;
   const std::uint32_t first_value_;
+  const cuda::DevicePointer finished_;
   Flag agreed_, passed_;
+  // What is raised when the own part of a chunk is in staging, and when the last one is reduced.
+  std::vector<cuda::DevicePointer> all_here_, all_gone_;
   // That of the latest call, by the driver's number, which is never used again.
   unsigned long long last_stream_ = 0;
   FlagSteps steps_;

@@ -2,6 +2,7 @@
 // call of the driver costs a microsecond or two. Thread safety: none.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "core/device/flag.hpp"
@@ -11,8 +12,9 @@ namespace ddl {
 class FlagSteps {
  public:
   /// What came before on the stream is visible first.
-  void raise(const Flag& flag, std::uint32_t value) {
-    steps_.push_back({cuda::kOperationWrite, flag.on_device, value, cuda::kWriteValueDefault});
+  void raise(std::span<const cuda::DevicePointer> flags, std::uint32_t value) {
+    for (cuda::DevicePointer flag : flags)
+      steps_.push_back({cuda::kOperationWrite, flag, value, cuda::kWriteValueDefault});
   }
   void await(const Flag& flag, std::uint32_t value) {
     steps_.push_back({cuda::kOperationWait, flag.on_device, value, cuda::kWaitValueGreaterOrEqual});

@@ -71,17 +71,21 @@ ReduceKernels::Loaded ReduceKernels::load(const cuda::Driver& driver, cuda::Cont
 
 cuda::Result ReduceKernels::launch(DType type, DeviceOp op, std::span<const cuda::DevicePointer> ins,
                                    std::span<const cuda::DevicePointer> outs, Elements count,
-                                   cuda::Stream stream) const {
+                                   cuda::Stream stream, const RaisedAfterwards& raised) const {
   if (ins.empty() || ins.size() > kernels::kMostBuffers || outs.empty() ||
-      outs.size() > kernels::kMostBuffers)
+      outs.size() > kernels::kMostBuffers || raised.flags.size() > kernels::kMostBuffers)
     return cuda::kInvalidValue;
   if (count == 0) return cuda::kSuccess;
   kernels::ReduceArguments arguments{};
   std::copy(ins.begin(), ins.end(), arguments.in);
   std::copy(outs.begin(), outs.end(), arguments.out);
+  std::copy(raised.flags.begin(), raised.flags.end(), arguments.flag);
+  arguments.finished = raised.finished;
   arguments.count = count;
   arguments.ins = static_cast<unsigned>(ins.size());
   arguments.outs = static_cast<unsigned>(outs.size());
+  arguments.flags = static_cast<unsigned>(raised.flags.size());
+  arguments.value = raised.value;
   constexpr Elements kBlockBytes = 16 * kernels::kThreadsPerBlock;  // one load of each thread
   auto blocks =
       static_cast<unsigned>(std::min<Elements>(most_blocks_, divide_up(count * size_of(type), kBlockBytes)));

@@ -22,6 +22,15 @@ constexpr std::string_view name_of(DeviceOp op) {
   return names[static_cast<int>(op)];
 }
 
+/// What a launch does once all of it has been read and written: flags that become `value`. With the kernel,
+/// because an operation of the stream for them costs its caller 0.8 us (an H200's machine).
+struct RaisedAfterwards {
+  std::span<const cuda::DevicePointer> flags;  // at most kMostBuffers, of 32 bits
+  std::uint32_t value = 0;
+  // 32 bits on the device, 0, which launches that may run at once do not share.
+  cuda::DevicePointer finished = 0;
+};
+
 class ReduceKernels {
  public:
   struct Loaded {
@@ -35,9 +44,10 @@ class ReduceKernels {
   bool has(DType type, DeviceOp op) const { return function(type, op) != nullptr; }
 
   /// On `stream`: every out = the reduction of all ins, in their order; see kernels/arguments.hpp. The
-  /// context is current; 1 to kMostBuffers each; has(type, op).
+  /// context is current; 1 to kMostBuffers each; has(type, op). Without elements nothing is launched.
   cuda::Result launch(DType type, DeviceOp op, std::span<const cuda::DevicePointer> ins,
-                      std::span<const cuda::DevicePointer> outs, Elements count, cuda::Stream stream) const;
+                      std::span<const cuda::DevicePointer> outs, Elements count, cuda::Stream stream,
+                      const RaisedAfterwards& raised = {}) const;
 
   /// The most blocks that a launch has: enough for all memory bandwidth, and no more.
   unsigned most_blocks() const { return most_blocks_; }

@@ -91,8 +91,9 @@ void measure_kernels() {
   for (DType type : {DType::float32, DType::float16, DType::bfloat16, DType::float64, DType::int32,
                      DType::int64, DType::int8})
     for (DeviceOp op : {DeviceOp::sum, DeviceOp::average})
-      for (std::size_t ins : {2, 3, 4})
+      for (std::size_t ins : {1, 2, 3, 4})
         for (std::size_t outs : {std::size_t{1}, ins}) {
+          if (ins == 1 && op == DeviceOp::average) continue;
           std::span<const cuda::DevicePointer> all(buffers), from = all.first(ins);
           std::span<const cuda::DevicePointer> to = outs == 1 ? all.last(1) : from;
           for (cuda::DevicePointer one : all)
@@ -245,18 +246,30 @@ void measure_launches() {
     }
   };
   auto flags = [&](int raised, int awaited) {
-    for (int i = 0; i < raised; ++i) steps.raise(other, 7);
+    for (int i = 0; i < raised; ++i) steps.raise({&other.on_device, 1}, 7);
     for (int i = 0; i < awaited; ++i) steps.await(other, 0);
     return steps.enqueue(gpu.driver, gpu.stream);
   };
   auto kernel = [&] {
     return kernels->launch(DType::float32, DeviceOp::sum, buffers, buffers, (Bytes{1} << 20) / 4, gpu.stream);
   };
+  const cuda::DevicePointer finished = memory(gpu, kFlagStride);
+  must(gpu.driver.set_values(finished, 0, 1, gpu.stream), "values");
+  const std::vector<cuda::DevicePointer> raised(4, other.on_device);
+  auto kernel_that_raises = [&] {
+    return kernels->launch(DType::float32, DeviceOp::sum, buffers, buffers, (Bytes{1} << 20) / 4, gpu.stream,
+                           {raised, 7, finished});
+  };
   must(kernel(), "kernel");
   for (int turn = 0; turn < 2; ++turn) {
     time("a copy of 1 MiB on the device",
          [&] { return gpu.driver.copy_on_device_async(buffers[1], buffers[0], Bytes{1} << 20, gpu.stream); });
     time("a kernel on 1 MiB", kernel);
+    time("a kernel on 1 MiB that raises four flags", kernel_that_raises);
+    time("a copy of 1 MiB by a kernel", [&] {
+      return kernels->launch(DType::uint8, DeviceOp::sum, {&buffers[0], 1}, {&buffers[1], 1}, Bytes{1} << 20,
+                             gpu.stream);
+    });
     time("a flag raised", [&] { return flags(1, 0); });
     time("a flag awaited", [&] { return flags(0, 1); });
     time("one raised, two awaited", [&] { return flags(1, 2); });

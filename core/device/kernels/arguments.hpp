@@ -7,12 +7,15 @@ namespace ddl::kernels {
 constexpr unsigned kMostBuffers = 32;       // of either kind
 constexpr unsigned kThreadsPerBlock = 256;  // what the kernels are compiled for, at most
 
-/// out[j][i] = in[0][i] op in[1][i] op ... for all j and i < count. An out may be one of the ins.
+/// out[j][i] = in[0][i] op in[1][i] op ... for all j and i < count. An out may be one of the ins. Then, once
+/// all have been read and written, the flags become `value`.
 struct ReduceArguments {
-  unsigned long long in[kMostBuffers];   // device addresses, aligned for their elements
-  unsigned long long out[kMostBuffers];  // likewise
-  unsigned long long count;              // of elements
-  unsigned ins, outs;
+  unsigned long long in[kMostBuffers];    // device addresses, aligned for their elements
+  unsigned long long out[kMostBuffers];   // likewise
+  unsigned long long flag[kMostBuffers];  // device addresses of 32 bits each, on the host or the device
+  unsigned long long finished;  // where there are flags: of 32 bits on the device, 0 before and after
+  unsigned long long count;     // of elements
+  unsigned ins, outs, flags, value;
 };
 
 }  // namespace ddl::kernels

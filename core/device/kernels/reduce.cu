@@ -5,7 +5,7 @@
 // number, and of two zeros, minimum and maximum take the second, as the kernels of core/reduce do.
 //
 // Sixteen bytes per load where all inputs lie alike to that, and per store where all outputs do too; what is before and
-// behind, or all, element by element. No thread waits for another, so ranks may share a GPU however it divides its time.
+// behind, or all, element by element. No block waits for another, so ranks may share a GPU however it divides its time.
 #include <cuda_fp16.h>
 
 #include "core/device/kernels/arguments.hpp"
@@ -241,6 +241,19 @@ __device__ Index before_packs(const ReduceArguments& a) {
   return alike && head < a.count ? head : a.count;
 }
 
+// By the block that is the last to finish: what all have read and written comes before (the fences, see "Memory Fence
+// Functions" in the CUDA C++ Programming Guide). By its last thread, behind which a host that runs threads in turn has none.
+__device__ void raise_flags(const ReduceArguments& a) {
+  __syncthreads();
+  if (threadIdx.x + 1 != blockDim.x) return;
+  auto* finished = reinterpret_cast<unsigned*>(a.finished);
+  __threadfence();
+  if (atomicAdd(finished, 1u) + 1 != gridDim.x) return;
+  *finished = 0;
+  __threadfence_system();
+  for (unsigned f = 0; f < a.flags; ++f) __stwt(reinterpret_cast<unsigned*>(a.flag[f]), a.value);
+}
+
 template <class Format, class Operation>
 __device__ void reduce(const ReduceArguments& a) {
   using Stored = typename Format::Stored;
@@ -256,6 +269,7 @@ __device__ void reduce(const ReduceArguments& a) {
     for (Index i = me; i < packs; i += all) pack<Format, Operation, false>(a, finish, head, i);
   for (Index i = me; i < head; i += all) one<Format, Operation>(a, finish, i);
   for (Index i = head + packs * width + me; i < a.count; i += all) one<Format, Operation>(a, finish, i);
+  if (a.flags > 0) raise_flags(a);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class DeviceCallsTest : public test::FakeDevice {
   }
 
   std::vector<Rank>& make_ranks(std::size_t count, Bytes staging = 1024, std::uint32_t first_value = 1) {
-    DeviceCalls::Layout layout{0, {}, staging, first_value};
+    DeviceCalls::Layout layout{0, {}, staging, 0, first_value};
     for (std::size_t r = 0; r < count; ++r) {
       void* flags = nullptr;
       DeviceWindow window{buffer(staging), nullptr, 0};
@@ -46,8 +46,10 @@ class DeviceCallsTest : public test::FakeDevice {
       layout.windows.push_back(window);
     }
     windows_ = layout.windows;
-    for (layout.me = 0; layout.me < count; ++layout.me)
+    for (layout.me = 0; layout.me < count; ++layout.me) {
+      layout.finished = buffer(std::vector<std::uint32_t>(1));
       ranks_.push_back({std::make_unique<DeviceCalls>(cuda_, context_, kernels_, layout), stream()});
+    }
     return ranks_;
   }
 

@@ -241,7 +241,11 @@ TEST_F(FakeCuda, OnlyFatbinsAreModulesAndOnlyKnownKernelsAreLaunched) {
   ok(cuda_.module_function(&function, module, "ddl_reduce_sum_float32"));
   Stream on = stream();
   DevicePointer at = buffer(std::vector<float>{1, 2, 3});
-  kernels::ReduceArguments arguments{{at, at}, {at}, 3, 2, 1};
+  kernels::ReduceArguments arguments{};
+  arguments.in[0] = arguments.in[1] = arguments.out[0] = at;
+  arguments.count = 3;
+  arguments.ins = 2;
+  arguments.outs = 1;
   void* parameters[] = {&arguments};
   auto launch = [&](unsigned grid, unsigned block) {
     return cuda_.launch(function, grid, 1, 1, block, 1, 1, 0, on, parameters, nullptr);

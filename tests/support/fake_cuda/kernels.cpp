@@ -1,6 +1,8 @@
 #include "tests/support/fake_cuda/kernels.hpp"
 
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 // What nvcc knows by itself.
@@ -12,8 +14,17 @@ namespace {
 struct Index3 {
   unsigned x = 0;
 };
+void __syncthreads() {}
+void __threadfence() {}
+void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+unsigned atomicAdd(unsigned* at, unsigned more) { return std::atomic_ref(*at).fetch_add(more); }
 float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 thread_local Index3 blockIdx, threadIdx, blockDim, gridDim;
+// Flags: by the last of all threads, since none waits for others here.
+void __stwt(unsigned* at, unsigned value) {
+  if (blockIdx.x + 1 != gridDim.x || threadIdx.x + 1 != blockDim.x) std::abort();
+  std::atomic_ref(*at).store(value, std::memory_order_release);
+}
 }  // namespace
 
 #include "core/device/kernels/reduce.cu"

@@ -50,9 +50,9 @@ struct Launch {
   std::vector<fake::Range> ranges;
 };
 
-Result resolve(unsigned long long& pointer, Launch& launch) {
-  if (pointer % launch.twin->element_bytes != 0) return kMisalignedAddress;
-  std::size_t bytes = launch.arguments.count * launch.twin->element_bytes;
+Result resolve(unsigned long long& pointer, std::size_t count, std::size_t element_bytes, Launch& launch) {
+  if (pointer % element_bytes != 0) return kMisalignedAddress;
+  const std::size_t bytes = count * element_bytes;
   std::optional<fake::Range> range = fake::resolve(pointer, bytes, fake::Kind::kDevice);
   if (!range) range = fake::resolve(pointer, bytes, fake::Kind::kPinned);
   if (!range) return kIllegalAddress;
@@ -120,10 +120,15 @@ Result cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z, uns
   auto& arguments = launch->arguments;
   std::memcpy(&arguments, parameters[0], sizeof arguments);
   if (arguments.ins == 0 || arguments.ins > ddl::kernels::kMostBuffers || arguments.outs == 0 ||
-      arguments.outs > ddl::kernels::kMostBuffers)
+      arguments.outs > ddl::kernels::kMostBuffers || arguments.flags > ddl::kernels::kMostBuffers)
     return kInvalidValue;
-  for (unsigned i = 0; i < arguments.ins; ++i) RETURN_IF_FAILED(resolve(arguments.in[i], *launch));
-  for (unsigned i = 0; i < arguments.outs; ++i) RETURN_IF_FAILED(resolve(arguments.out[i], *launch));
+  const std::size_t bytes = launch->twin->element_bytes;
+  for (unsigned i = 0; i < arguments.ins; ++i)
+    RETURN_IF_FAILED(resolve(arguments.in[i], arguments.count, bytes, *launch));
+  for (unsigned i = 0; i < arguments.outs; ++i)
+    RETURN_IF_FAILED(resolve(arguments.out[i], arguments.count, bytes, *launch));
+  for (unsigned i = 0; i < arguments.flags; ++i) RETURN_IF_FAILED(resolve(arguments.flag[i], 1, 4, *launch));
+  if (arguments.flags > 0) RETURN_IF_FAILED(resolve(arguments.finished, 1, 4, *launch));
   Stream stream = nullptr;
   RETURN_IF_FAILED(fake::stream_meant(given, stream));
   Result result =
