@@ -267,6 +267,10 @@ ddl_stream_result submit(ddl_stream_comm* comm, const ddl_stream_call* call, ddl
                  [&] { return answer(comm->communicator->submit(stream_call_of(*call)), problem); });
 }
 
+int on_device(ddl_stream_comm* comm, const ddl_stream_call* call) {
+  return comm->communicator->is_on_device(stream_call_of(*call));
+}
+
 int fuses(ddl_stream_comm* comm) { return comm->communicator->fuses(); }
 
 ddl_stream_result submit_together(ddl_stream_comm* comm, const ddl_stream_call* calls, uint64_t count,
@@ -325,6 +329,7 @@ const ddl_stream_api ddl_stream_functions = {
     .split = split,
     .place = place,
     .submit = submit,
+    .on_device = on_device,
     .fuses = fuses,
     .submit_together = submit_together,
     .state = state,

@@ -148,6 +148,8 @@ typedef struct ddl_stream_api {
 
   /* Enqueues a call on its stream and returns. */
   ddl_stream_result (*submit)(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_problem* problem);
+  /* Whether the GPU does such a call by itself, unless it is captured; the host stages all others. */
+  int (*on_device)(ddl_stream_comm* comm, const ddl_stream_call* call);
   /* All-reduces of one group likewise, where fuses() says that some of them may become one operation; nothing
    * is begun where one is wrong. `fused`: null, or a place for each. */
   int (*fuses)(ddl_stream_comm* comm);

@@ -42,7 +42,7 @@ StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
   StagedBuffers buffers = buffers_of(call, session_.rank(), session_.size());
   if (buffers.block_bytes == 0) return {};
   if (State failed = claim(call.stream, call.name); failed.trouble != Trouble::none) return failed;
-  if (device_ && device_->serves(call)) return submit_on_device(call);
+  if (is_on_device(call)) return submit_on_device(call);
   Entry& one = under_way_.take();
   one.host.call = call;
   one.host.wire = batches_->wire_of(call);

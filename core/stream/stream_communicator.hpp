@@ -56,7 +56,9 @@ class StreamCommunicator {
 
   /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
   State submit(const StreamCall& call);
-  /// Likewise all-reduces of one group, of which some may become one operation; nothing is begun where one is
+  /// Whether the GPU does such a call by itself, unless it is captured; the host stages all others.
+  bool is_on_device(const StreamCall& call) const { return device_ && device_->serves(call); }
+  /// All-reduces of one group likewise, of which some may become one operation; nothing is begun where one is
   /// wrong. `fused`: null, or a place for each.
   State submit_together(std::span<const StreamCall> calls, Fused* fused);
   /// Whether that is any different from one after the other (DDL_LAZY_BYTES).

@@ -17,7 +17,7 @@ StreamCommunicator::State StreamCommunicator::submit_together(std::span<const St
   for (const StreamCall& call : calls)
     if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
   std::lock_guard lock(grouping_);
-  batches_->cut(calls, [this](const StreamCall& call) { return !device_ || !device_->serves(call); });
+  batches_->cut(calls, [this](const StreamCall& call) { return !is_on_device(call); });
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (!batches_->is_first(i)) continue;
     const bool is_alone = batches_->next(i) == CallBatches::kLast;

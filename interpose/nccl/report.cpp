@@ -128,10 +128,12 @@ void start_report() {
 
 const Env& environment() { return report().env; }
 
-Nanoseconds report_clock() { return report().env.report.empty() ? 0 : now(); }
+bool is_counted() { return !report().env.report.empty(); }
+
+Nanoseconds report_clock() { return is_counted() ? now() : 0; }
 
 Issued issued(Call call, const char* why) {
-  const int ranks = report().env.report.empty() ? 0 : size_of(call);
+  const int ranks = is_counted() ? size_of(call) : 0;
   call.record.reset();
   return {.call = std::move(call), .why = why, .ranks = ranks};
 }
@@ -155,7 +157,9 @@ void count_ours(const Call& call, std::string_view how, Nanoseconds time) {
 
 }  // namespace
 
-void count_served(const Call& call, Nanoseconds time) { count_ours(call, "staged by the host", time); }
+void count_served(const Call& call, bool by_gpu, Nanoseconds time) {
+  count_ours(call, by_gpu ? "on the GPU" : "staged by the host", time);
+}
 
 void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each) {
   Bytes bytes = 0;

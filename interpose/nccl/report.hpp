@@ -16,8 +16,10 @@ void start_report();
 /// Valid from start_report() on.
 const Env& environment();
 
-/// The time, for what follows; 0 where no report is wanted: then nothing is counted, so that a call costs
-/// next to nothing.
+/// Whether a report is wanted. Where none is, nothing is counted, so that a call costs next to nothing.
+bool is_counted();
+
+/// The time, for what follows; 0 where no report is wanted.
 Nanoseconds report_clock();
 
 /// A call that goes to the original as it is.
@@ -34,8 +36,8 @@ void count(const Issued& one, Nanoseconds time);
 /// One call that went by a plan beside the original's communicator; the plan's name.
 void count_planned(const Call& call, const std::string& plan, Nanoseconds time);
 
-/// One call that the engine took, on a communicator of ours.
-void count_served(const Call& call, Nanoseconds time);
+/// One call that the engine took, on a communicator of ours: done by the GPU, or staged by the host.
+void count_served(const Call& call, bool by_gpu, Nanoseconds time);
 /// Likewise several that became one operation, of a class in words.
 void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each);
 

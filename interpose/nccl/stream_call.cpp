@@ -111,6 +111,10 @@ ncclResult_t pass_on(StreamComm& ours, ncclComm_t comm, ncclResult_t result, con
   return result;
 }
 
+void count_one(StreamComm& ours, const Call& call, const ddl_stream_call& translated, Nanoseconds time) {
+  if (is_counted()) count_served(call, stream_api()->on_device(ours.engine, &translated) != 0, time);
+}
+
 ncclResult_t perform(StreamComm& ours, const Call& call) {
   if (call.verb == Verb::destroy_op) return destroy_op(ours, call);
   ddl_stream_call translated{};
@@ -120,11 +124,11 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
   Nanoseconds began = report_clock();
   ncclResult_t result = result_of(stream_api()->submit(ours.engine, &translated, &problem));
   if (result != ncclSuccess) return pass_on(ours, call.comm, result, problem);
-  count_served(call, report_clock() - began);
+  count_one(ours, call, translated, report_clock() - began);
   if (call.verb == Verb::send && call.out) {  // it was a receive too
     Call receive = call;
     receive.verb = Verb::recv;
-    count_served(receive, 0);
+    count_one(ours, receive, translated, 0);
   }
   return result;
 }
@@ -148,12 +152,12 @@ std::string class_of(const ddl_stream_call& call, const ddl_stream_fused& fused)
   return wire == WireType::exact ? text : fmt::format("{}, {} between hosts", text, name_of(wire));
 }
 
-void count_together(Nanoseconds time) {
+void count_together(StreamComm& ours, Nanoseconds time) {
   if (together.fused.empty()) return;
   const Nanoseconds each = time / static_cast<Nanoseconds>(together.calls.size());
   for (std::size_t i = 0; i < together.calls.size(); ++i) {
     const std::uint32_t batch = together.fused[i].batch;
-    if (batch == 0) count_served(together.calls[i], each);
+    if (batch == 0) count_one(ours, together.calls[i], together.translated[i], each);
     if (batch == 0 || batch != i + 1) continue;  // it is counted with the first
     together.batch.clear();
     for (std::size_t k = i; k < together.calls.size(); ++k)
@@ -171,12 +175,12 @@ ncclResult_t perform_together(StreamComm& ours) {
       return complain(comm, wrong.result, on_rank(ours, wrong.text));
   const Nanoseconds began = report_clock();
   ddl_problem problem;
-  together.fused.assign(environment().report.empty() ? 0 : together.calls.size(), {});
+  together.fused.assign(is_counted() ? together.calls.size() : 0, {});
   ncclResult_t result = result_of(
       stream_api()->submit_together(ours.engine, together.translated.data(), together.translated.size(),
                                     together.fused.empty() ? nullptr : together.fused.data(), &problem));
   if (result != ncclSuccess) return pass_on(ours, comm, result, problem);
-  count_together(report_clock() - began);
+  count_together(ours, report_clock() - began);
   return result;
 }
 

@@ -25,6 +25,16 @@ on_gpu() {
   grep -q ': all-reduces on the GPU' "$work/ours.err" || fail "not on the GPU"
   grep -q ': all-reduces on the host' "$work/ours.err" && fail "not all on the GPU"
 }
+# Where the report has all-reduces of less than so many bytes, and where all others.
+reported() { # BYTES BELOW FROM
+  python3 - "$report" "$@" <<'END' || fail "the report has all-reduces elsewhere"
+import json, sys
+plans = [set(), set()]
+for one in json.load(open(sys.argv[1]))["algorithms"]:
+    if one["collective"] == "ncclAllReduce": plans[one["bytes_up_to"] >= int(sys.argv[2])].add(one["plan"])
+sys.exit(plans != [{sys.argv[3]}, {sys.argv[4]}] and f"{plans}")
+END
+}
 on_host() { # BECAUSE
   if grep -q 'this build has no device kernels' "$work/ours.err"; then echo "skipped: no device kernels"; exit 77; fi
   grep -q ": all-reduces on the host, because $1" "$work/ours.err" || fail "not on the host, or for another reason"
@@ -110,12 +120,14 @@ case $case_name in
     client 3 threads cases; on_gpu
     client 2 all cases; on_gpu
     client 3 group cases; on_gpu
+    DDL_TEST_BYTES=300000 client 2 processes measure; reported 262144 'on the GPU' 'on the GPU'
     # Some of the calls on the host, because the GPU would have to change between processes; but not between threads.
     export FAKE_CUDA_TIME_SLICES=1
     client 3 processes cases; on_gpu
     grep -q 'those of less than 393216 bytes on the host' "$work/ours.err" || fail "small calls are not on the host"
     client 3 threads cases; on_gpu
     grep -q 'those of less than' "$work/ours.err" && fail "small calls are on the host"
+    DDL_TEST_BYTES=300000 client 2 processes measure; reported 262144 'staged by the host' 'on the GPU'
     ;;
   on_host)
     export DDL_VERBOSE=1 DDL_GPU_STAGING_BYTES=0
