@@ -76,60 +76,72 @@ ncclResult_t issue(const Call& c) {
 
 ncclResult_t all_reduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                         ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclAllReduce(in, out, count, type, op, comm, stream);
   return submit({Verb::all_reduce, in, out, count, type, op, 0, comm, stream});
 }
 
 ncclResult_t reduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                     int root, ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclReduce(in, out, count, type, op, root, comm, stream);
   return submit({Verb::reduce, in, out, count, type, op, root, comm, stream});
 }
 
 ncclResult_t bcast(void* buffer, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                    cudaStream_t stream) {
+  if (passes()) return original::ncclBcast(buffer, count, type, root, comm, stream);
   return submit({Verb::bcast, buffer, buffer, count, type, ncclSum, root, comm, stream});
 }
 
 ncclResult_t broadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                        ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclBroadcast(in, out, count, type, root, comm, stream);
   return submit({Verb::broadcast, in, out, count, type, ncclSum, root, comm, stream});
 }
 
 ncclResult_t all_gather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                         cudaStream_t stream) {
+  if (passes()) return original::ncclAllGather(in, out, count, type, comm, stream);
   return submit({Verb::all_gather, in, out, count, type, ncclSum, 0, comm, stream});
 }
 
 ncclResult_t reduce_scatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclReduceScatter(in, out, count, type, op, comm, stream);
   return submit({Verb::reduce_scatter, in, out, count, type, op, 0, comm, stream});
 }
 
 ncclResult_t all_to_all(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                         cudaStream_t stream) {
+  if (passes()) return original::ncclAlltoAll(in, out, count, type, comm, stream);
   return submit({Verb::all_to_all, in, out, count, type, ncclSum, 0, comm, stream});
 }
 
 ncclResult_t gather(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                     ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclGather(in, out, count, type, root, comm, stream);
   return submit({Verb::gather, in, out, count, type, ncclSum, root, comm, stream});
 }
 
 ncclResult_t scatter(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                      ncclComm_t comm, cudaStream_t stream) {
+  if (passes()) return original::ncclScatter(in, out, count, type, root, comm, stream);
   return submit({Verb::scatter, in, out, count, type, ncclSum, root, comm, stream});
 }
 
 ncclResult_t send(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
+  if (passes()) return original::ncclSend(in, count, type, peer, comm, stream);
   return submit({Verb::send, in, nullptr, count, type, ncclSum, peer, comm, stream});
 }
 
 ncclResult_t recv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
+  if (passes()) return original::ncclRecv(out, count, type, peer, comm, stream);
   return submit({Verb::recv, nullptr, out, count, type, ncclSum, peer, comm, stream});
 }
 
 ncclResult_t red_op_destroy(ncclRedOp_t op, ncclComm_t comm) {
+  if (passes()) return original::ncclRedOpDestroy(op, comm);
   return submit({Verb::destroy_op, nullptr, nullptr, 0, ncclInt8, op, 0, comm, nullptr});
 }
 

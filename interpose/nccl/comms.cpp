@@ -27,6 +27,11 @@ Table& table() {
   return *the_table;
 }
 
+void note_special(Table& t) {
+  t.special.store(true, std::memory_order_release);
+  is_watched.store(true, std::memory_order_release);
+}
+
 // The table is locked.
 CommPtr& record_of(Table& t, ncclComm_t comm) {
   CommPtr& record = t.comms[comm];
@@ -67,7 +72,7 @@ CommPtr add(ncclComm_t comm, Comm::Owner owner) {
   auto record = std::make_shared<Comm>(comm, owner);
   std::lock_guard lock(t.mutex);
   t.comms[comm] = record;
-  t.special.store(true, std::memory_order_release);
+  note_special(t);
   return record;
 }
 
@@ -75,7 +80,7 @@ void attach(ncclComm_t comm, const std::function<void(Comm& record)>& write) {
   Table& t = table();
   std::lock_guard lock(t.mutex);
   write(*record_of(t, comm));
-  t.special.store(true, std::memory_order_release);
+  note_special(t);
 }
 
 void for_each(const std::function<void(Comm& record)>& body) {

@@ -7,6 +7,7 @@
 // demands.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 
@@ -18,6 +19,10 @@ namespace ddl::nccl {
 
 /// The originals; a slot is null where no NCCL library is in the process.
 const ddl_nccl_table& next();
+
+/// Whether there ever was a communicator that is more than the original's own, or a report is wanted: calls
+/// are looked at one by one. Set for good.
+inline constinit std::atomic<bool> is_watched{false};
 
 /// What a function of NCCL answers when there is no NCCL library; says so once.
 ncclResult_t no_original(const char* name);

@@ -17,7 +17,6 @@ struct Created {
 };
 
 struct Group {
-  int depth = 0;
   bool open = false;                   // the original's group is started
   bool pending = false;                // a communicator is made meanwhile
   ncclResult_t trouble = ncclSuccess;  // the first of the replayed calls that was refused
@@ -33,7 +32,6 @@ struct Group {
 
   // Calls come in groups again and again: their places stay.
   void end() {
-    depth = 0;
     open = pending = false;
     trouble = ncclSuccess;
     time = 0;
@@ -85,7 +83,7 @@ ncclResult_t perform_in_group(const Issued& one) {
 }
 
 void open() {
-  if (group.depth == 0 || group.open) return;
+  if (group_depth == 0 || group.open) return;
   group.open = true;
   if (ncclResult_t result = original::ncclGroupStart(); !went_well(result)) group.trouble = result;
   for (const Issued& one : group.recorded) perform_in_group(one);
@@ -95,7 +93,10 @@ void open() {
 template <class Finish, class Done>
 ncclResult_t close(Finish finish, Done done) {
   struct Reset {
-    ~Reset() { group.end(); }
+    ~Reset() {
+      group_depth = 0;
+      group.end();
+    }
   } whatever_happens;
   bool empty = !group.open && group.recorded.empty();
   if (!empty) open();
@@ -151,18 +152,18 @@ ncclResult_t submit(Call call) noexcept {
     call.comm = standing.real;
     call.record = std::move(standing.record);
     if (call.record && call.record->is_ours()) {
-      if (group.depth == 0) return perform_ours(call);
+      if (group_depth == 0) return perform_ours(call);
       return group.ours.push_back(std::move(call)), ncclSuccess;
     }
     if (call.record && call.record->hierarchy) {
-      if (group.depth > 0) return group.on_hierarchies.push_back(std::move(call)), ncclSuccess;
+      if (group_depth > 0) return group.on_hierarchies.push_back(std::move(call)), ncclSuccess;
       PlannedCall how = plan(call);
       return how.on ? perform_planned({&call, 1}, {&how, 1})
                     : perform_alone(issued(std::move(call), how.why));
     }
     Issued one = issued(std::move(call));
-    if (group.depth > 0 && group.open) return perform_in_group(one);
-    if (group.depth > 0) return group.recorded.push_back(std::move(one)), ncclSuccess;
+    if (group_depth > 0 && group.open) return perform_in_group(one);
+    if (group_depth > 0) return group.recorded.push_back(std::move(one)), ncclSuccess;
     return perform_alone(one);
   });
 }
@@ -170,8 +171,6 @@ ncclResult_t submit(Call call) noexcept {
 void open_group() noexcept {
   guarded([] { return open(), ncclSuccess; });
 }
-
-bool in_group() { return group.depth > 0; }
 
 void note_pending_in_group() { group.pending = true; }
 
@@ -209,15 +208,15 @@ void note_created_in_group(ncclComm_t* created, int rank, int size) {
 }
 
 ncclResult_t group_start() {
-  ++group.depth;
+  ++group_depth;
   return ncclSuccess;
 }
 
 ncclResult_t group_end() {
-  if (group.depth == 0 && !next().ncclGroupEnd)
+  if (group_depth == 0 && !next().ncclGroupEnd)
     return complain(nullptr, ncclInvalidUsage, "ncclGroupEnd without an ncclGroupStart before it");
-  if (group.depth == 0) return original::ncclGroupEnd();
-  if (group.depth > 1) return --group.depth, ncclSuccess;
+  if (group_depth == 0) return original::ncclGroupEnd();
+  if (group_depth > 1) return --group_depth, ncclSuccess;
   const bool pending = group.pending;
   ncclResult_t of_ours = finish_ours();
   ncclResult_t result = guarded([]() -> ncclResult_t {
@@ -242,8 +241,8 @@ ncclResult_t group_end() {
 }
 
 ncclResult_t group_simulate_end(ncclSimInfo_t* info) {
-  if (group.depth == 0) return original::ncclGroupSimulateEnd(info);
-  if (group.depth > 1) return --group.depth, ncclSuccess;
+  if (group_depth == 0) return original::ncclGroupSimulateEnd(info);
+  if (group_depth > 1) return --group_depth, ncclSuccess;
   return guarded([info] {
     open();  // the estimate of an empty group is the original's too
     for (const Call& call : std::exchange(group.on_hierarchies, {})) perform_in_group(issued(call));

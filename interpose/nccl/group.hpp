@@ -21,13 +21,19 @@
 
 namespace ddl::nccl {
 
+/// How many groups this thread has begun, one in the other.
+inline constinit thread_local int group_depth = 0;
+inline bool in_group() { return group_depth > 0; }
+
+/// Whether a call is nobody's but the original's: by far the cheapest way.
+inline bool passes() { return !is_watched.load(std::memory_order_acquire) && !in_group(); }
+
 /// Performs the call, or records it when this thread is in a group.
 ncclResult_t submit(Call call) noexcept;
 
 /// Before any other call that has its place in the order of a group: all that was recorded goes first.
 void open_group() noexcept;
 
-bool in_group();
 /// This thread's group has begun with a communicator that is made meanwhile: its end says so.
 void note_pending_in_group();
 void create_at_group_end(Creation creation);

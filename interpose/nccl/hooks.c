@@ -108,7 +108,8 @@ static ddl_function enter(ddl_function* of_front, ddl_function* of_original, con
     if (!__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && (begins_use(name) || !found))
       pthread_once(&front_once, load_front);
     if (__atomic_load_n(&front_is_up, __ATOMIC_ACQUIRE) && *of_front) {
-      if (strncmp(name, "ncclCommInit", 12) == 0) __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
+      if (!__atomic_load_n(&has_communicators, __ATOMIC_RELAXED) && strncmp(name, "ncclCommInit", 12) == 0)
+        __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
       *entered = 1;
       ++depth;
       return *of_front;

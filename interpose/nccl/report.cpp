@@ -121,6 +121,7 @@ void start_report() {
                  ? fmt::format("NCCL {} of {}: its calls are left to it where it can serve them", version(),
                                path_of_original())
                  : "no NCCL library in this process");
+  if (is_counted()) is_watched = true;
   r.file = ReportFile(r.env.report);
   if (may_be_kept(r.env.report) && may_be_writer()) r.keeper = std::make_unique<ReportKeeper>(keep_report);
   std::atexit(at_exit);
