@@ -66,6 +66,7 @@ struct StagedCalls::State {
   Submitted may_enqueue(cuda::Stream stream);
   bool let_wait(cuda::Stream later, cuda::Stream earlier);
   bool enqueue(StagedCallPool::Entry& call, cuda::Stream stream);
+  bool follow_last_call(StagedBench& bench, cuda::Stream stream);
   bool bring_in(StagedCallPool::Entry& call, std::uint64_t index, cuda::Stream stream);
   cuda::Result bring_back(cuda::DevicePointer to, const StagedSlot& place, const StagedChunk& chunk, Bytes at,
                           Bytes bytes, const StagedBench& bench, cuda::Stream stream);
@@ -262,7 +263,7 @@ bool StagedCalls::State::enqueue(StagedCallPool::Entry& call, cuda::Stream strea
   StagedBench& bench = *call.bench;
   const std::uint64_t depth = bench.slots.size();
   std::uint64_t in = 0, out = 0;
-  bool well = true;
+  bool well = follow_last_call(bench, stream);
   for (; well && in < call.count; ++in) {
     if (in >= depth) well = take_out(call, out++, stream);
     well = well && bring_in(call, in, stream);
@@ -275,6 +276,14 @@ bool StagedCalls::State::enqueue(StagedCallPool::Entry& call, cuda::Stream strea
   for (std::uint64_t ticket = bench.next_ticket - touched; ticket != bench.next_ticket; ++ticket)
     well &= fine(driver.event_record(bench.slot(ticket).passed, stream), "an event");
   return well;
+}
+
+// Host functions run one after the other, whatever their streams: one that waits for a later call would keep
+// those that an earlier one has still to pass from running.
+bool StagedCalls::State::follow_last_call(StagedBench& bench, cuda::Stream stream) {
+  const StagedSlot& last = bench.slot(bench.next_ticket - 1);
+  if (options.ordering != FlagOrdering::kHostFunctions || !last.used) return true;
+  return fine(driver.stream_wait_event(stream, last.passed, 0), "an event");
 }
 
 // One chunk's way to the worker.

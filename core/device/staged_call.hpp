@@ -30,8 +30,8 @@
 namespace ddl {
 
 /// How a stream waits for a flag. Host functions are for devices without stream memory operations: one that
-/// waits may keep all others of the process waiting, so only with one rank per process; and flags are raised
-/// without them, so that the work is done in its order whatever streams wait in theirs.
+/// waits may keep all others of the process waiting, so only with one rank per process, and each call's
+/// stream waits for the call before; and flags are raised without them.
 enum class FlagOrdering { kStreamMemoryOperations, kHostFunctions };
 
 struct StagedOptions {

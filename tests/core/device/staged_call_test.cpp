@@ -194,6 +194,22 @@ TEST_F(StagedCallTest, ManyCallsOnSeveralStreamsAreDoneInTheOrderOfSubmission) {
   }
 }
 
+// The last call is the first whose stream gets to wait, for a work that comes after that of the others.
+TEST_F(StagedCallTest, ACallMayBeReadyBeforeThoseThatWereSubmittedEarlier) {
+  for (FlagOrdering ordering : {FlagOrdering::kStreamMemoryOperations, FlagOrdering::kHostFunctions}) {
+    StagedCalls calls(cuda_, context_, small(3, ordering));
+    const std::vector<cuda::Stream> on = {stream(), stream()};
+    const Floats values_of_each = ramp(10, 1);
+    std::vector<cuda::DevicePointer> outs;
+    Obstacle obstacle(on[0]);
+    for (std::size_t which : {0, 0, 1}) outs.push_back(submit_twice(calls, values_of_each, on[which]));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    obstacle.remove();
+    for (cuda::Stream each : on) ok(cuda_.stream_synchronize(each));
+    for (cuda::DevicePointer out : outs) EXPECT_EQ(values<float>(out, 10), doubled(values_of_each));
+  }
+}
+
 TEST_F(StagedCallTest, SeveralThreadsMaySubmit) {
   StagedCalls calls(cuda_, context_, small());
   std::vector<cuda::Stream> on = {stream(), stream(), stream()};
