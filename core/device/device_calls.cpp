@@ -23,7 +23,7 @@ DeviceCalls::DeviceCalls(const cuda::Driver& driver, cuda::Context context, cons
       windows_(std::move(layout.windows)),
       chunk_bytes_(layout.bytes / 2 / kUnit * kUnit),
       first_value_(layout.first_value),
-      finished_(layout.finished),
+      raiser_(layout.raiser),
       step_(layout.first_value) {
   if (ranks() == 1) return;
   for (std::size_t number = 0; number < ranks() + 2; ++number) {
@@ -113,7 +113,7 @@ bool DeviceCalls::meet(std::uint64_t of_call, cuda::Stream stream) {
 // After the last chunk it leaves.
 bool DeviceCalls::reduce(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {
   const cuda::DevicePointer out = call.out + offset;
-  RaisedAfterwards raised{{}, value_of(submitted_), finished_};
+  RaisedAfterwards raised{{}, value_of(submitted_), raiser_};
   if (offset + bytes == call.count * size_of(call.type)) raised.flags = all_gone_;
   halves_.clear();
   for (std::size_t rank = 0; rank < ranks(); ++rank) halves_.push_back(half(rank));

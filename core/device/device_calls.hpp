@@ -64,7 +64,7 @@ class DeviceCalls {
     std::size_t me = 0;
     std::vector<DeviceWindow> windows;  // of all ranks, at most kMostBuffers; one rank needs none
     Bytes bytes = 0;                    // of the memory of each: at least two units
-    cuda::DevicePointer finished = 0;   // of this rank, see RaisedAfterwards
+    unsigned raiser = 0;                // of this rank, see RaisedAfterwards
     std::uint32_t first_value = 1;      // for tests of flags that wrap
   };
   /// Clears the own flags: the others must not submit before.
@@ -119,7 +119,7 @@ class DeviceCalls {
   const std::vector<DeviceWindow> windows_;
   const Bytes chunk_bytes_;
   const std::uint32_t first_value_;
-  const cuda::DevicePointer finished_;
+  const unsigned raiser_;
   Flag agreed_, passed_;
   // What is raised when the own part of a chunk is in staging, and when the last one is reduced.
   std::vector<cuda::DevicePointer> all_here_, all_gone_;

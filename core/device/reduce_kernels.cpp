@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,14 +74,15 @@ cuda::Result ReduceKernels::launch(DType type, DeviceOp op, std::span<const cuda
                                    std::span<const cuda::DevicePointer> outs, Elements count,
                                    cuda::Stream stream, const RaisedAfterwards& raised) const {
   if (ins.empty() || ins.size() > kernels::kMostBuffers || outs.empty() ||
-      outs.size() > kernels::kMostBuffers || raised.flags.size() > kernels::kMostBuffers)
+      outs.size() > kernels::kMostBuffers || raised.flags.size() > kernels::kMostBuffers ||
+      raised.raiser >= kernels::kMostRaisers)
     return cuda::kInvalidValue;
   if (count == 0) return cuda::kSuccess;
   kernels::ReduceArguments arguments{};
   std::copy(ins.begin(), ins.end(), arguments.in);
   std::copy(outs.begin(), outs.end(), arguments.out);
   std::copy(raised.flags.begin(), raised.flags.end(), arguments.flag);
-  arguments.finished = raised.finished;
+  arguments.raiser = raised.raiser;
   arguments.count = count;
   arguments.ins = static_cast<unsigned>(ins.size());
   arguments.outs = static_cast<unsigned>(outs.size());
@@ -92,6 +94,15 @@ cuda::Result ReduceKernels::launch(DType type, DeviceOp op, std::span<const cuda
   void* parameters[] = {&arguments};
   return driver_.launch(function(type, op), blocks, 1, 1, kernels::kThreadsPerBlock, 1, 1, 0, stream,
                         parameters, nullptr);
+}
+
+unsigned ReduceKernels::new_raiser() {
+  static std::atomic<unsigned> given{0};
+  const unsigned number = given++;
+  if (number < kernels::kMostRaisers) return number;
+  --given;
+  throw Error(
+      fmt::format("there are {} communicators with staging on the GPU already", kernels::kMostRaisers));
 }
 
 }  // namespace ddl

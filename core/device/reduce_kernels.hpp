@@ -27,8 +27,7 @@ constexpr std::string_view name_of(DeviceOp op) {
 struct RaisedAfterwards {
   std::span<const cuda::DevicePointer> flags;  // at most kMostBuffers, of 32 bits
   std::uint32_t value = 0;
-  // 32 bits on the device, 0, which launches that may run at once do not share.
-  cuda::DevicePointer finished = 0;
+  unsigned raiser = 0;  // see ReduceKernels::new_raiser(); of launches that come one after the other
 };
 
 class ReduceKernels {
@@ -48,6 +47,9 @@ class ReduceKernels {
   cuda::Result launch(DType type, DeviceOp op, std::span<const cuda::DevicePointer> ins,
                       std::span<const cuda::DevicePointer> outs, Elements count, cuda::Stream stream,
                       const RaisedAfterwards& raised = {}) const;
+
+  /// A number for launches that raise flags, of this process for good. Throws Error when there are no more.
+  static unsigned new_raiser();
 
   /// The most blocks that a launch has: enough for all memory bandwidth, and no more.
   unsigned most_blocks() const { return most_blocks_; }

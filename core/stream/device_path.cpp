@@ -79,7 +79,7 @@ DevicePath::Agreed DevicePath::agree_on(PeerWatch& watch, cuda::Context context,
   if (std::string wrong = first_trouble(offers); !wrong.empty())
     return path->is_shown_ = false, Agreed{nullptr, wrong};
   path->least_bytes_ = worth_a_change(offers);
-  layout.finished = path->own_.finished;
+  layout.raiser = path->own_.raiser;
   const Outcome outcome{trouble_with([&]() -> std::string {
     for (std::size_t rank = 0; rank < offers.size(); ++rank) {
       layout.bytes = std::min(layout.bytes, offers[rank].bytes);

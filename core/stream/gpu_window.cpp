@@ -77,16 +77,6 @@ void show(const cuda::Driver& driver, Own& own) {
   own.host_on_device = own.window.flags_on_device + kPage;
 }
 
-// Not on the default stream, which waits for others.
-void clear(const cuda::Driver& driver, cuda::DevicePointer word) {
-  cuda::Stream aside = nullptr;
-  must(driver, driver.stream_create(&aside, cuda::kStreamNonBlocking), "a stream");
-  const cuda::Result result = driver.set_values(word, 0, 1, aside);
-  const cuda::Result done = driver.stream_synchronize(aside);
-  driver.stream_destroy(aside);
-  must(driver, result == cuda::kSuccess ? done : result, "to clear memory");
-}
-
 bool used_before(const cuda::Driver& driver, Own& own) {
   std::lock_guard lock(kept().mutex);
   for (const Sort sort = sort_of(own);;) {
@@ -114,11 +104,9 @@ Own take(const cuda::Driver& driver, cuda::Context context, Bytes bytes) {
     if (auto refused = kept().refused.find(context); refused != kept().refused.end())
       throw Error(refused->second);
   }
-  const Bytes all = round_up(bytes, DeviceCalls::kUnit) + DeviceCalls::kUnit;
-  must(driver, driver.allocate(&own.window.memory, round_up(all, kAllocationUnit)), "memory for staging");
-  own.finished = own.window.memory + all - DeviceCalls::kUnit;
+  own.raiser = ReduceKernels::new_raiser();
+  must(driver, driver.allocate(&own.window.memory, round_up(bytes, kAllocationUnit)), "memory for staging");
   try {
-    clear(driver, own.finished);
     show(driver, own);
   } catch (const std::exception& error) {  // the memory is left: a free may wait for everything
     std::lock_guard lock(kept().mutex);

@@ -33,7 +33,7 @@ struct Own {
   DeviceWindow window;        // no memory: on the host alone
   std::byte* host = nullptr;  // behind the flags, in pages that were 0 when they were made
   cuda::DevicePointer host_on_device = 0;
-  cuda::DevicePointer finished = 0;  // behind the window's memory, see RaisedAfterwards
+  unsigned raiser = 0;  // of who has memory, see RaisedAfterwards
   Bytes bytes = 0, host_bytes = 0;
   cuda::Context context = nullptr;
   std::shared_ptr<Region> flags;

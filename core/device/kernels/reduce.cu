@@ -241,15 +241,16 @@ __device__ Index before_packs(const ReduceArguments& a) {
   return alike && head < a.count ? head : a.count;
 }
 
+__device__ unsigned finished_blocks[ddl::kernels::kMostRaisers];
+
 // By the block that is the last to finish: what all have read and written comes before (the fences, see "Memory Fence
 // Functions" in the CUDA C++ Programming Guide). By its last thread, behind which a host that runs threads in turn has none.
 __device__ void raise_flags(const ReduceArguments& a) {
   __syncthreads();
   if (threadIdx.x + 1 != blockDim.x) return;
-  auto* finished = reinterpret_cast<unsigned*>(a.finished);
   __threadfence();
-  if (atomicAdd(finished, 1u) + 1 != gridDim.x) return;
-  *finished = 0;
+  if (atomicAdd(&finished_blocks[a.raiser], 1u) + 1 != gridDim.x) return;
+  finished_blocks[a.raiser] = 0;
   __threadfence_system();
   for (unsigned f = 0; f < a.flags; ++f) __stwt(reinterpret_cast<unsigned*>(a.flag[f]), a.value);
 }

@@ -47,7 +47,7 @@ class DeviceCallsTest : public test::FakeDevice {
     }
     windows_ = layout.windows;
     for (layout.me = 0; layout.me < count; ++layout.me) {
-      layout.finished = buffer(std::vector<std::uint32_t>(1));
+      layout.raiser = static_cast<unsigned>(layout.me);
       ranks_.push_back({std::make_unique<DeviceCalls>(cuda_, context_, kernels_, layout), stream()});
     }
     return ranks_;

@@ -164,18 +164,16 @@ TEST_F(ReduceKernelsTest, FlagsAreRaisedWhenAllIsWritten) {
   cuda::Stream on = stream();
   constexpr Elements kCount = 10'000;
   const cuda::DevicePointer in = buffer(std::vector<std::uint32_t>(kCount, 5)), out = buffer(kCount * 4),
-                            finished = buffer(std::vector<std::uint32_t>(1)),
                             aside = buffer(std::vector<std::uint32_t>(2));
   const std::vector<cuda::DevicePointer> flags = {out, aside, out + (kCount - 1) * 4};
   for (std::uint32_t value : {7u, 8u}) {
     ok(kernels()->launch(DType::uint32, DeviceOp::sum, std::vector{in, in}, {&out, 1}, kCount, on,
-                         {flags, value, finished}));
+                         {flags, value, 7}));
     ok(cuda_.stream_synchronize(on));
     std::vector<std::uint32_t> right(kCount, 10);
     right.front() = right.back() = value;
     EXPECT_EQ(values<std::uint32_t>(out, kCount), right);
     EXPECT_EQ(values<std::uint32_t>(aside, 2), (std::vector<std::uint32_t>{value, 0}));
-    EXPECT_EQ(values<std::uint32_t>(finished, 1), std::vector<std::uint32_t>{0});
   }
 }
 
@@ -211,7 +209,9 @@ TEST_F(ReduceKernelsTest, WhatAKernelWouldFaultOnIsRefused) {
   EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, none, at, 10, on), cuda::kInvalidValue);
   std::vector<cuda::DevicePointer> many(kernels::kMostBuffers + 1, at[0]);
   EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, many, at, 10, on), cuda::kInvalidValue);
-  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 10, on, {many, 1, at[0]}),
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 10, on, {many, 1, 0}),
+            cuda::kInvalidValue);
+  EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 10, on, {at, 1, kernels::kMostRaisers}),
             cuda::kInvalidValue);
   EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 0, on), cuda::kSuccess);
 }

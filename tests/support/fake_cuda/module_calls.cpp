@@ -128,7 +128,7 @@ Result cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z, uns
   for (unsigned i = 0; i < arguments.outs; ++i)
     RETURN_IF_FAILED(resolve(arguments.out[i], arguments.count, bytes, *launch));
   for (unsigned i = 0; i < arguments.flags; ++i) RETURN_IF_FAILED(resolve(arguments.flag[i], 1, 4, *launch));
-  if (arguments.flags > 0) RETURN_IF_FAILED(resolve(arguments.finished, 1, 4, *launch));
+  if (arguments.raiser >= ddl::kernels::kMostRaisers) return kIllegalAddress;
   Stream stream = nullptr;
   RETURN_IF_FAILED(fake::stream_meant(given, stream));
   Result result =
