@@ -10,6 +10,8 @@ trap 'rm -rf "$work"' EXIT
 
 skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "FAILED: $*"; tail -n 60 "$work"/out* "$work"/err* 2>/dev/null; exit 1; }
+# Of who started this: programs hear it too, being of the same group (--foreground), and what they said so far is shown.
+trap 'fail "not done in time"' TERM
 
 compgen -G '/dev/nvidia[0-9]*' >/dev/null || skip "no GPU here (/dev/nvidia*)"
 # The driver itself, and not the test double beside the test programs: as a program without any library path finds it.
@@ -24,7 +26,7 @@ END
 export CUDA_DEVICE_MAX_CONNECTIONS=32 DDL_VERBOSE=1
 
 client() {
-  DDL_VERBOSE=1 LD_PRELOAD="$lib/libddl_shim.so $driver" timeout 300 "$programs/nccl_plugin_host" \
+  DDL_VERBOSE=1 LD_PRELOAD="$lib/libddl_shim.so $driver" timeout --foreground 300 "$programs/nccl_plugin_host" \
     "$clients/libnccl_stream_gpu.so" "$@" >"$work/out" 2>"$work/err" || fail "$*: exit $?"
 }
 # Where the last client's all-reduces were done: what is meant for the GPU must not pass by luck on the host.
@@ -34,7 +36,7 @@ bits() {  # RANKS HOW FILE
   grep '^bits' "$work/out" | sort -u >"$3"
 }
 has_python() { python3 -c "import $1" 2>/dev/null || skip "python3 has no $1"; }
-limits() { timeout 200 "$programs/gpu_limits" "$@" >"$work/out" 2>"$work/err" || fail "limits $*: exit $?"; grep '^limits' "$work/out"; }
+limits() { timeout --foreground 200 "$programs/gpu_limits" "$@" >"$work/out" 2>"$work/err" || fail "limits $*: exit $?"; grep '^limits' "$work/out"; }
 nccl() { python3 -c 'import glob, nvidia.nccl as n; print(glob.glob(list(n.__path__)[0] + "/lib/libnccl.so.2")[0])' 2>/dev/null; }
 # Ranks of a Python program, of which all must end well; $preload is the shim, or nothing.
 ranks_of() {  # RANKS SCRIPT [ARGUMENT...]
@@ -42,7 +44,7 @@ ranks_of() {  # RANKS SCRIPT [ARGUMENT...]
   shift
   export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + (RANDOM + $$) % 10000)) WORLD_SIZE=$size
   for ((rank = 0; rank < size; ++rank)); do
-    RANK=$rank LOCAL_RANK=$rank LD_PRELOAD=$preload timeout "${ranks_time:-200}" python3 "$@" >"$work/out.$rank" 2>"$work/err.$rank" &
+    RANK=$rank LOCAL_RANK=$rank LD_PRELOAD=$preload timeout --foreground "${ranks_time:-200}" python3 "$@" >"$work/out.$rank" 2>"$work/err.$rank" &
     started+=($!)
   done
   for rank in "${started[@]}"; do wait "$rank" || status=$?; done
@@ -92,7 +94,7 @@ case $case_name in
     ;;
   sanitizer)
     command -v compute-sanitizer >/dev/null || skip "no compute-sanitizer"
-    DDL_VERBOSE=1 timeout 500 compute-sanitizer --target-processes all --error-exitcode 9 \
+    DDL_VERBOSE=1 timeout --foreground 500 compute-sanitizer --target-processes all --error-exitcode 9 \
       env LD_PRELOAD="$lib/libddl_shim.so $driver" "$programs/nccl_plugin_host" "$clients/libnccl_stream_gpu.so" \
       2 processes accuracy >"$work/out" 2>"$work/err" || fail "exit $?"
     on GPU
@@ -146,7 +148,7 @@ END
 )
     export DDL_TEST_ORIGINAL
     for turn in 1 2 3; do
-      LD_PRELOAD="$lib/libddl_shim.so $nccl $driver" timeout 300 "$programs/nccl_plugin_host" "$clients/libnccl_stream_gpu.so" \
+      LD_PRELOAD="$lib/libddl_shim.so $nccl $driver" timeout --foreground 300 "$programs/nccl_plugin_host" "$clients/libnccl_stream_gpu.so" \
         1 processes overhead >"$work/out" 2>"$work/err" || fail "one rank: exit $?"
       grep '^overhead' "$work/out"
     done
@@ -195,12 +197,12 @@ END
     has_python cupy
     has_python mpi4py
     command -v mpirun >/dev/null || skip "no mpirun"
-    LD_PRELOAD="" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe DDL_VERBOSE=1 timeout 200 mpirun --allow-run-as-root -n 2 \
+    LD_PRELOAD="" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe DDL_VERBOSE=1 timeout --foreground 200 mpirun --allow-run-as-root -n 2 \
       -x "LD_PRELOAD=$lib/libddl_shim.so" -x "LD_LIBRARY_PATH=$(dirname "$(dirname "$(command -v mpirun)")")/lib" -x DDL_VERBOSE python3 "$here/mpi_device.py" >"$work/out" 2>"$work/err" </dev/null || fail "exit $?"
     grep '^mpi' "$work/out"
     ddlrun=$programs/ddlrun
     [ -x "$ddlrun" ] || ddlrun=$programs/../../bin/ddlrun
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "$ddlrun" -np 2 python3 "$here/mpi_device.py" \
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout --foreground 100 "$ddlrun" -np 2 python3 "$here/mpi_device.py" \
       >"$work/out" 2>"$work/err" </dev/null || fail "ddlrun: exit $?"
     grep -h 'mpi: \|more ranks than' "$work/out" "$work/err" | sed 's/^/ddlrun: /'
     ;;
@@ -214,7 +216,7 @@ END
     ;;
   cupy)
     has_python cupy
-    LD_PRELOAD=$lib/libddl_shim.so timeout 300 python3 "$here/cupy_client.py" >"$work/out" 2>"$work/err" || fail "exit $?"
+    LD_PRELOAD=$lib/libddl_shim.so timeout --foreground 300 python3 "$here/cupy_client.py" >"$work/out" 2>"$work/err" || fail "exit $?"
     grep '^cupy' "$work/out"
     ;;
   *) fail "no such case" ;;

@@ -107,6 +107,8 @@ static void sum_at_exit(void) {
   if (wrong) _exit(1);
 }
 
+/* Memory is freed before there are communicators: a free may wait for all that the device has to do, and so
+ * for other ranks of this process, whose calls wait for this one. */
 void one_rank(int rank) {
   if (is("kernels_of_one") && rank == 1) setenv("FAKE_CUDA_KERNELS", "no_binary", 1);
   use_device(device_of(rank));
@@ -119,6 +121,7 @@ void one_rank(int rank) {
     printf("last: %s\n", ncclGetLastError(NULL));
     return;
   }
+  if (is("cases") && !made_before[rank]) memory();
   ncclComm_t comm = made_before[rank] ? made_before[rank] : communicator(0, rank);
   if (!comm) return;
   struct here here = here_of(comm);
@@ -193,6 +196,7 @@ static void all(const char* how) {
   int in_group = strcmp(how, "group") == 0;
   for (int r = 0; r < size; ++r) devices[r] = device_of(r);
   use_device(0);
+  if (is("cases")) memory();
   make_ids();
   if (strncmp(how, "one_by_one", 10) == 0) return create_one_by_one(strcmp(how, "one_by_one") != 0);
   if (!in_group) {

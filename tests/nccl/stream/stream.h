@@ -58,6 +58,7 @@ void messages(struct here* here);
 void eight_bit_floats(struct here* here);
 /* usage.c: what must be refused, with the communicator as good as before; and the queries */
 void queries(struct here* here);
+void memory(void);
 void refusals(struct here* here);
 void newer_functions(struct here* here);
 ncclComm_t when_ready(ncclResult_t result, ncclComm_t* comm);
