@@ -8,6 +8,7 @@
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/route.hpp"
+#include "interpose/mpi/type_map.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -60,6 +61,10 @@ int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::u
   auto pack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
+    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type).get()) {
+      map->pack(to + at, static_cast<const std::byte*>(host.get()), static_cast<std::uint64_t>(number));
+      return MPI_SUCCESS;
+    }
     if (size > kMostAtOnce)
       return copy_elements(host.get(), number, type, to + at, 1, type_of_bytes(size).get());
     int position = 0;
@@ -73,11 +78,14 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
   auto unpack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
-    int position = 0;
-    const int error = size > kMostAtOnce
-                          ? copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type)
-                          : PMPI_Unpack(from + at, static_cast<int>(size), &position, host.get(), number,
-                                        type, state().own_self);
+    int position = 0, error = MPI_SUCCESS;
+    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type).get())
+      map->unpack(static_cast<std::byte*>(host.get()), from + at, static_cast<std::uint64_t>(number));
+    else if (size > kMostAtOnce)
+      error = copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type);
+    else
+      error = PMPI_Unpack(from + at, static_cast<int>(size), &position, host.get(), number, type,
+                          state().own_self);
     return error == MPI_SUCCESS && !host.write_back() ? MPI_ERR_BUFFER : error;
   };
   return in_portions(type, to, elements, bytes, unpack);
@@ -108,6 +116,8 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   held().blocks[1] = std::move(others);
   for (Portion& portion : held().portions()) {
     if (is_predefined(combiner_of(portion.type))) continue;
+    if (!state().api->is_device(portion.to, portion.to)) portion.map = type_map_of(portion.type);
+    if (portion.map) continue;
     // The program may free its own meanwhile. A duplicate would copy its attributes, by callbacks.
     PMPI_Type_contiguous(1, portion.type, &portion.type);
     PMPI_Type_commit(&portion.type);
@@ -172,7 +182,9 @@ int CallBuffers::bring_back() {
   }
   const std::byte* from = held().out.data();
   for (const Portion& portion : held().portions()) {
-    if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
+    if (portion.map)
+      portion.map->unpack(portion.to, from, portion.elements);
+    else if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
       return error;
     from += portion.bytes;
   }

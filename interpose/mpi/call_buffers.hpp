@@ -60,6 +60,7 @@ class CallBuffers {
     std::byte* to;
     std::uint64_t elements, bytes;
     MPI_Datatype type;
+    std::shared_ptr<const TypeMap> map = {};  // where the call is outlived, and so in place of the type
   };
   // Of a copy; a small one needs no allocation.
   class Memory {

@@ -23,8 +23,9 @@ bool needs_host_copy(const void* one, const void* other) {
   return state().active && state().api->is_device(one, other) && !reads_device_memory();
 }
 
-HostBuffer::HostBuffer(void* buffer, int count, MPI_Datatype type) : buffer_(buffer) {
-  if (count <= 0 || !needs_host_copy(buffer, buffer)) return;
+HostBuffer::HostBuffer(void* buffer, int count, MPI_Datatype type)
+    : buffer_(buffer), is_device_(state().active && state().api->is_device(buffer, buffer)) {
+  if (count <= 0 || !is_device_ || reads_device_memory()) return;
   MPI_Aint lower = 0, extent = 0, true_extent = 0;
   PMPI_Type_get_extent(type, &lower, &extent);
   PMPI_Type_get_true_extent(type, &first_, &true_extent);

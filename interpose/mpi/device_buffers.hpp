@@ -18,12 +18,15 @@ class HostBuffer {
  public:
   HostBuffer(void* buffer, int count, MPI_Datatype type);
   void* get() const { return copy_ ? copy_.get() - first_ : buffer_; }
+  /// Whether that is for MPI alone, which reads device memory.
+  bool is_device() const { return is_device_ && !copy_; }
   /// From the device and back to it; false when the driver reports an error. Nothing for a plain buffer.
   bool fetch();
   bool write_back();
 
  private:
   void* buffer_;
+  bool is_device_;
   MPI_Aint first_ = 0, bytes_ = 0;  // where the elements lie, relative to the buffer
   std::unique_ptr<std::byte[]> copy_;
 };

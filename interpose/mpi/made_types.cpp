@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "interpose/mpi/type_map.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -35,11 +36,11 @@ Place& place_at(std::size_t at) {
   return by_this_thread[at];
 }
 
-const TypeFacts* find_facts(MPI_Datatype type) {
+TypeFacts* find_facts(MPI_Datatype type) {
   const std::size_t at = place_of(type);
   const std::uint32_t so_far = types_freed[at].load(std::memory_order_relaxed);
-  const Place& place = place_at(at);
-  for (const TypeFacts* facts : {&place.last, &place.before})
+  Place& place = place_at(at);
+  for (TypeFacts* facts : {&place.last, &place.before})
     if (facts->type == type && facts->freed == so_far && type) return facts;
   return nullptr;
 }
@@ -97,13 +98,15 @@ std::optional<TypeFacts> look_at(MPI_Datatype type) {
   facts.type = type;
   facts.size = *size;
   facts.combiner = combiner_of(type);
-  facts.is_dense = is_dense_made(type, facts.combiner);
-  if (facts.combiner == MPI_COMBINER_CONTIGUOUS) {
-    const Repeated repeated = repeated_by(type, facts.combiner);
-    if (repeated.of && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED) {
-      facts.element = repeated.of.get();
-      facts.elements = repeated.count;
-    }
+  const bool is_contiguous = facts.combiner == MPI_COMBINER_CONTIGUOUS;
+  const bool may_be_dense = facts.lower == 0 && static_cast<std::uint64_t>(facts.extent) == *size;
+  if (!is_contiguous && !may_be_dense) return facts;
+  const Repeated repeated = repeated_by(type, facts.combiner);
+  facts.is_dense =
+      may_be_dense && (is_predefined(facts.combiner) || (repeated.of && is_dense(repeated.of.get())));
+  if (is_contiguous && repeated.of && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED) {
+    facts.element = repeated.of.get();
+    facts.elements = repeated.count;
   }
   return facts;
 }
@@ -120,6 +123,18 @@ const TypeFacts* facts_of(MPI_Datatype type) {
   Place& place = place_at(at);
   place.before = std::exchange(place.last, *found);
   return &place.last;
+}
+
+const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type) {
+  constexpr int kWorthIt = 3;  // finding it takes as long as MPI needs to pack a few times
+  static const std::shared_ptr<const TypeMap> none;
+  TypeFacts* facts = find_facts(type);
+  if (!facts) return none;
+  if (facts->times_packed == kWorthIt) return facts->map;
+  if (++facts->times_packed < kWorthIt) return none;
+  facts->map = TypeMap::of(type);
+  facts->freed = types_freed[place_of(type)].load(std::memory_order_relaxed);  // its parts were, of our own
+  return facts->map;
 }
 
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {

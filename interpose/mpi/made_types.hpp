@@ -11,6 +11,8 @@
 
 namespace ddl::mpi {
 
+class TypeMap;
+
 struct TypeFacts {
   MPI_Datatype type = nullptr;
   std::uint32_t freed = 0;   // types with handles like this one, when it was looked at
@@ -22,9 +24,14 @@ struct TypeFacts {
   // What one of MPI_Type_contiguous consists of, where MPI names that; else null.
   MPI_Datatype element = nullptr;
   int elements = 0;
+  std::shared_ptr<const TypeMap> map = {};  // once it has been packed often enough to be worth it
+  int times_packed = 0;                     // or unpacked, until then
 };
 /// Null where it is no type, or not committed. Valid until this thread's next call of this.
 const TypeFacts* facts_of(MPI_Datatype type);
+
+/// How to pack elements of a type, or unpack them; null: MPI does that.
+const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type);
