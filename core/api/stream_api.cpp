@@ -262,31 +262,38 @@ StreamCall stream_call_of(const ddl_stream_call& c) {
   return call;
 }
 
-ddl_stream_result submit(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_problem* problem) {
-  return guarded(DDL_STREAM_INTERNAL, problem,
-                 [&] { return answer(comm->communicator->submit(stream_call_of(*call)), problem); });
+ddl_stream_became in_c(const StreamCommunicator::Became& became) {
+  using Where = StreamCommunicator::Where;
+  const ddl_stream_where where = became.where == Where::device ? DDL_STREAM_ON_DEVICE
+                                 : became.where == Where::host ? DDL_STREAM_ON_HOST
+                                                               : DDL_STREAM_NOWHERE;
+  return {where, became.batch, static_cast<int32_t>(became.wire)};
 }
 
-int on_device(ddl_stream_comm* comm, const ddl_stream_call* call) {
-  return comm->communicator->is_on_device(stream_call_of(*call));
+ddl_stream_result submit(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_stream_became* became,
+                         ddl_problem* problem) {
+  return guarded(DDL_STREAM_INTERNAL, problem, [&] {
+    StreamCommunicator::Became ours;
+    const StreamCommunicator::State state = comm->communicator->submit(stream_call_of(*call), &ours);
+    if (became) *became = in_c(ours);
+    return answer(state, problem);
+  });
 }
 
 int fuses(ddl_stream_comm* comm) { return comm->communicator->fuses(); }
 
 ddl_stream_result submit_together(ddl_stream_comm* comm, const ddl_stream_call* calls, uint64_t count,
-                                  ddl_stream_fused* fused, ddl_problem* problem) {
+                                  ddl_stream_became* became, ddl_problem* problem) {
   return guarded(DDL_STREAM_INTERNAL, problem, [&] {
     // Groups come again and again: the places stay.
     static thread_local std::vector<StreamCall> ours;
-    static thread_local std::vector<StreamCommunicator::Fused> parts;
+    static thread_local std::vector<StreamCommunicator::Became> parts;
     ours.clear();
     std::transform(calls, calls + count, std::back_inserter(ours), stream_call_of);
-    parts.assign(fused ? count : 0, {});
+    parts.assign(became ? count : 0, {});
     const ddl_stream_result result =
-        answer(comm->communicator->submit_together(ours, fused ? parts.data() : nullptr), problem);
-    std::transform(parts.begin(), parts.end(), fused, [](const StreamCommunicator::Fused& one) {
-      return ddl_stream_fused{one.batch, static_cast<int32_t>(one.wire)};
-    });
+        answer(comm->communicator->submit_together(ours, became ? parts.data() : nullptr), problem);
+    std::transform(parts.begin(), parts.end(), became, in_c);
     return result;
   });
 }
@@ -329,7 +336,6 @@ const ddl_stream_api ddl_stream_functions = {
     .split = split,
     .place = place,
     .submit = submit,
-    .on_device = on_device,
     .fuses = fuses,
     .submit_together = submit_together,
     .state = state,

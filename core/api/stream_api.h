@@ -91,11 +91,18 @@ typedef struct ddl_stream_call {
   const char* name; /* for people, a literal */
 } ddl_stream_call;
 
-/* What a call has become a part of. */
-typedef struct ddl_stream_fused {
-  uint32_t batch; /* 0: none, it goes by itself; else one number for those that became one operation */
-  int32_t wire;   /* ddl::WireType of that between hosts */
-} ddl_stream_fused;
+typedef enum ddl_stream_where {
+  DDL_STREAM_NOWHERE,
+  DDL_STREAM_ON_HOST,
+  DDL_STREAM_ON_DEVICE
+} ddl_stream_where;
+
+/* What a call has become. */
+typedef struct ddl_stream_became {
+  ddl_stream_where where; /* it is done; nowhere: there was nothing to do */
+  uint32_t batch;         /* 0: it goes by itself; else one number for those that became one operation */
+  int32_t wire;           /* ddl::WireType of that between hosts */
+} ddl_stream_became;
 
 typedef struct ddl_stream_api {
   /* Whether this process can have communicators of ours: a CUDA driver with a device, and nobody said no. */
@@ -146,15 +153,14 @@ typedef struct ddl_stream_api {
                              ddl_problem* problem);
   void (*place)(ddl_stream_comm* comm, int32_t* rank, int32_t* size);
 
-  /* Enqueues a call on its stream and returns. */
-  ddl_stream_result (*submit)(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_problem* problem);
-  /* Whether the GPU does such a call by itself, unless it is captured; the host stages all others. */
-  int (*on_device)(ddl_stream_comm* comm, const ddl_stream_call* call);
+  /* Enqueues a call on its stream and returns. `became`: null, or a place, written where all is well. */
+  ddl_stream_result (*submit)(ddl_stream_comm* comm, const ddl_stream_call* call, ddl_stream_became* became,
+                              ddl_problem* problem);
   /* All-reduces of one group likewise, where fuses() says that some of them may become one operation; nothing
-   * is begun where one is wrong. `fused`: null, or a place for each. */
+   * is begun where one is wrong. `became`: null, or a place for each. */
   int (*fuses)(ddl_stream_comm* comm);
   ddl_stream_result (*submit_together)(ddl_stream_comm* comm, const ddl_stream_call* calls, uint64_t count,
-                                       ddl_stream_fused* fused, ddl_problem* problem);
+                                       ddl_stream_became* became, ddl_problem* problem);
   /* What went wrong since, DDL_STREAM_OK when all is well; it has been said. */
   ddl_stream_result (*state)(ddl_stream_comm* comm, ddl_problem* problem);
   /* Lets streams go on without results; the other ranks hear that this one is gone. */

@@ -77,7 +77,7 @@ cuda::Result ReduceKernels::launch(DType type, DeviceOp op, std::span<const cuda
       outs.size() > kernels::kMostBuffers || raised.flags.size() > kernels::kMostBuffers ||
       raised.raiser >= kernels::kMostRaisers)
     return cuda::kInvalidValue;
-  if (count == 0) return cuda::kSuccess;
+  if (count == 0) return raised.flags.empty() ? cuda::kSuccess : cuda::kInvalidValue;
   kernels::ReduceArguments arguments{};
   std::copy(ins.begin(), ins.end(), arguments.in);
   std::copy(outs.begin(), outs.end(), arguments.out);
@@ -101,8 +101,7 @@ unsigned ReduceKernels::new_raiser() {
   const unsigned number = given++;
   if (number < kernels::kMostRaisers) return number;
   --given;
-  throw Error(
-      fmt::format("there are {} communicators with staging on the GPU already", kernels::kMostRaisers));
+  throw Error(fmt::format("all {} places for staging on the GPU are taken", kernels::kMostRaisers));
 }
 
 }  // namespace ddl

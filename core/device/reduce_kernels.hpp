@@ -43,7 +43,8 @@ class ReduceKernels {
   bool has(DType type, DeviceOp op) const { return function(type, op) != nullptr; }
 
   /// On `stream`: every out = the reduction of all ins, in their order; see kernels/arguments.hpp. The
-  /// context is current; 1 to kMostBuffers each; has(type, op). Without elements nothing is launched.
+  /// context is current; 1 to kMostBuffers each; has(type, op). Without elements
+  /// nothing is launched, and there are no flags.
   cuda::Result launch(DType type, DeviceOp op, std::span<const cuda::DevicePointer> ins,
                       std::span<const cuda::DevicePointer> outs, Elements count, cuda::Stream stream,
                       const RaisedAfterwards& raised = {}) const;

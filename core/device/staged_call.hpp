@@ -31,7 +31,8 @@ namespace ddl {
 
 /// How a stream waits for a flag. Host functions are for devices without stream memory operations: one that
 /// waits may keep all others of the process waiting, so only with one rank per process, and each call's
-/// stream waits for the call before; and flags are raised without them.
+/// stream waits for the call before; and flags are raised without them. Calls of several communicators may
+/// still wait for each other, unless all ranks make them in one order.
 enum class FlagOrdering { kStreamMemoryOperations, kHostFunctions };
 
 struct StagedOptions {

@@ -104,10 +104,10 @@ Own take(const cuda::Driver& driver, cuda::Context context, Bytes bytes) {
     if (auto refused = kept().refused.find(context); refused != kept().refused.end())
       throw Error(refused->second);
   }
-  own.raiser = ReduceKernels::new_raiser();
   must(driver, driver.allocate(&own.window.memory, round_up(bytes, kAllocationUnit)), "memory for staging");
   try {
     show(driver, own);
+    own.raiser = ReduceKernels::new_raiser();
   } catch (const std::exception& error) {  // the memory is left: a free may wait for everything
     std::lock_guard lock(kept().mutex);
     kept().refused[context] = error.what();

@@ -36,13 +36,16 @@ StagedBuffers buffers_of(const StreamCall& call, Rank me, Rank ranks) {
 
 // ---- the program's side ----
 
-StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call) {
+StreamCommunicator::State StreamCommunicator::submit(const StreamCall& call, Became* told) {
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
   if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
   StagedBuffers buffers = buffers_of(call, session_.rank(), session_.size());
   if (buffers.block_bytes == 0) return {};
   if (State failed = claim(call.stream, call.name); failed.trouble != Trouble::none) return failed;
-  if (is_on_device(call)) return submit_on_device(call);
+  Became untold;
+  Became& became = told ? *told : untold;
+  if (is_for_device(call)) return submit_on_device(call, became);
+  became.where = Where::host;
   Entry& one = under_way_.take();
   one.host.call = call;
   one.host.wire = batches_->wire_of(call);
@@ -191,7 +194,7 @@ std::string StreamCommunicator::guarded(const StreamCall& call, const std::funct
 
 // The stream's part is enqueued at once; it waits until the worker has agreed with the other ranks on the
 // call, which it begins with before.
-StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call) {
+StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall& call, Became& became) {
   bool begins = false;
   auto announce = [this, &call, &begins] {
     begins = true;
@@ -205,6 +208,7 @@ StreamCommunicator::State StreamCommunicator::submit_on_device(const StreamCall&
   };
   Submitted how = device_->submit(call, std::ref(announce));  // which takes no memory
   if (!begins) --owner_.under_way;
+  became.where = how == Submitted::kCapturing ? Where::host : Where::device;
   if (how == Submitted::kCapturing) return capture(call, buffers_of(call, session_.rank(), session_.size()));
   State state = answer(how, call);
   if (how == Submitted::kFailed) staged_->post([] { return std::string(); });  // the worker looks after it

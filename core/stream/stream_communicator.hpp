@@ -38,9 +38,11 @@ class StreamCommunicator {
     Trouble trouble = Trouble::none;
     std::string text;
   };
-  /// What a call has become a part of: one batch has one number in what is submitted together, a call by
-  /// itself has none.
-  struct Fused {
+  enum class Where : std::uint8_t { nowhere, host, device };
+  /// What a call has become: where it is done (nowhere: there was nothing to do); and a part of what, one
+  /// batch having one number in what is submitted together, a call by itself none.
+  struct Became {
+    Where where = Where::nowhere;
     std::uint32_t batch = 0;
     WireType wire = WireType::exact;
   };
@@ -55,12 +57,10 @@ class StreamCommunicator {
   StreamCommunicator& operator=(const StreamCommunicator&) = delete;
 
   /// Enqueues a call and returns. What is wrong with the call alone leaves the communicator as it was.
-  State submit(const StreamCall& call);
-  /// Whether the GPU does such a call by itself, unless it is captured; the host stages all others.
-  bool is_on_device(const StreamCall& call) const { return device_ && device_->serves(call); }
+  State submit(const StreamCall& call, Became* became = nullptr);
   /// All-reduces of one group likewise, of which some may become one operation; nothing is begun where one is
-  /// wrong. `fused`: null, or a place for each.
-  State submit_together(std::span<const StreamCall> calls, Fused* fused);
+  /// wrong. `became`: null, or a place for each.
+  State submit_together(std::span<const StreamCall> calls, Became* became);
   /// Whether that is any different from one after the other (DDL_LAZY_BYTES).
   bool fuses() const { return batches_->is_on(); }
   /// Those who give the same color make a communicator, in the order of their keys; null for who gives none.
@@ -105,7 +105,8 @@ class StreamCommunicator {
   bool stop(const State& why);
   void find_device_path();
   bool is_on_one_host() const;
-  State submit_on_device(const StreamCall& call);
+  bool is_for_device(const StreamCall& call) const { return device_ && device_->serves(call); }
+  State submit_on_device(const StreamCall& call, Became& became);
   std::string meet(const StreamCall& call);
   std::string agree(const StreamCall& call);
   bool look_after_device();

@@ -12,19 +12,19 @@ void StreamCommunicator::find_fusion(const Members& members) {
 }
 
 StreamCommunicator::State StreamCommunicator::submit_together(std::span<const StreamCall> calls,
-                                                              Fused* fused) {
+                                                              Became* became) {
   if (State failed = state(); failed.trouble != Trouble::none) return failed;
   for (const StreamCall& call : calls)
     if (State wrong = refuse(call); wrong.trouble != Trouble::none) return wrong;
   std::lock_guard lock(grouping_);
-  batches_->cut(calls, [this](const StreamCall& call) { return !is_on_device(call); });
+  batches_->cut(calls, [this](const StreamCall& call) { return !is_for_device(call); });
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (!batches_->is_first(i)) continue;
     const bool is_alone = batches_->next(i) == CallBatches::kLast;
-    State state = is_alone ? submit(calls[i]) : submit_batch(calls, i);
+    State state = is_alone ? submit(calls[i], became ? became + i : nullptr) : submit_batch(calls, i);
     if (state.trouble != Trouble::none) return state;
-    for (std::size_t one = i; fused && !is_alone && one != CallBatches::kLast; one = batches_->next(one))
-      fused[one] = {static_cast<std::uint32_t>(i + 1), batches_->wire_of(calls[one]).as};
+    for (std::size_t one = i; became && !is_alone && one != CallBatches::kLast; one = batches_->next(one))
+      became[one] = {Where::host, static_cast<std::uint32_t>(i + 1), batches_->wire_of(calls[one]).as};
   }
   return {};
 }

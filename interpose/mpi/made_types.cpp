@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "interpose/mpi/type_map.hpp"
 #include "interpose/mpi/state.hpp"
+#include "interpose/mpi/type_map.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {

@@ -27,6 +27,7 @@ Table& table() {
   return *the_table;
 }
 
+// Before the program has the handle: a call that passes looks nothing up.
 void note_special(Table& t) {
   t.special.store(true, std::memory_order_release);
   is_watched.store(true, std::memory_order_release);

@@ -153,7 +153,7 @@ const char* get_error_string(ncclResult_t result) {
   return result >= 0 && result <= ncclInProgress ? kTexts[result] : "unknown result code";
 }
 
-// Calls that move data find out for themselves what a handle stands for: they look it up anyway.
+// Calls that move data find out for themselves what a handle stands for, if they have to.
 void fill_calls(ddl_nccl_table& front) {
   front.ncclRedOpDestroy = as_word(red_op_destroy);
   front.ncclAllReduce = as_word(all_reduce);

@@ -158,8 +158,12 @@ void count_ours(const Call& call, std::string_view how, Nanoseconds time) {
 
 }  // namespace
 
-void count_served(const Call& call, bool by_gpu, Nanoseconds time) {
-  count_ours(call, by_gpu ? "on the GPU" : "staged by the host", time);
+void count_served(const Call& call, ddl_stream_where where, Nanoseconds time) {
+  count_ours(call,
+             where == DDL_STREAM_ON_DEVICE ? "on the GPU"
+             : where == DDL_STREAM_ON_HOST ? "staged by the host"
+                                           : "no elements",
+             time);
 }
 
 void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each) {

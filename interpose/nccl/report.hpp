@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "core/api/stream_api.h"
 #include "core/base/env.hpp"
 #include "interpose/nccl/call.hpp"
 
@@ -36,8 +37,8 @@ void count(const Issued& one, Nanoseconds time);
 /// One call that went by a plan beside the original's communicator; the plan's name.
 void count_planned(const Call& call, const std::string& plan, Nanoseconds time);
 
-/// One call that the engine took, on a communicator of ours: done by the GPU, or staged by the host.
-void count_served(const Call& call, bool by_gpu, Nanoseconds time);
+/// One call that the engine took, on a communicator of ours.
+void count_served(const Call& call, ddl_stream_where where, Nanoseconds time);
 /// Likewise several that became one operation, of a class in words.
 void count_fused(std::span<const Call* const> calls, const std::string& of, Nanoseconds time_of_each);
 

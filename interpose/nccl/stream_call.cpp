@@ -111,10 +111,6 @@ ncclResult_t pass_on(StreamComm& ours, ncclComm_t comm, ncclResult_t result, con
   return result;
 }
 
-void count_one(StreamComm& ours, const Call& call, const ddl_stream_call& translated, Nanoseconds time) {
-  if (is_counted()) count_served(call, stream_api()->on_device(ours.engine, &translated) != 0, time);
-}
-
 ncclResult_t perform(StreamComm& ours, const Call& call) {
   if (call.verb == Verb::destroy_op) return destroy_op(ours, call);
   ddl_stream_call translated{};
@@ -122,13 +118,14 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
   if (Wrong wrong = translate(ours, call, translated); wrong.result != ncclSuccess)
     return complain(call.comm, wrong.result, on_rank(ours, wrong.text));
   Nanoseconds began = report_clock();
-  ncclResult_t result = result_of(stream_api()->submit(ours.engine, &translated, &problem));
+  ddl_stream_became became;
+  ncclResult_t result = result_of(stream_api()->submit(ours.engine, &translated, &became, &problem));
   if (result != ncclSuccess) return pass_on(ours, call.comm, result, problem);
-  count_one(ours, call, translated, report_clock() - began);
+  count_served(call, became.where, report_clock() - began);
   if (call.verb == Verb::send && call.out) {  // it was a receive too
     Call receive = call;
     receive.verb = Verb::recv;
-    count_one(ours, receive, translated, 0);
+    count_served(receive, became.where, 0);
   }
   return result;
 }
@@ -138,13 +135,13 @@ ncclResult_t perform(StreamComm& ours, const Call& call) {
 struct Together {
   std::vector<Call> calls;
   std::vector<ddl_stream_call> translated;
-  std::vector<ddl_stream_fused> fused;  // where a report is wanted
+  std::vector<ddl_stream_became> became;  // where a report is wanted
   std::vector<const Call*> batch;
 };
 thread_local Together together;
 
-std::string class_of(const ddl_stream_call& call, const ddl_stream_fused& fused) {
-  const auto wire = static_cast<WireType>(fused.wire);
+std::string class_of(const ddl_stream_call& call, const ddl_stream_became& became) {
+  const auto wire = static_cast<WireType>(became.wire);
   std::string_view op = name_of(from_c(call.op));
   if (call.scale == DDL_STREAM_AVERAGE) op = "average";
   if (call.scale == DDL_STREAM_TIMES_SCALAR) op = "sum of multiples";
@@ -152,17 +149,17 @@ std::string class_of(const ddl_stream_call& call, const ddl_stream_fused& fused)
   return wire == WireType::exact ? text : fmt::format("{}, {} between hosts", text, name_of(wire));
 }
 
-void count_together(StreamComm& ours, Nanoseconds time) {
-  if (together.fused.empty()) return;
+void count_together(Nanoseconds time) {
+  if (together.became.empty()) return;
   const Nanoseconds each = time / static_cast<Nanoseconds>(together.calls.size());
   for (std::size_t i = 0; i < together.calls.size(); ++i) {
-    const std::uint32_t batch = together.fused[i].batch;
-    if (batch == 0) count_one(ours, together.calls[i], together.translated[i], each);
+    const std::uint32_t batch = together.became[i].batch;
+    if (batch == 0) count_served(together.calls[i], together.became[i].where, each);
     if (batch == 0 || batch != i + 1) continue;  // it is counted with the first
     together.batch.clear();
     for (std::size_t k = i; k < together.calls.size(); ++k)
-      if (together.fused[k].batch == batch) together.batch.push_back(&together.calls[k]);
-    count_fused(together.batch, class_of(together.translated[i], together.fused[i]), each);
+      if (together.became[k].batch == batch) together.batch.push_back(&together.calls[k]);
+    count_fused(together.batch, class_of(together.translated[i], together.became[i]), each);
   }
 }
 
@@ -175,12 +172,12 @@ ncclResult_t perform_together(StreamComm& ours) {
       return complain(comm, wrong.result, on_rank(ours, wrong.text));
   const Nanoseconds began = report_clock();
   ddl_problem problem;
-  together.fused.assign(is_counted() ? together.calls.size() : 0, {});
+  together.became.assign(is_counted() ? together.calls.size() : 0, {});
   ncclResult_t result = result_of(
       stream_api()->submit_together(ours.engine, together.translated.data(), together.translated.size(),
-                                    together.fused.empty() ? nullptr : together.fused.data(), &problem));
+                                    together.became.empty() ? nullptr : together.became.data(), &problem));
   if (result != ncclSuccess) return pass_on(ours, comm, result, problem);
-  count_together(ours, report_clock() - began);
+  count_together(report_clock() - began);
   return result;
 }
 
@@ -220,7 +217,7 @@ ncclResult_t submit_to(ddl_stream_comm* ours, const Call& call) {
   ddl_stream_call one = in_our_words(call, kind, *type_of(call.type, kind));
   one.op = to_c(kOpOf[call.op]);
   ddl_problem problem, said;
-  ncclResult_t result = result_of(stream_api()->submit(ours, &one, &problem));
+  ncclResult_t result = result_of(stream_api()->submit(ours, &one, nullptr, &problem));
   if (result != ncclSuccess && stream_api()->state(ours, &said) == DDL_STREAM_OK)
     complain(nullptr, result, problem.text);
   return result;

@@ -1,6 +1,8 @@
 /* How the ranks of a client run; each program says what one of them does. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@ int processes(int size) {
   int bad = 0, status;
   for (int rank = 0; rank < size; ++rank) {
     if (fork() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends the program ends its ranks */
     one_rank(rank);
     if (rank == 0) print_tally();
     exit(wrong ? 1 : 0);

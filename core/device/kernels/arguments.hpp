@@ -9,7 +9,7 @@ constexpr unsigned kThreadsPerBlock = 256;  // what the kernels are compiled for
 constexpr unsigned kMostRaisers = 4096;     // launches that raise flags and may run at once
 
 /// out[j][i] = in[0][i] op in[1][i] op ... for all j and i < count. An out may be one of the ins. Then, once
-/// all have been read and written, the flags become `value`.
+/// all have been read and written, the flags become `value`; count > 0 where there are any.
 struct ReduceArguments {
   unsigned long long in[kMostBuffers];    // device addresses, aligned for their elements
   unsigned long long out[kMostBuffers];   // likewise

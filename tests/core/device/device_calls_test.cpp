@@ -251,6 +251,34 @@ TEST_F(DeviceCallsTest, WhatCudaRefusesIsSaidAndTheStreamGoesOnOnceLetGo) {
   }
 }
 
+TEST_F(DeviceCallsTest, WhatCudaRefusesInAnyChunkHoldsNobody) {
+  for (const char* function : {"cuMemcpyDtoDAsync", "cuStreamBatchMemOp", "cuLaunchKernel"})
+    for (int nth = 2; nth <= 8; ++nth) {  // of as many chunks
+      make_ranks(2);
+      cuda::DevicePointer at = buffer(values_of(0, 1000));
+      fail(function, nth, cuda::kIllegalAddress);
+      DeviceReduction call{at, at, 1000, DType::float32, DeviceOp::sum};
+      EXPECT_EQ(ranks_[0].calls->submit(call, ranks_[0].stream), Submitted::kFailed)
+          << function << " " << nth;
+      while (ranks_[0].calls->passed() == 0) ranks_[0].calls->let_go();
+      synchronize();
+      ranks_.clear();
+    }
+}
+
+TEST_F(DeviceCallsTest, ACallWithoutElementsPassesAndIsPassed) {
+  make_ranks(2);
+  for (Rank& rank : ranks_)
+    EXPECT_EQ(rank.calls->submit({0, 0, 0, DType::float32, DeviceOp::sum}, rank.stream),
+              Submitted::kEnqueued);
+  agree(1);
+  auto outs = submit_all(100);
+  agree(2);
+  synchronize();
+  EXPECT_EQ(values<float>(outs[0], 100), sum_of(2, 100));
+  for (Rank& rank : ranks_) EXPECT_TRUE(rank.calls->is_done());
+}
+
 // The driver may let who enqueues wait: for room in a queue, or for the kernel that it launches.
 TEST_F(DeviceCallsTest, WhoIsKeptWaitingInACallCanBeAgreedWith) {
   for (auto [name, value] : {std::pair("FAKE_CUDA_QUEUE", "4"), {"CUDA_LAUNCH_BLOCKING", "1"}}) {

@@ -25,14 +25,15 @@ on_gpu() {
   grep -q ': all-reduces on the GPU' "$work/ours.err" || fail "not on the GPU"
   grep -q ': all-reduces on the host' "$work/ours.err" && fail "not all on the GPU"
 }
-# Where the report has all-reduces of less than so many bytes, and where all others.
+# Where the report has all-reduces of less than so many bytes, and where all others: names, comma between them.
 reported() { # BYTES BELOW FROM
   python3 - "$report" "$@" <<'END' || fail "the report has all-reduces elsewhere"
 import json, sys
 plans = [set(), set()]
 for one in json.load(open(sys.argv[1]))["algorithms"]:
     if one["collective"] == "ncclAllReduce": plans[one["bytes_up_to"] >= int(sys.argv[2])].add(one["plan"])
-sys.exit(plans != [{sys.argv[3]}, {sys.argv[4]}] and f"{plans}")
+right = [set(filter(None, names.split(","))) for names in sys.argv[3:]]
+sys.exit(plans != right and f"{plans}")
 END
 }
 on_host() { # BECAUSE
@@ -165,6 +166,8 @@ case $case_name in
   graphs)
     for ranks in 1 2 3 4; do both_ways orphan $ranks processes graphs; counted; done
     DDL_FAKE_HOSTS=2,1 DDL_WIRE=tcp client 3 processes graphs; counted
+    DDL_VERBOSE=1 client 2 processes graphs; on_gpu
+    reported 1 '' 'on the GPU,staged by the host'  # the latter what is captured
     ;;
   kept_waiting)
     # By a driver that has no room, or that launches kernels one by one as debuggers do: calls have many chunks.
@@ -220,7 +223,7 @@ case $case_name in
       DDL_LAZY_BYTES=1m DDL_DETERMINISTIC=1 $where client 3 processes fused; counted
       fused_are 0
     done
-    # There a program that uses several streams in orders of its own may hang, fused or not (docs/nccl.md).
+    # There a program that uses several communicators in orders of its own may hang, fused or not (docs/nccl.md).
     FAKE_CUDA_NO_STREAM_MEMORY_OPERATIONS=1 DDL_LAZY_BYTES=1m client 2 processes cases; counted
     DDL_LAZY_BYTES=1m client 2 group cases; counted
     DDL_LAZY_BYTES=1m client 3 processes graphs; counted

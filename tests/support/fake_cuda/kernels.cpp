@@ -21,7 +21,7 @@ unsigned atomicAdd(unsigned* at, unsigned more) { return std::atomic_ref(*at).fe
 float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 thread_local Index3 blockIdx, threadIdx, blockDim, gridDim;
 // Flags: by the last of all threads, since none waits for others here.
-void __stwt(unsigned* at, unsigned value) {
+void raise_flag(unsigned* at, unsigned value) {
   if (blockIdx.x + 1 != gridDim.x || threadIdx.x + 1 != blockDim.x) std::abort();
   std::atomic_ref(*at).store(value, std::memory_order_release);
 }
