@@ -13,18 +13,32 @@ namespace {
 
 // Elements of a type that the program made, maybe for this call alone: to the engine they are bytes, and the
 // call is kept as one of so many bytes.
+bool moves_bytes(const RoutedCall& route) {
+  constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
+  return !route.reason && !route.is_lasting && route.bytes <= kMost;
+}
+Made bytes_made(Collective collective, Form form, const RoutedCall& route, MPI_Comm comm) {
+  const auto bytes = static_cast<int>(route.bytes);
+  return {{MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes, form},
+          nullptr,
+          nullptr,
+          comm};
+}
+// Readies its buffers, which `made` has then.
+auto adapting(const Side& in, const Side& out, Made& made) {
+  return [&](RoutedCall& route, CallBuffers& buffers) {
+    const bool is_readable = adapt_movement(route, in, out, buffers);
+    made.in = route.call.in;
+    made.out = route.call.out;
+    return is_readable;
+  };
+}
+
 template <class Original>
 int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
                Original original) {
-  const auto bytes = static_cast<int>(route.bytes);
-  Made made{
-      {MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes}, nullptr, nullptr, comm};
-  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) {
-    const bool is_readable = adapt_movement(to, in, out, buffers);
-    made.in = to.call.in;
-    made.out = to.call.out;
-    return is_readable;
-  };
+  Made made = bytes_made(collective, Form::blocking, route, comm);
+  const auto adapt = adapting(in, out, made);
   if (route.comm->kept.find(made.said, {}, route.comm->size)) {
     CallBuffers buffers;
     route.is_settled = true;
@@ -37,6 +51,21 @@ int move_bytes(Collective collective, RoutedCall& route, const Side& in, const S
 }
 
 template <class Original>
+int start_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
+                MPI_Request* request, Original original) {
+  Made made = bytes_made(collective, Form::nonblocking, route, comm);
+  const auto adapt = adapting(in, out, made);
+  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
+    CallBuffers buffers;
+    route.is_settled = true;
+    if (!adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
+    if (const std::optional<int> done = start_kept(made, request, &buffers)) return *done;
+    route.is_settled = false;
+  }
+  return start_call(collective, route, comm, request, adapt, original, &made);
+}
+
+template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
          Original original) {
   const Made made{
@@ -46,9 +75,7 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
       comm};
   if (const std::optional<int> done = run_kept(made)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
-  constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
-  if (!route.reason && !route.is_lasting && route.bytes <= kMost)
-    return move_bytes(collective, route, in, out, comm, original);
+  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original, &made);
 }
@@ -72,6 +99,7 @@ int start_move(Collective collective, Task task, const Side& in, const Side& out
                   comm};
   if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
+  if (moves_bytes(route)) return start_bytes(collective, route, in, out, comm, request, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return start_call(collective, route, comm, request, adapt, original, &made);
 }

@@ -52,19 +52,23 @@ std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Data
   return start_kept(made, request);
 }
 
-std::optional<int> start_kept(const Made& made, MPI_Request* request) {
+std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers) {
   // The starts of a persistent request have one of their own.
   CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
   comm->ends_with_barrier = made.said.collective == Collective::barrier;
-  Pending* call = ready_pending(comm, {kept->blocks, kept->in_blocks});
+  if (buffers) buffers->outlive_call(nullptr, nullptr);
+  Pending* call = buffers ? new_pending(comm, std::move(*buffers), 0)
+                          : ready_pending(comm, {kept->blocks, kept->in_blocks});
   ddl_started* started = nullptr;
   const ddl_outcome outcome =
       state().api->start_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
                               kept->out.at(made.in, made.out), number_on(*comm), call, &started);
   if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
-  put_back(call);
+  const int finished = buffers && outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
+  buffers ? drop_pending(call) : put_back(call);
+  if (finished != MPI_SUCCESS) return finished;
   if (outcome == DDL_DONE) return make_done_request(request);
   if (outcome == DDL_FAILED) return report_failure(made.comm);
   if (!state().api->is_device(made.in, made.out)) forget_kept(*comm);  // they take another way by now

@@ -116,8 +116,9 @@ inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Da
   const std::optional<int> done = run_kept(made, comm);
   return !done && comm && name_types(made, type, other) ? run_kept(made, comm) : done;
 }
-/// Starts it once more if it is kept; nothing: it is not.
-std::optional<int> start_kept(const Made& made, MPI_Request* request);
+/// Starts it once more if it is kept; nothing: it is not. `buffers`: what it needs for itself, which is its
+/// own from then on.
+std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);
 std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
                                       MPI_Datatype other = nullptr);
 /// Whether it is to be kept when it is done.
