@@ -116,7 +116,7 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   held().blocks[1] = std::move(others);
   for (Portion& portion : held().portions()) {
     if (is_predefined(combiner_of(portion.type))) continue;
-    if (!state().api->is_device(portion.to, portion.to)) portion.map = type_map_of(portion.type);
+    if (!is_device(portion.to, portion.type)) portion.map = type_map_of(portion.type);
     if (portion.map) continue;
     // The program may free its own meanwhile. A duplicate would copy its attributes, by callbacks.
     PMPI_Type_contiguous(1, portion.type, &portion.type);

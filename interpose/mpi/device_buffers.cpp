@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/state.hpp"
 
@@ -23,13 +26,23 @@ bool needs_host_copy(const void* one, const void* other) {
   return state().active && state().api->is_device(one, other) && !reads_device_memory();
 }
 
+bool is_device(const void* buffer, MPI_Datatype type) {
+  if (!state().active) return false;
+  MPI_Aint first = 0, extent = 0;
+  if (buffer == MPI_BOTTOM) PMPI_Type_get_true_extent(type, &first, &extent);
+  const void* at = static_cast<const std::byte*>(buffer) + first;
+  return state().api->is_device(at, at);
+}
+
 HostBuffer::HostBuffer(void* buffer, int count, MPI_Datatype type)
-    : buffer_(buffer), is_device_(state().active && state().api->is_device(buffer, buffer)) {
+    : buffer_(buffer), is_device_(ddl::mpi::is_device(buffer, type)) {
   if (count <= 0 || !is_device_ || reads_device_memory()) return;
   MPI_Aint lower = 0, extent = 0, true_extent = 0;
   PMPI_Type_get_extent(type, &lower, &extent);
   PMPI_Type_get_true_extent(type, &first_, &true_extent);
-  bytes_ = (count - 1) * extent + true_extent;
+  const MPI_Aint to_the_last = (count - 1) * extent;
+  first_ += std::min<MPI_Aint>(to_the_last, 0);
+  bytes_ = std::abs(to_the_last) + true_extent;
   copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes_));
 }
 

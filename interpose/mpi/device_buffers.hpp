@@ -12,6 +12,9 @@ namespace ddl::mpi {
 /// Whether the original must not be given one of these pointers.
 bool needs_host_copy(const void* one, const void* other);
 
+/// Whether the elements there are in device memory.
+bool is_device(const void* buffer, MPI_Datatype type);
+
 /// What the original is given in place of a buffer, as long as this lives: the buffer, or a copy of all that
 /// lies between the first and the last of its elements, gaps between them included.
 class HostBuffer {

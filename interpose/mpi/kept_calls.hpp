@@ -9,6 +9,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -35,6 +36,7 @@ struct SaidCall {
   Collective collective{};
   std::uint8_t buffers = 0;
   Form form{};
+  std::uint8_t none = 0;
 
   /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
   static constexpr std::uint8_t kBytes = 128;
@@ -43,15 +45,17 @@ struct SaidCall {
     auto kind = [](const void* buffer) { return buffer == MPI_IN_PLACE ? 2 : buffer ? 1 : 0; };
     return static_cast<std::uint8_t>(kind(in) | kind(out) << 2 | (in == out) << 4);
   }
+  // Looked up and compared in every call: as four words.
+  using Words = std::array<std::uint64_t, 4>;
+  Words words() const { return std::bit_cast<Words>(*this); }
   std::uint64_t hash() const {
-    auto word = [](const void* handle) { return reinterpret_cast<std::uintptr_t>(handle); };
-    const auto numbers = static_cast<std::uint64_t>(count) * 31 +
-                         static_cast<std::uint64_t>(other_count) * 7 + static_cast<std::uint64_t>(root) * 3 +
-                         static_cast<std::uint64_t>(collective) + buffers +
-                         (static_cast<std::uint64_t>(form) << 16);
-    return (numbers ^ word(type) ^ word(other) << 1) * 0x9e3779b97f4a7c15ull;
+    const Words all = words();
+    return (all[0] ^ all[1] << 1 ^ all[2] * 31 ^ (all[3] << 24 | all[3] >> 40)) * 0x9e3779b97f4a7c15ull;
   }
-  friend bool operator==(const SaidCall&, const SaidCall&) = default;
+  friend bool operator==(const SaidCall& a, const SaidCall& b) {
+    const Words of_a = a.words(), of_b = b.words();
+    return ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1]) | (of_a[2] ^ of_b[2]) | (of_a[3] ^ of_b[3])) == 0;
+  }
 };
 
 /// A buffer of the engine's call, by one of the program's.

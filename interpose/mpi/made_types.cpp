@@ -30,10 +30,18 @@ using Places = std::array<Place, kPlaces>;
 
 // Looking up what a thread has of its own costs some nanoseconds: not where MPI allows one thread at a time.
 Place& place_at(std::size_t at) {
-  static Places by_any_thread;
+  static Places& by_any_thread = *new Places;  // outlives exit handlers, as of the program's that end MPI
   if (!state().several_threads) return by_any_thread[at];
-  thread_local Places by_this_thread;
-  return by_this_thread[at];
+  thread_local Places* by_this_thread = nullptr;
+  if (!by_this_thread) {
+    struct AtThreadEnd {
+      ~AtThreadEnd() { delete std::exchange(by_this_thread, nullptr); }
+    };
+    thread_local AtThreadEnd at_thread_end;
+    static_cast<void>(&at_thread_end);
+    by_this_thread = new Places;
+  }
+  return (*by_this_thread)[at];
 }
 
 TypeFacts* find_facts(MPI_Datatype type) {
@@ -50,7 +58,7 @@ void forget(MPI_Datatype type) { types_freed[place_of(type)].fetch_add(1, std::m
 // What a type made by MPI_Type_contiguous or MPI_Type_dup, or by MPI_Type_vector without gaps, consists of;
 // nothing where it is another.
 struct Repeated {
-  OwnedType of;
+  TypePart of;
   int count = 1;
 };
 Repeated repeated_by(MPI_Datatype type, int combiner) {
@@ -63,11 +71,11 @@ Repeated repeated_by(MPI_Datatype type, int combiner) {
   MPI_Datatype of = MPI_DATATYPE_NULL;
   if (PMPI_Type_get_contents(type, integers, 0, 1, said.data(), &no_address, &of) != MPI_SUCCESS)
     return repeated;
-  OwnedType owned(of);
+  TypePart part(of);
   const auto [blocks, block, stride] = said;
   const bool has_gaps = blocks > 1 && block != stride;
   if (has_gaps || std::int64_t{blocks} * block > std::numeric_limits<int>::max()) return repeated;
-  repeated.of = std::move(owned);
+  repeated.of = std::move(part);
   repeated.count = blocks * block;
   return repeated;
 }
@@ -115,10 +123,11 @@ std::optional<TypeFacts> look_at(MPI_Datatype type) {
 
 const TypeFacts* facts_of(MPI_Datatype type) {
   if (const TypeFacts* known = find_facts(type)) return known;
+  const std::size_t at = place_of(type);
+  const std::uint32_t freed = types_freed[at].load(std::memory_order_relaxed);
   std::optional<TypeFacts> found = look_at(type);
   if (!found) return nullptr;
-  const std::size_t at = place_of(type);
-  found->freed = types_freed[at].load(std::memory_order_relaxed);  // looking frees its parts, of our own
+  found->freed = freed;
   found->number = types_seen.fetch_add(1, std::memory_order_relaxed);
   Place& place = place_at(at);
   place.before = std::exchange(place.last, *found);
@@ -127,14 +136,12 @@ const TypeFacts* facts_of(MPI_Datatype type) {
 
 const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type) {
   constexpr int kWorthIt = 3;  // finding it takes as long as MPI needs to pack a few times
-  static const std::shared_ptr<const TypeMap> none;
+  static const auto& none = *new std::shared_ptr<const TypeMap>;
   TypeFacts* facts = find_facts(type);
   if (!facts) return none;
   if (facts->times_packed == kWorthIt) return facts->map;
   if (++facts->times_packed < kWorthIt) return none;
-  facts->map = TypeMap::of(type);
-  facts->freed = types_freed[place_of(type)].load(std::memory_order_relaxed);  // its parts were, of our own
-  return facts->map;
+  return facts->map = TypeMap::of(type);
 }
 
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
@@ -196,6 +203,10 @@ void FreeType::operator()(MPI_Datatype type) const {
   if (is_predefined(combiner_of(type))) return;
   forget(type);
   PMPI_Type_free(&type);
+}
+
+void LeavePart::operator()(MPI_Datatype type) const {
+  if (!is_predefined(combiner_of(type))) PMPI_Type_free(&type);
 }
 
 }  // namespace ddl::mpi

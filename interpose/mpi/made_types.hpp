@@ -30,7 +30,8 @@ struct TypeFacts {
 /// Null where it is no type, or not committed. Valid until this thread's next call of this.
 const TypeFacts* facts_of(MPI_Datatype type);
 
-/// How to pack elements of a type, or unpack them; null: MPI does that.
+/// How to pack elements of a type, or unpack them; null: MPI does that. Valid until this thread's next call
+/// of facts_of().
 const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
@@ -58,5 +59,11 @@ struct FreeType {
   void operator()(MPI_Datatype type) const;  // but for predefined ones
 };
 using OwnedType = std::unique_ptr<void, FreeType>;
+/// A part of another type, as MPI has named it to us: it is the program's as well, and lives on.
+struct LeavePart {
+  using pointer = MPI_Datatype;
+  void operator()(MPI_Datatype type) const;
+};
+using TypePart = std::unique_ptr<void, LeavePart>;
 
 }  // namespace ddl::mpi

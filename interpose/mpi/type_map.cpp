@@ -1,9 +1,10 @@
 #include "interpose/mpi/type_map.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "interpose/mpi/made_types.hpp"
@@ -13,15 +14,15 @@ namespace {
 
 using Stretches = std::vector<TypeMap::Stretch>;
 
-constexpr std::size_t kMostStretches = 4096;
-constexpr std::int64_t kMostSteps = 1 << 16;  // to find them
+constexpr std::size_t kMostStretches = 4096;  // 64 KiB of a map
+constexpr std::int64_t kMostSteps = 1 << 16;  // to find them, of all types that a type is made of together
 
 // What a type was made of, in MPI's order.
 struct Contents {
   int combiner = MPI_UNDEFINED;
   std::vector<int> integers;
   std::vector<MPI_Aint> addresses;
-  std::vector<OwnedType> types;
+  std::vector<TypePart> types;
 };
 
 Contents contents_of(MPI_Datatype type) {
@@ -43,10 +44,11 @@ Contents contents_of(MPI_Datatype type) {
 // Grows by what comes next in a message; false where it is more than we want.
 class Builder {
  public:
+  explicit Builder(std::int64_t& steps_left) : steps_left_(steps_left) {}
   const Stretches& all() const { return all_; }
 
   bool add(std::ptrdiff_t offset, std::uint64_t bytes) {
-    if (++steps_ > kMostSteps) return false;
+    if (--steps_left_ < 0) return false;
     if (bytes == 0) return true;
     if (!all_.empty() && all_.back().offset + static_cast<std::ptrdiff_t>(all_.back().bytes) == offset)
       return all_.back().bytes += bytes, true;
@@ -66,10 +68,8 @@ class Builder {
 
  private:
   Stretches all_;
-  std::int64_t steps_ = 0;
+  std::int64_t& steps_left_;
 };
-
-std::optional<Stretches> stretches_of(MPI_Datatype type);
 
 // MPI's own lie in a row, but for the one pair with a gap between its two.
 std::optional<Stretches> stretches_of_predefined(MPI_Datatype type) {
@@ -150,25 +150,43 @@ std::optional<std::vector<Block>> blocks_of(const Contents& made, MPI_Aint exten
   }
 }
 
-std::optional<Stretches> stretches_of(MPI_Datatype type) {
+std::optional<Stretches> stretches_of(MPI_Datatype type, std::int64_t& steps_left) {
+  constexpr int kOfAType = 16;  // steps that take as long as the questions about one
   const Contents made = contents_of(type);
   if (is_predefined(made.combiner)) return stretches_of_predefined(type);
+  steps_left -= kOfAType;
   std::vector<Stretches> parts;
   std::vector<MPI_Aint> extents;
-  for (const OwnedType& part : made.types) {
-    std::optional<Stretches> found = stretches_of(part.get());
+  for (const TypePart& part : made.types) {
+    const bool is_last_one = !parts.empty() && part.get() == made.types[parts.size() - 1].get();
+    std::optional<Stretches> found = is_last_one ? parts.back() : stretches_of(part.get(), steps_left);
     if (!found || found->empty()) return std::nullopt;  // of nothing: libraries differ in what that means
     parts.push_back(std::move(*found));
     extents.push_back(extent_of(part.get()));
   }
-  if (parts.empty()) return std::nullopt;
+  if (parts.empty() || steps_left < 0) return std::nullopt;
   const std::optional<std::vector<Block>> blocks = blocks_of(made, extents[0]);
-  Builder builder;
+  Builder builder(steps_left);
   for (std::size_t i = 0; blocks && i < blocks->size(); ++i) {
     const auto& [count, at, of] = (*blocks)[i];
     if (!builder.add(parts[of], extents[of], at, count)) return std::nullopt;
   }
   return blocks ? std::optional(builder.all()) : std::nullopt;
+}
+
+// Whether MPI sees the same bytes. Open MPI 4.1.4 takes a stride of -1 byte for none.
+bool are_those_of(MPI_Datatype type, const Stretches& stretches) {
+  MPI_Aint lower = 0, extent = 0;
+  std::ptrdiff_t begin = std::numeric_limits<std::ptrdiff_t>::max(),
+                 end = std::numeric_limits<std::ptrdiff_t>::min();
+  std::uint64_t bytes = 0;
+  for (const TypeMap::Stretch& one : stretches) {
+    begin = std::min(begin, one.offset);
+    end = std::max(end, one.offset + static_cast<std::ptrdiff_t>(one.bytes));
+    bytes += one.bytes;
+  }
+  return PMPI_Type_get_true_extent(type, &lower, &extent) == MPI_SUCCESS && begin == lower &&
+         end == lower + extent && bytes == size_of_type(type);
 }
 
 // ---- copying ----
@@ -247,8 +265,9 @@ TypeMap::TypeMap(std::vector<Stretch> stretches, MPI_Aint extent)
 }
 
 std::shared_ptr<const TypeMap> TypeMap::of(MPI_Datatype type) {
-  std::optional<Stretches> stretches = stretches_of(type);
-  if (!stretches) return nullptr;
+  std::int64_t steps_left = kMostSteps;
+  std::optional<Stretches> stretches = stretches_of(type, steps_left);
+  if (!stretches || !are_those_of(type, *stretches)) return nullptr;
   return std::shared_ptr<const TypeMap>(new TypeMap(std::move(*stretches), extent_of(type)));
 }
 
