@@ -129,6 +129,7 @@ const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64
                               std::uint64_t bytes) {
   std::byte* to = held().in.take(bytes);
   std::byte* from = at_element(side.buffer, first, side.type);
+  held().from = {from, elements, bytes, side.type};
   return pack_elements(to, from, elements, bytes, side.type) ? nullptr : to;
 }
 
@@ -142,6 +143,19 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
     to += these;
   }
   return held().in.data();
+}
+
+bool CallBuffers::packed_sides(const void* in, const void* out, PackedSide& packs,
+                               PackedSide& unpacks) const {
+  if (!held_ || held_->to || !held_->unequal.empty()) return false;
+  auto is_side = [](const Portion& portion, const void* of_program, PackedSide& side) {
+    if (!portion.type) return true;
+    const std::shared_ptr<const TypeMap>* map = known_type_map_of(portion.type);
+    if (!map || !of_program || portion.to != of_program || portion.bytes > PackedSide::kMost) return false;
+    side = {*map, portion.elements};
+    return true;
+  };
+  return is_side(held_->from, in, packs) && is_side(held_->whole, out, unpacks);
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {

@@ -24,6 +24,14 @@ struct Side {
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
+/// One side of a call that has been made: how the same elements of another buffer of the program's are
+/// packed, or where the result is unpacked.
+struct PackedSide {
+  static constexpr std::uint64_t kMost = 256;
+  std::shared_ptr<const TypeMap> map = {};  // null: it is not packed
+  std::uint64_t elements = 0;
+};
+
 class CallBuffers {
  public:
   CallBuffers() = default;
@@ -46,6 +54,10 @@ class CallBuffers {
   /// Context for OwnReductionCall::combine(), as long as this or reduction() lives.
   void* reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile);
   std::shared_ptr<OwnReductionCall> reduction() const { return reduction_; }
+
+  /// How the elements were packed that the program has there, and how what comes will be unpacked to there;
+  /// false: in another way, or of more than kMost bytes.
+  bool packed_sides(const void* in, const void* out, PackedSide& packs, PackedSide& unpacks) const;
 
   /// Whether the program's own buffers will do.
   bool are_none() const { return !held_; }
@@ -82,6 +94,7 @@ class CallBuffers {
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
+    Portion from{};                           // what was packed, where it was one alone
     Portion whole{};                          // where there is one alone
     std::vector<Portion> unequal;             // else
     std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived

@@ -34,17 +34,27 @@ auto adapting(const Side& in, const Side& out, Made& made) {
   };
 }
 
+// Of the others one side counts on some ranks alone, and may be no type elsewhere.
+bool says_both_types(Collective collective, const Side& in) {
+  return (collective == Collective::broadcast || collective == Collective::all_gather ||
+          collective == Collective::all_to_all) &&
+         in.buffer != MPI_IN_PLACE;
+}
+
 template <class Original>
 int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
-               Original original) {
+               const Made& as_said, Original original) {
   Made made = bytes_made(collective, Form::blocking, route, comm);
   const auto adapt = adapting(in, out, made);
   if (route.comm->kept.find(made.said, {}, route.comm->size)) {
     CallBuffers buffers;
     route.is_settled = true;
     if (!adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
-    if (const std::optional<int> done = run_kept(made))
-      return *done == MPI_SUCCESS ? buffers.finish() : *done;
+    if (const std::optional<int> done = run_kept(made)) {
+      if (*done != MPI_SUCCESS) return *done;
+      if (says_both_types(collective, in)) keep_packed(as_said, made, route, buffers, in.type, out.type);
+      return buffers.finish();
+    }
     route.is_settled = false;
   }
   return run_call(collective, route, comm, adapt, original, &made);
@@ -74,8 +84,10 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
       out.buffer,
       comm};
   if (const std::optional<int> done = run_kept(made)) return *done;
+  if (says_both_types(collective, in))
+    if (const std::optional<int> done = run_packed(made, in.type, out.type)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
-  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, original);
+  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, made, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original, &made);
 }

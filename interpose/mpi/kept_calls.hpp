@@ -17,6 +17,7 @@
 #include "core/api/engine_api.h"
 #include "core/base/types.hpp"
 #include "interpose/mpi/blocks.hpp"
+#include "interpose/mpi/call_buffers.hpp"
 #include "interpose/mpi/own_reductions.hpp"
 
 namespace ddl::mpi {
@@ -71,6 +72,13 @@ struct BufferOf {
   }
 };
 
+/// Of a call with elements that have to be packed: the engine's is the one of so many bytes.
+struct KeptPacking {
+  PackedSide in, out;
+  bool has_in = false, has_out = false,
+       is_out_in = false;  // the engine's buffers; a broadcast's root has one
+};
+
 struct KeptCall {
   SaidCall said;
   ddl_kept_call* call = nullptr;  // of the engine
@@ -79,6 +87,7 @@ struct KeptCall {
   std::shared_ptr<const Blocks> blocks = {}, in_blocks = {};  // the engine's call reads them
   std::shared_ptr<OwnReductionCall> reduction = {};           // its context, of an operation that
   unsigned operations_freed = 0;                              // was there when so many had been freed
+  std::shared_ptr<const KeptPacking> packing = {};
 
   bool is(const SaidCall& other, const Lists& other_lists, Rank ranks) const {
     if (!(said == other)) return false;
@@ -107,6 +116,7 @@ class KeptCalls {
   bool is_full() const { return kept_ == kMost; }
   void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
+  bool has_packings = false;
   /// Once an operation of the program's has been freed, which may be one for each call: then keeping costs
   /// more than it saves.
   bool keeps_reductions = true;

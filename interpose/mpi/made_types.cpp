@@ -144,6 +144,11 @@ const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type) {
   return facts->map = TypeMap::of(type);
 }
 
+const std::shared_ptr<const TypeMap>* known_type_map_of(MPI_Datatype type) {
+  const TypeFacts* facts = find_facts(type);
+  return facts && facts->map ? &facts->map : nullptr;
+}
+
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
   MPI_Count size = 0;
   if (const std::uint64_t known = size_of_known(type)) return known;

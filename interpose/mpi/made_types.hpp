@@ -33,6 +33,8 @@ const TypeFacts* facts_of(MPI_Datatype type);
 /// How to pack elements of a type, or unpack them; null: MPI does that. Valid until this thread's next call
 /// of facts_of().
 const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type);
+/// The same where it is there already; else null.
+const std::shared_ptr<const TypeMap>* known_type_map_of(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type);
