@@ -37,7 +37,7 @@ struct SaidCall {
   Collective collective{};
   std::uint8_t buffers = 0;
   Form form{};
-  std::uint8_t none = 0;
+  std::uint8_t padding = 0;
 
   /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
   static constexpr std::uint8_t kBytes = 128;
@@ -75,8 +75,8 @@ struct BufferOf {
 /// Of a call with elements that have to be packed: the engine's is the one of so many bytes.
 struct KeptPacking {
   PackedSide in, out;
-  bool has_in = false, has_out = false,
-       is_out_in = false;  // the engine's buffers; a broadcast's root has one
+  // The engine's buffers; a broadcast's root has one.
+  bool has_in = false, has_out = false, is_out_in = false;
 };
 
 struct KeptCall {

@@ -85,17 +85,12 @@ void keep_packed(Made made, const Made& bytes, const RoutedCall& route, const Ca
   if (!name_types(made, type, other) || all.find(made.said, {}, route.comm->size)) return;
   const KeptCall* same = all.find(bytes.said, {}, route.comm->size);
   if (!same) return;
-  ddl_kept_call* engine_call = same->call;
-  all.add({made.said,
-           engine_call,
-           {},
-           {},
-           {},
-           {},
-           {},
-           {},
-           0,
-           std::make_shared<const KeptPacking>(std::move(how))},
+  all.add({.said = made.said,
+           .call = same->call,
+           .in = {},
+           .out = {},
+           .lists = {},
+           .packing = std::make_shared<const KeptPacking>(std::move(how))},
           {}, route.comm->size);
 }
 
