@@ -88,12 +88,13 @@ bool DeviceCalls::follow_last_call(cuda::Stream stream) {
 
 bool DeviceCalls::enqueue(const DeviceReduction& call, cuda::Stream stream) {
   const Bytes all = call.count * size_of(call.type);
-  bool well = all > 0;
+  if (all == 0) return leave(stream);
+  bool well = true;
   for (Bytes offset = 0; well && offset < all; offset += chunk_bytes_)
     well = enqueue_chunk(call, offset, std::min(chunk_bytes_, all - offset), stream);
-  if (well) return true;
-  // Also where it broke off: what is on the stream by now goes on once it is let go.
-  return leave(stream) && all == 0;
+  // Where it broke off: what is on the stream by now goes on once it is let go.
+  if (!well) leave(stream);
+  return well;
 }
 
 bool DeviceCalls::enqueue_chunk(const DeviceReduction& call, Bytes offset, Bytes bytes, cuda::Stream stream) {

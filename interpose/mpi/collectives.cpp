@@ -17,21 +17,29 @@ bool moves_bytes(const RoutedCall& route) {
   constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
   return !route.reason && !route.is_lasting && route.bytes <= kMost;
 }
-Made bytes_made(Collective collective, Form form, const RoutedCall& route, MPI_Comm comm) {
+// `again` makes it once more if it is kept, `anew` otherwise.
+template <class Again, class Anew>
+int as_bytes(Collective collective, Form form, RoutedCall& route, const Side& in, const Side& out,
+             MPI_Comm comm, Again again, Anew anew) {
   const auto bytes = static_cast<int>(route.bytes);
-  return {{MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes, form},
-          nullptr,
-          nullptr,
-          comm};
-}
-// Readies its buffers, which `made` has then.
-auto adapting(const Side& in, const Side& out, Made& made) {
-  return [&](RoutedCall& route, CallBuffers& buffers) {
-    const bool is_readable = adapt_movement(route, in, out, buffers);
-    made.in = route.call.in;
-    made.out = route.call.out;
+  Made made{{MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes, form},
+            nullptr,
+            nullptr,
+            comm};
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) {
+    const bool is_readable = adapt_movement(to, in, out, buffers);
+    made.in = to.call.in;
+    made.out = to.call.out;
     return is_readable;
   };
+  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
+    CallBuffers buffers;
+    route.is_settled = true;
+    if (!adapt(route, buffers)) return report_unreadable(collective, form, comm);
+    if (const std::optional<int> done = again(made, buffers)) return *done;
+    route.is_settled = false;
+  }
+  return anew(adapt, &made);
 }
 
 // Of the others one side counts on some ranks alone, and may be no type elsewhere.
@@ -44,35 +52,25 @@ bool says_both_types(Collective collective, const Side& in) {
 template <class Original>
 int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
                const Made& as_said, Original original) {
-  Made made = bytes_made(collective, Form::blocking, route, comm);
-  const auto adapt = adapting(in, out, made);
-  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
-    CallBuffers buffers;
-    route.is_settled = true;
-    if (!adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
-    if (const std::optional<int> done = run_kept(made)) {
-      if (*done != MPI_SUCCESS) return *done;
-      if (says_both_types(collective, in)) keep_packed(as_said, made, route, buffers, in.type, out.type);
-      return buffers.finish();
-    }
-    route.is_settled = false;
-  }
-  return run_call(collective, route, comm, adapt, original, &made);
+  auto again = [&](const Made& made, CallBuffers& buffers) {
+    const std::optional<int> done = run_kept(made);
+    if (done != MPI_SUCCESS) return done;
+    if (says_both_types(collective, in)) keep_packed(as_said, made, route, buffers, in.type, out.type);
+    return std::optional(buffers.finish());
+  };
+  return as_bytes(collective, Form::blocking, route, in, out, comm, again, [&](auto adapt, const Made* made) {
+    return run_call(collective, route, comm, adapt, original, made);
+  });
 }
 
 template <class Original>
 int start_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
                 MPI_Request* request, Original original) {
-  Made made = bytes_made(collective, Form::nonblocking, route, comm);
-  const auto adapt = adapting(in, out, made);
-  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
-    CallBuffers buffers;
-    route.is_settled = true;
-    if (!adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
-    if (const std::optional<int> done = start_kept(made, request, &buffers)) return *done;
-    route.is_settled = false;
-  }
-  return start_call(collective, route, comm, request, adapt, original, &made);
+  auto again = [&](const Made& made, CallBuffers& buffers) { return start_kept(made, request, &buffers); };
+  return as_bytes(collective, Form::nonblocking, route, in, out, comm, again,
+                  [&](auto adapt, const Made* made) {
+                    return start_call(collective, route, comm, request, adapt, original, made);
+                  });
 }
 
 template <class Original>

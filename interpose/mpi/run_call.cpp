@@ -60,14 +60,11 @@ std::optional<int> run_packed(Made made, MPI_Datatype type, MPI_Datatype other) 
               : how.out.map ? packed_out.data()
               : how.has_out ? const_cast<void*>(made.out)
                             : nullptr;
-  comm->ends_with_barrier = false;
-  const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, in, out, number_on(*comm));
-  if (outcome == DDL_FAILED) return report_failure(made.comm);
-  if (outcome != DDL_DONE) return std::nullopt;
-  if (how.out.map)
+  const std::optional<int> done = make_again(*kept, *comm, made, in, out);
+  if (done == MPI_SUCCESS && how.out.map)
     how.out.map->unpack(static_cast<std::byte*>(const_cast<void*>(made.out)), packed_out.data(),
                         how.out.elements);
-  return MPI_SUCCESS;
+  return done;
 }
 
 void keep_packed(Made made, const Made& bytes, const RoutedCall& route, const CallBuffers& buffers,

@@ -92,6 +92,16 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
 void forget_kept(CommState& comm);
 /// Gives those of these types that the program has made a name that lasts; false: there are none.
 bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other);
+/// A kept call with buffers as the engine wants them; nothing: it has to be made anew.
+inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, const Made& made, const void* in,
+                                     void* out) {
+  comm.ends_with_barrier = made.said.collective == Collective::barrier;
+  const ddl_outcome outcome = state().api->run_kept(comm.engine, kept.call, in, out, number_on(comm));
+  if (kept.reduction) kept.reduction->throw_on();
+  if (outcome == DDL_DONE) return MPI_SUCCESS;
+  if (outcome == DDL_FAILED) return report_failure(made.comm);
+  return std::nullopt;
+}
 /// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
@@ -100,13 +110,7 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
     comm->kept.keeps_reductions = false;
     return forget_kept(*comm), std::nullopt;
   }
-  comm->ends_with_barrier = made.said.collective == Collective::barrier;
-  const ddl_outcome outcome = state().api->run_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
-                                                    kept->out.at(made.in, made.out), number_on(*comm));
-  if (kept->reduction) kept->reduction->throw_on();
-  if (outcome == DDL_DONE) return MPI_SUCCESS;
-  if (outcome == DDL_FAILED) return report_failure(made.comm);
-  return std::nullopt;
+  return make_again(*kept, *comm, made, kept->in.at(made.in, made.out), kept->out.at(made.in, made.out));
 }
 inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
 /// Likewise where the program may have made these types, which count on this rank: then they get names that

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "interpose/mpi/made_types.hpp"
@@ -195,44 +194,34 @@ enum class Way { pack, unpack };
 
 // Between bytes in a row and others.
 template <Way way>
-void copy(std::byte*& row, std::byte* others, std::uint64_t bytes) {
-  auto by = [&](auto size) {
-    std::memcpy(way == Way::pack ? row : others, way == Way::pack ? others : row, size);
-  };
+void copy(std::byte* row, std::byte* others, std::size_t bytes) {
+  std::memcpy(way == Way::pack ? row : others, way == Way::pack ? others : row, bytes);
+}
+
+// Of a length that may be a usual one, which takes no call.
+template <Way way>
+void copy_next(std::byte*& row, std::byte* others, std::uint64_t bytes) {
   if (bytes == 8)
-    by(std::integral_constant<std::size_t, 8>());
+    copy<way>(row, others, 8);
   else if (bytes == 4)
-    by(std::integral_constant<std::size_t, 4>());
+    copy<way>(row, others, 4);
   else
-    by(static_cast<std::size_t>(bytes));
+    copy<way>(row, others, bytes);
   row += bytes;
 }
 
 template <Way way, std::size_t bytes>
-void copy_alike(std::byte* row, std::byte* others, std::ptrdiff_t stride, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i, row += bytes, others += stride)
-    std::memcpy(way == Way::pack ? row : others, way == Way::pack ? others : row, bytes);
+void copy_alike(std::byte*& row, std::byte* others, std::ptrdiff_t stride, std::uint64_t count) {
+  for (; count > 0; --count, row += bytes, others += stride) copy<way>(row, others, bytes);
 }
 
 template <Way way>
 void copy_strided(std::byte*& row, std::byte* others, std::uint64_t bytes, std::ptrdiff_t stride,
                   std::uint64_t count) {
-  switch (bytes) {
-    case 4:
-      copy_alike<way, 4>(row, others, stride, count);
-      break;
-    case 8:
-      copy_alike<way, 8>(row, others, stride, count);
-      break;
-    case 16:
-      copy_alike<way, 16>(row, others, stride, count);
-      break;
-    default:
-      for (std::uint64_t i = 0; i < count; ++i, row += bytes, others += stride)
-        std::memcpy(way == Way::pack ? row : others, way == Way::pack ? others : row, bytes);
-      return;
-  }
-  row += bytes * count;
+  if (bytes == 4) return copy_alike<way, 4>(row, others, stride, count);
+  if (bytes == 8) return copy_alike<way, 8>(row, others, stride, count);
+  if (bytes == 16) return copy_alike<way, 16>(row, others, stride, count);
+  for (; count > 0; --count, others += stride) copy_next<way>(row, others, bytes);
 }
 
 template <Way way>
@@ -248,7 +237,7 @@ void copy_all(const Stretches& stretches, std::ptrdiff_t stride, std::ptrdiff_t 
       copy_strided<way>(row, others + offset, bytes, stride, each);
       continue;
     }
-    for (const TypeMap::Stretch& one : stretches) copy<way>(row, others + one.offset, one.bytes);
+    for (const TypeMap::Stretch& one : stretches) copy_next<way>(row, others + one.offset, one.bytes);
   }
 }
 
