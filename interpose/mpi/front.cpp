@@ -16,11 +16,6 @@ namespace {
 ddl_mpi_table originals;
 }
 
-State& state() {
-  static State* the_state = new State;  // outlives exit handlers of the program
-  return *the_state;
-}
-
 const ddl_mpi_table& next() { return originals; }
 
 void* mpi_library() { return dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD); }

@@ -16,7 +16,7 @@ bool KeptCall::has(const Lists& other, Rank ranks) const {
 }
 
 bool KeptCalls::is_made_again(const SaidCall& said, const Lists& lists, Rank ranks) {
-  std::uint64_t hash = said.hash();
+  std::uint64_t hash = SaidCall::hash_of(said.words());
   for (const int* list : lists)
     for (Rank rank = 0; list && rank < ranks; ++rank)
       hash = (hash ^ static_cast<std::uint64_t>(list[rank])) * 0x9e3779b97f4a7c15ull;

@@ -9,7 +9,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -37,7 +36,6 @@ struct SaidCall {
   Collective collective{};
   std::uint8_t buffers = 0;
   Form form{};
-  std::uint8_t padding = 0;
 
   /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
   static constexpr std::uint8_t kBytes = 128;
@@ -46,16 +44,19 @@ struct SaidCall {
     auto kind = [](const void* buffer) { return buffer == MPI_IN_PLACE ? 2 : buffer ? 1 : 0; };
     return static_cast<std::uint8_t>(kind(in) | kind(out) << 2 | (in == out) << 4);
   }
-  // Looked up and compared in every call: as four words.
+  // Looked up and compared in every call: as four words, each put together of what stands in registers. Read
+  // from memory right after the fields were written there, they would wait for these stores to finish.
   using Words = std::array<std::uint64_t, 4>;
-  Words words() const { return std::bit_cast<Words>(*this); }
-  std::uint64_t hash() const {
-    const Words all = words();
-    return (all[0] ^ all[1] << 1 ^ all[2] * 31 ^ (all[3] << 24 | all[3] >> 40)) * 0x9e3779b97f4a7c15ull;
+  Words words() const {
+    auto pair = [](int low, int high) {
+      return static_cast<std::uint32_t>(low) | std::uint64_t{static_cast<std::uint32_t>(high)} << 32;
+    };
+    const int kind = static_cast<int>(collective) | buffers << 8 | static_cast<int>(form) << 16;
+    return {reinterpret_cast<std::uintptr_t>(type), reinterpret_cast<std::uintptr_t>(other),
+            pair(count, other_count), pair(root, kind)};
   }
-  friend bool operator==(const SaidCall& a, const SaidCall& b) {
-    const Words of_a = a.words(), of_b = b.words();
-    return ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1]) | (of_a[2] ^ of_b[2]) | (of_a[3] ^ of_b[3])) == 0;
+  static std::uint64_t hash_of(const Words& all) {
+    return (all[0] ^ all[1] << 1 ^ all[2] * 31 ^ (all[3] << 24 | all[3] >> 40)) * 0x9e3779b97f4a7c15ull;
   }
 };
 
@@ -80,7 +81,7 @@ struct KeptPacking {
 };
 
 struct KeptCall {
-  SaidCall said;
+  SaidCall::Words said;
   ddl_kept_call* call = nullptr;  // of the engine
   BufferOf in, out;
   std::vector<int> lists;                                     // one after the other
@@ -89,8 +90,9 @@ struct KeptCall {
   unsigned operations_freed = 0;                              // was there when so many had been freed
   std::shared_ptr<const KeptPacking> packing = {};
 
-  bool is(const SaidCall& other, const Lists& other_lists, Rank ranks) const {
-    if (!(said == other)) return false;
+  bool is(const SaidCall::Words& other, const Lists& other_lists, Rank ranks) const {
+    if (((said[0] ^ other[0]) | (said[1] ^ other[1]) | (said[2] ^ other[2]) | (said[3] ^ other[3])) != 0)
+      return false;
     return lists.empty() ? !other_lists[0] : has(other_lists, ranks);
   }
 
@@ -105,10 +107,11 @@ class KeptCalls {
   /// Null: it is not kept.
   const KeptCall* find(const SaidCall& said, const Lists& lists, Rank ranks) const {
     if (!calls_) return nullptr;
-    for (std::size_t at = place_of(said);; at = (at + 1) % kPlaces) {
+    const SaidCall::Words words = said.words();
+    for (std::size_t at = place_of(words);; at = (at + 1) % kPlaces) {
       const KeptCall& one = (*calls_)[at];
       if (!one.call) return nullptr;
-      if (one.is(said, lists, ranks)) return &one;
+      if (one.is(words, lists, ranks)) return &one;
     }
   }
   /// Whether the call was among the last that were made and not kept.
@@ -123,7 +126,7 @@ class KeptCalls {
 
  private:
   static constexpr std::size_t kPlaces = 2 * kMost;
-  static std::size_t place_of(const SaidCall& said) { return said.hash() >> 57; }
+  static std::size_t place_of(const SaidCall::Words& said) { return SaidCall::hash_of(said) >> 57; }
   static_assert(kPlaces == std::size_t{1} << (64 - 57));
 
   std::unique_ptr<std::array<KeptCall, kPlaces>> calls_;  // open addressing

@@ -82,7 +82,7 @@ void keep_packed(Made made, const Made& bytes, const RoutedCall& route, const Ca
   if (!name_types(made, type, other) || all.find(made.said, {}, route.comm->size)) return;
   const KeptCall* same = all.find(bytes.said, {}, route.comm->size);
   if (!same) return;
-  all.add({.said = made.said,
+  all.add({.said = made.said.words(),
            .call = same->call,
            .in = {},
            .out = {},
@@ -137,7 +137,7 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
     if (given == own) return BufferOf{which, 0};
     return BufferOf{otherwise, static_cast<const std::byte*>(given) - static_cast<const std::byte*>(other)};
   };
-  all.add({made.said,
+  all.add({made.said.words(),
            call,
            buffer(route.call.in, made.in, Which::in, made.out, Which::out),
            buffer(route.call.out, made.out, Which::out, made.in, Which::in),

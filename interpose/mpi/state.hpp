@@ -61,7 +61,10 @@ struct State {
   int (*opal_progress_register)(int (*)()) = nullptr;
   int (*opal_progress_unregister)(int (*)()) = nullptr;
 };
-State& state();
+inline State& state() {
+  static State* const the_state = new State;  // outlives exit handlers of the program
+  return *the_state;
+}
 const ddl_mpi_table& next();
 /// The handle of the process's Open MPI; null before that is loaded.
 void* mpi_library();
