@@ -103,10 +103,9 @@ void comm_free(ddl_comm* comm) {
 
 ddl::Call call_of(const ddl_collective_call& call) { return ddl::from_c(call, ddl::now()); }
 
-ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
+ddl_outcome told(ddl::Outcome::What what) {
   using What = ddl::Outcome::What;
-  *why = outcome.why;
-  switch (outcome.what) {
+  switch (what) {
     case What::failed:
       return DDL_FAILED;
     case What::done:
@@ -119,6 +118,11 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
       return DDL_UNDER_WAY;
   }
   return DDL_FAILED;
+}
+
+ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
+  *why = outcome.why;
+  return told(outcome.what);
 }
 
 void keep(ddl_kept_call** kept, ddl::SessionCommunicator& communicator, const ddl_collective_call& call,
@@ -141,8 +145,7 @@ ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** wh
 ddl_outcome run_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
-    const char* why = nullptr;
-    return told(communicator.run(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number), &why);
+    return told(communicator.run(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number));
   });
 }
 
@@ -177,12 +180,11 @@ ddl_outcome start_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void
                        void* owner, ddl_started** started) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
-    const char* why = nullptr;
     ddl::SessionCall* under_way = nullptr;
     const ddl::Outcome outcome =
         communicator.start(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number, owner, under_way);
     *started = reinterpret_cast<ddl_started*>(under_way);
-    return told(outcome, &why);
+    return told(outcome.what);
   });
 }
 

@@ -32,10 +32,13 @@ bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ran
          call.count <= plan.plan.segment / size_of(call.type);
 }
 
-void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank me) {
+void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank me,
+                     SharedMemoryTransport& local) {
   call_ = call;
+  bytes_ = call.bytes();
   plan_ = &prepared;
   steps_.clear();
+  peers_.clear();
   pairs_to_.clear();
   pairs_from_.clear();
   const Plan& plan = prepared.plan;
@@ -54,10 +57,13 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
       steps_.push_back({&step,
                         f,
                         i,
+                        static_cast<std::uint32_t>(peers_.size()),
                         {comm, step.tag, 0, 0, fingerprint_, me, bytes, 0},
                         {step.own, offset_of(call, step.own, step.own_block)},
                         {step.into, offset_of(call, step.into, step.into_block)},
                         count});
+      for (std::uint32_t peer = 0; peer < step.peers; ++peer)
+        peers_.push_back(&local.peer_of(prepared.to[step.peer + peer]));
     }
   }
   to_ = pairs_to_;
@@ -65,6 +71,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });
+  needs_credit_ = !to_.empty() || !from_.empty();
 }
 
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {

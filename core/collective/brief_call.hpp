@@ -11,7 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/collective/call.hpp"
 #include "core/plan/plan_store.hpp"
-#include "core/transport/transport.hpp"
+#include "core/transport/shared_memory.hpp"
 
 namespace ddl {
 
@@ -27,6 +27,7 @@ class BriefCall {
   struct BriefStep {
     const Step* step;
     std::uint32_t flow, index;  // of the plan
+    std::uint32_t first_peer;   // see peers()
     Header header;              // but for its seq
     Place own, into;
     Elements count;
@@ -36,8 +37,7 @@ class BriefCall {
   BriefCall(const BriefCall&) = delete;
   BriefCall& operator=(const BriefCall&) = delete;
   /// A call that is_possible().
-  BriefCall(const Call& call, PreparedPlan& plan, CommId comm, Rank me) { make(call, plan, comm, me); }
-  void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me);
+  void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me, SharedMemoryTransport& local);
   /// Whether a call is small enough, and that plan about whole blocks.
   static bool is_possible(const Call& call, const PreparedPlan& plan, Rank ranks);
 
@@ -46,11 +46,17 @@ class BriefCall {
   /// That of its messages.
   Fingerprint fingerprint() const { return fingerprint_; }
   const std::vector<BriefStep>& steps() const { return steps_; }
+  /// Those of the step, in its order.
+  std::span<SharedMemoryTransport::Peer* const> peers(const BriefStep& todo) const {
+    return {peers_.data() + todo.first_peer, todo.step->peers};
+  }
+  /// Of a block of the call.
+  Bytes bytes() const { return bytes_; }
   /// The ranks that it sends to without hearing back, and hears from without answering, see Credit. The
   /// former are the plan's, but of a pairwise call.
   std::span<const Rank> to() const { return to_; }
   std::span<const Rank> from() const { return from_; }
-  bool needs_credit() const { return !to_.empty() || !from_.empty(); }
+  bool needs_credit() const { return needs_credit_; }
   std::byte* at(const Place& place) const {
     auto* first =
         static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
@@ -63,6 +69,8 @@ class BriefCall {
   void leave_to_caller(const BriefStep& step, std::span<const void* const> sources);
   void combine_what_is_left();
 
+  /// Whether it was made with these buffers when it was made last.
+  bool is_of(const void* in, const void* out) const { return call_.in == in && call_.out == out; }
   /// The call is made again, with other buffers. It has begun when start_time() says so.
   void use(const void* in, void* out, std::uint64_t number) {
     call_.in = in;
@@ -73,10 +81,11 @@ class BriefCall {
   /// Unless it has done so: sees when the call began. That is a tenth of such a call, so that it is put off
   /// until somebody needs to know.
   void start_time() {
-    if (call_.began == 0) call_.began = now();
+    if (!has_begun()) call_.began = now();
   }
+  bool has_begun() const { return call_.began != 0; }
   void restart_time() {
-    if (call_.began != 0) call_.began = now();
+    if (has_begun()) call_.began = now();
   }
   /// Where its plan counts such calls.
   PreparedPlan::Use& use_of_plan() {
@@ -94,6 +103,9 @@ class BriefCall {
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;
+  std::vector<SharedMemoryTransport::Peer*> peers_;  // of all steps
+  Bytes bytes_ = 0;
+  bool needs_credit_ = false;
   const BriefStep* left_ = nullptr;  // to the caller, and its sources but the own one
   std::vector<std::byte> left_sources_;
 };

@@ -90,6 +90,8 @@ class Communicator : public Sender {
   void run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait);
   /// After that, without the engine's lock: see BriefCall.
   void combine_what_is_left() { passing_.combine_what_is_left(); }
+  /// `brief` is that call from now on, which is_possible().
+  void make_brief(BriefCall& brief, const Call& call, PreparedPlan& plan) const;
   /// The same of one that is ready to be made again, which combines for itself.
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
   /// As start(), of such a call: without an operation if all messages are there. Where one is missing it is
@@ -181,13 +183,13 @@ class Communicator : public Sender {
   bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
-  bool take_answer(const SharedMemoryTransport::Arrived& message, Rank rank);
-  bool has_credit(const BriefCall& brief);
+  bool take_answer(const SharedMemoryTransport::Arrived& message, SharedMemoryTransport::Peer& peer);
+  bool look_for_credit(const BriefCall& brief);
   void answer_those_owed(Number number);
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
   void count(const Operation& operation);
-  static void count_brief(const Call& call, Tally& tally);
+  static Nanoseconds time_of(const BriefCall& brief, const Tally& tally);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   /// Those that step sends to hear of that call.
   void note_told(const Step& step, const PreparedPlan& prepared, Number number);

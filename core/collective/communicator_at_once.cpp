@@ -24,8 +24,12 @@ void Communicator::run(const Call& call, PreparedPlan& plan, Completion& complet
   PreparedPlan& prepared = plans_->turn(plan, next_);
   if (!BriefCall::is_possible(call, prepared, size()) || times_dimensions_)
     return start(call, prepared, completion);
-  passing_.make(call, prepared, id_, members().me);
+  make_brief(passing_, call, prepared);
   run(passing_, completion, wait);
+}
+
+void Communicator::make_brief(BriefCall& brief, const Call& call, PreparedPlan& plan) const {
+  brief.make(call, plan, id_, members().me, *shared_.fabrics.local);
 }
 
 // If not all of it is possible an operation goes on there.
@@ -60,22 +64,24 @@ void Communicator::resume_by_operation() {
 
 // Whether it may be tried.
 bool Communicator::is_alone(const BriefCall& brief) {
-  return idle() && early_.empty() && (!brief.needs_credit() || (next_ > 0 && has_credit(brief)));
+  if (!idle() || !early_.empty()) return false;
+  return !brief.needs_credit() || (next_ > 0 && (credit_.is_left(brief.to()) || look_for_credit(brief)));
 }
 
 // Sends what is to be sent, then takes what comes.
 bool Communicator::go_on(Attempt& attempt) {
   BriefCall& brief = attempt.brief;
-  PreparedPlan& prepared = brief.plan();
-  PreparedPlan::Use& use = brief.use_of_plan();
-  if (attempt.done == 0 && is_timed(use.tally)) brief.start_time();
-  for (; attempt.done < brief.steps().size(); ++attempt.done)
-    if (!run_step(attempt, brief.steps()[attempt.done])) return false;
-  if (prepared.is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
+  Tally& tally = brief.use_of_plan().tally;
+  const bool timed = is_timed(tally);
+  if (attempt.done == 0 && timed) brief.start_time();
+  const std::span<const BriefCall::BriefStep> steps = brief.steps();
+  for (; attempt.done < steps.size(); ++attempt.done)
+    if (!run_step(attempt, steps[attempt.done])) return false;
+  if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
   if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
-  count_brief(brief.call(), use.tally);
+  tally.add(brief.bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
   return true;
 }
 
@@ -97,18 +103,22 @@ bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) 
 }
 
 bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo) {
-  Outgoing message = addressed(todo.header, *todo.step, brief.plan());
-  message.header.seq = seq_of(next_);
-  message.payload = {brief.at(todo.own), todo.header.bytes};
+  const bool is_one_shot = brief.plan().is_one_shot;
+  SharedMemoryTransport& local = *shared_.fabrics.local;
+  Header header = todo.header;
+  header.seq = seq_of(next_);
+  if (is_one_shot) header.segment = kSenderWasAlone;
+  const std::span<const std::byte> payload{brief.at(todo.own), header.bytes};
   bool sent = false;
-  if (brief.plan().is_one_shot) {
-    message.header.segment = kSenderWasAlone;
-    if (message.payload.size() > View::kInline) stage(message, next_);
-    sent = shared_.fabrics.local->send(message);
+  if (payload.size() <= View::kInline) {
+    sent = local.send_inline(header, payload, brief.peers(todo));
   } else {
-    sent = shared_.fabrics.local->send_at_once(message);
+    Outgoing message = addressed(header, *todo.step, brief.plan());
+    message.payload = payload;
+    if (is_one_shot) stage(message, next_);
+    sent = is_one_shot ? local.send(message) : local.send_at_once(message);
   }
-  if (sent) note_told(*todo.step, brief.plan(), next_);
+  if (sent && credit_.owes()) note_told(*todo.step, brief.plan(), next_);
   return sent;
 }
 
@@ -122,8 +132,9 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
   const bool reduces = step.verb == Verb::reduce;
   std::array<const void*, BriefCall::kMostRanks> sources;
   std::array<Bytes, BriefCall::kMostRanks> blocks;  // to be released
+  const std::span<SharedMemoryTransport::Peer* const> peers = attempt.brief.peers(todo);
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    const Rank from = prepared.to[step.peer + i];
+    SharedMemoryTransport::Peer& from = *peers[i];
     Arrived message = local.first_from(from);
     for (int waited = 0; !message.header || take_answer(message, from); message = local.first_from(from)) {
       if (message.header) continue;
@@ -150,30 +161,31 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
     std::memcpy(into, sources[0], todo.header.bytes);
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
-    local.drop_first(prepared.to[step.peer + i], blocks[i]);
+    local.drop_first(*peers[i], blocks[i]);
     credit_.heard(prepared.plan.peers[step.peer + i], next_);
   }
   return true;
 }
 
-// Takes what is first in the mailbox of that rank of the job if it is an answer to this communicator.
-bool Communicator::take_answer(const SharedMemoryTransport::Arrived& message, Rank rank) {
+// Takes what is first in that rank's mailbox if it is an answer to this communicator.
+bool Communicator::take_answer(const SharedMemoryTransport::Arrived& message,
+                               SharedMemoryTransport::Peer& peer) {
   const Header& header = *message.header;
   if (header.tag != Credit::kAnswer || header.comm != id_ || header.bytes != 0 || header.from < 0 ||
-      header.from >= size() || members().ranks[static_cast<std::size_t>(header.from)] != rank)
+      header.from >= size() || members().ranks[static_cast<std::size_t>(header.from)] != peer.rank)
     return false;
   credit_.heard(header.from, number_of(header.seq));
-  shared_.fabrics.local->drop_first(rank, 0);
+  shared_.fabrics.local->drop_first(peer, 0);
   return true;
 }
 
-// Looks for answers where it has none.
-bool Communicator::has_credit(const BriefCall& brief) {
-  if (credit_.is_left(brief.to())) return true;
-  for (Rank rank : brief.plan().to)
-    for (auto message = shared_.fabrics.local->first_from(rank);
-         message.header && take_answer(message, rank);)
-      message = shared_.fabrics.local->first_from(rank);
+bool Communicator::look_for_credit(const BriefCall& brief) {
+  SharedMemoryTransport& local = *shared_.fabrics.local;
+  for (Rank rank : brief.plan().to) {
+    SharedMemoryTransport::Peer& peer = local.peer_of(rank);
+    auto message = local.first_from(peer);
+    while (message.header && take_answer(message, peer)) message = local.first_from(peer);
+  }
   return credit_.is_left(brief.to());
 }
 
@@ -189,9 +201,9 @@ void Communicator::count(const Operation& operation) {
   if (timed_as) shared_.time.end(std::exchange(timed_as, nullptr), end);
 }
 
-void Communicator::count_brief(const Call& call, Tally& tally) {
-  const Nanoseconds stands_for = tally.calls < kAllTimed ? 1 : kTimedEvery;
-  tally.add(call.bytes(), is_timed(tally) ? stands_for * (now() - call.began) : 0);
+// With those that it stands for.
+Nanoseconds Communicator::time_of(const BriefCall& brief, const Tally& tally) {
+  return (now() - brief.call().began) * (tally.calls < kAllTimed ? 1 : static_cast<Nanoseconds>(kTimedEvery));
 }
 
 }  // namespace ddl

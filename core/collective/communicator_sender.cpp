@@ -21,7 +21,6 @@ bool Communicator::is_pressing(const Sending& sending) const {
 }
 
 void Communicator::note_told(const Step& step, const PreparedPlan& prepared, Number number) {
-  if (!credit_.owes()) return;
   for (std::uint32_t i = 0; i < step.peers; ++i) credit_.told(prepared.plan.peers[step.peer + i], number);
 }
 

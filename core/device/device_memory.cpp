@@ -20,8 +20,9 @@ constexpr Bytes kMostPinned = Bytes{256} << 20;
 // counts.
 constexpr std::uint64_t kAskAgain = 10'000;  // ticks
 
+std::atomic<const cuda::Driver*> found{nullptr};
+
 const cuda::Driver* driver() {
-  static std::atomic<const cuda::Driver*> found{nullptr};
   if (const cuda::Driver* known = found.load(std::memory_order_acquire)) return known;
   static std::atomic<std::uint64_t> asked{quick_ticks() - kAskAgain};
   const std::uint64_t when = quick_ticks();
@@ -64,6 +65,8 @@ cuda::Context context_of(const cuda::Driver& driver, const void* pointer) {
 }
 
 }  // namespace
+
+bool is_driver_known() { return found.load(std::memory_order_relaxed) != nullptr; }
 
 bool is_device_memory(const void* one, const void* other) {
   const cuda::Driver* found = driver();

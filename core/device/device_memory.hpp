@@ -11,6 +11,9 @@
 
 namespace ddl {
 
+/// Whether the program is known to have a driver. It may have loaded one since is_device_memory() looked.
+bool is_driver_known();
+
 /// Whether one of two pointers is memory that the host cannot read.
 bool is_device_memory(const void* one, const void* other);
 

@@ -137,23 +137,30 @@ BriefCall* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
   if (!is_plain || !BriefCall::is_possible(asked, plan, members.size())) return nullptr;
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
-  kept_.push_back(std::make_unique<BriefCall>(call, plan, id_, members.me));
+  kept_.push_back(std::make_unique<BriefCall>());
+  communicator_->make_brief(*kept_.back(), call, plan);
   return kept_.back().get();
 }
 
-Outcome SessionCommunicator::run(BriefCall& call, const void* in, void* out, std::uint64_t number) {
-  if (has_failed()) return {};
+Outcome::What SessionCommunicator::run(BriefCall& call, const void* in, void* out, std::uint64_t number) {
+  if (has_failed()) return Outcome::What::failed;
+  if (is_on_device(call, in, out)) return Outcome::What::original;
   call.use(in, out, number);
-  if (is_device_memory(in, out)) return {What::original, "device memory"};
   session_.engine().run(*communicator_, call);
-  return {has_failed() ? What::failed : What::done};
+  return has_failed() ? Outcome::What::failed : Outcome::What::done;
+}
+
+// What was the host's in the call before is not looked at again. To be a device's now, the program would have
+// had to free it, load a driver, and get device memory at the same address.
+bool SessionCommunicator::is_on_device(const BriefCall& call, const void* in, const void* out) {
+  return (!call.is_of(in, out) || is_driver_known()) && is_device_memory(in, out);
 }
 
 Outcome SessionCommunicator::start(BriefCall& call, const void* in, void* out, std::uint64_t number,
                                    void* owner, SessionCall*& started) {
   if (has_failed()) return {};
   if (selection_->settlings() != kept_since_ || sparse_) return {What::original, "another plan"};
-  if (is_device_memory(in, out)) return {What::original, "device memory"};
+  if (is_on_device(call, in, out)) return {What::original, "device memory"};
   OutstandingCalls& outstanding = session_.outstanding();
   if (!ready_) ready_ = &outstanding.make_ready();
   outstanding.take(*ready_, owner, *communicator_);

@@ -61,10 +61,10 @@ class SessionCommunicator {
   /// it again with other buffers at the cost of its messages; null: that would change nothing.
   /// The layouts of blocks of unequal length must live as long.
   BriefCall* keep(const Call& call, PreparedPlan& plan);
-  /// Outcome::original: nothing was done, because a buffer is in device memory.
-  Outcome run(BriefCall& call, const void* in, void* out, std::uint64_t number);
-  /// The same of one that was started. Outcome::original, too: its plan may be another one by now, and all
-  /// that are kept should be forgotten.
+  /// What::original: nothing was done, because a buffer is in device memory.
+  Outcome::What run(BriefCall& call, const void* in, void* out, std::uint64_t number);
+  /// The same of one that was started. What::original, too: its plan may be another one by now, and all that
+  /// are kept should be forgotten.
   Outcome start(BriefCall& call, const void* in, void* out, std::uint64_t number, void* owner,
                 SessionCall*& started);
   /// Those that were kept are gone.
@@ -111,6 +111,7 @@ class SessionCommunicator {
   Started start(const StartRoute& way, const Call& asked, SessionCall& call);
   Outcome run_sparse(const Call& asked);
   bool has_failed() const { return session_.engine().failed(); }
+  static bool is_on_device(const BriefCall& call, const void* in, const void* out);
 
   Session& session_;
   const CommId id_;

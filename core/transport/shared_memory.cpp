@@ -78,12 +78,20 @@ bool SharedMemoryTransport::send(const Outgoing& message) {
   return true;
 }
 
+bool SharedMemoryTransport::send_inline(const Header& header, std::span<const std::byte> payload,
+                                        std::span<Peer* const> to) {
+  for (Peer* peer : to)
+    if (!has_room(*peer)) return false;
+  for (Peer* peer : to) put_inline(*peer, header, payload);
+  return true;
+}
+
 bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   const Bytes bytes = message.payload.size();
   AtOnce& turn = at_once_[next_at_once_ % kAtOnce];
-  const bool fits = bytes > View::kInline && bytes <= kMostAtOnce && !message.block;
-  if (!fits || !std::all_of(turn.entries.begin(), turn.entries.end(),
-                            [this](const auto& entry) { return has_been_taken(*entry.first, entry.second); }))
+  if (bytes > kMostAtOnce || !std::all_of(turn.entries.begin(), turn.entries.end(), [](const auto& entry) {
+        return has_been_taken(*entry.first, entry.second);
+      }))
     return send(message);
   if (!turn.block) turn.block = pool_.keep(kMostAtOnce, 1);  // it stays ours
   if (!turn.block) return send(message);
@@ -161,32 +169,38 @@ void SharedMemoryTransport::put_all(const Outgoing& message) {
 }
 
 // See has_been_taken().
+bool SharedMemoryTransport::has_room(Peer& peer) {
+  auto has = [&peer] { return peer.put + peer.claimed - peer.gone < Mailbox::kEntries; };
+  if (has()) return true;
+  peer.gone = peer.to->taken.load(std::memory_order_acquire);
+  return has();
+}
+
 bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
-  return std::all_of(to.begin(), to.end(), [&](Rank rank) {
-    Peer& peer = peer_of(rank);
-    auto has = [&peer] { return peer.put + peer.claimed - peer.gone < Mailbox::kEntries; };
-    if (has()) return true;
-    peer.gone = peer.to->taken.load(std::memory_order_acquire);
-    return has();
-  });
+  return std::all_of(to.begin(), to.end(), [this](Rank rank) { return has_room(peer_of(rank)); });
 }
 
 void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
+  if (message.payload.size() <= View::kInline) return put_inline(peer, message.header, message.payload);
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
   std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
-  if (message.payload.size() > View::kInline) {
-    if (message.reuse == Reuse::elsewhere) {
-      entry.block = own_.offset_of(message.block) | kElsewhere;
-      entry.address = reinterpret_cast<std::uintptr_t>(message.payload.data());
-    } else if (message.reuse == Reuse::by_receiver)
-      entry.block = peer.region->offset_of(message.block) | kReturned;
-    else
-      entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted
-                                                     : message.reuse == Reuse::when_taken ? kUntilTaken
-                                                                                          : 0);
-  } else if (!message.payload.empty()) {
-    std::memcpy(entry.payload, message.payload.data(), message.payload.size());
-  }
+  if (message.reuse == Reuse::elsewhere) {
+    entry.block = own_.offset_of(message.block) | kElsewhere;
+    entry.address = reinterpret_cast<std::uintptr_t>(message.payload.data());
+  } else if (message.reuse == Reuse::by_receiver)
+    entry.block = peer.region->offset_of(message.block) | kReturned;
+  else
+    entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted
+                                                   : message.reuse == Reuse::when_taken ? kUntilTaken
+                                                                                        : 0);
+  entry.turn().store(++peer.put, std::memory_order_release);
+  ring(*peer.region);
+}
+
+void SharedMemoryTransport::put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload) {
+  Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
+  std::memcpy(&entry.header, &header, offsetof(Header, turn));
+  if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
   entry.turn().store(++peer.put, std::memory_order_release);
   ring(*peer.region);
 }
@@ -218,33 +232,13 @@ bool SharedMemoryTransport::progress(MessageHandler& handler) {
   return moved;
 }
 
-SharedMemoryTransport::Arrived SharedMemoryTransport::first_from(Rank rank) {
-  Peer& peer = peer_of(rank);
-  Descriptor* entry = first_entry(peer);
-  if (!entry) return {};
-  if (entry->header.bytes <= View::kInline) return {&entry->header, entry->payload};
-  if (entry->block & (kReturned | kElsewhere) || !names_a_block(peer, entry->header, entry->block)) return {};
-  if (entry->block & kUntilTaken)
-    return {&entry->header, payload_of(peer.region->at(entry->block & ~kUntilTaken))};
-  Bytes block = entry->block & ~kUncounted;
-  return {&entry->header, payload_of(peer.region->at(block)), block, (entry->block & kUncounted) != 0};
-}
-
-void SharedMemoryTransport::drop_first(Rank rank, Bytes block) {
-  Peer& peer = peer_of(rank);
-  if (block) release(&peer, peer.region->at(block));
-  drop_first(peer);
-}
-
-Descriptor* SharedMemoryTransport::first_entry(const Peer& peer) {
-  Descriptor& entry = peer.from->entries[peer.taken % Mailbox::kEntries];
-  return entry.turn().load(std::memory_order_acquire) == peer.taken + 1 ? &entry : nullptr;
-}
-
-void SharedMemoryTransport::drop_first(Peer& peer) {
-  std::uint32_t taken = peer.taken + 1;
-  std::atomic_ref(peer.taken).store(taken, std::memory_order_relaxed);
-  peer.from->taken.store(taken, std::memory_order_release);
+SharedMemoryTransport::Arrived SharedMemoryTransport::first_staged(const Peer& peer,
+                                                                   const Descriptor& entry) const {
+  if (entry.block & (kReturned | kElsewhere) || !names_a_block(peer, entry.header, entry.block)) return {};
+  if (entry.block & kUntilTaken)
+    return {&entry.header, payload_of(peer.region->at(entry.block & ~kUntilTaken))};
+  const Bytes block = entry.block & ~kUncounted;
+  return {&entry.header, payload_of(peer.region->at(block)), block, (entry.block & kUncounted) != 0};
 }
 
 // Of a longer payload: whether it lies as a whole where its sender has its blocks; or, if it comes back, in

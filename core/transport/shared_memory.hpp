@@ -40,7 +40,23 @@ class SharedMemoryTransport : public Transport {
   Activity& activity() { return own_.head().activity; }
   const Activity* activity_of(Rank rank) const;
   bool send(const Outgoing& message) override;
-  /// send() to receivers that will look for it with first_from(): of a payload of up to kMostAtOnce bytes
+  /// A rank of this host, as who sends to it or hears from it again and again knows it.
+  struct Peer {
+    SharedMemoryTransport* transport;  // the owner of this record, for View::release
+    Rank rank;
+    std::shared_ptr<Region> region;
+    Mailbox *from, *to;         // what it has put for us in our region, and we for it in its
+    std::uint32_t put = 0;      // entries put into its mailbox from us
+    std::uint32_t claimed = 0;  // entries that claims will put there
+    std::uint32_t gone = 0;     // of those, taken by it when we last looked
+    std::uint32_t taken = 0;    // entries taken from ours
+  };
+  Peer& peer_of(Rank rank) {
+    return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
+  }
+  /// send() of a payload of up to View::kInline bytes.
+  bool send_inline(const Header& header, std::span<const std::byte> payload, std::span<Peer* const> to);
+  /// send() of a longer one to receivers that will look for it with first_from(): of up to kMostAtOnce bytes
   /// nobody counts the readers, where they keep up.
   bool send_at_once(const Outgoing& message);
   static constexpr Bytes kMostAtOnce = 4 << 10;
@@ -72,8 +88,16 @@ class SharedMemoryTransport : public Transport {
     Bytes block = 0;       // where it lies in the peer's region; 0: in the descriptor
     bool is_kept = false;  // in a block of Reuse::by_agreement
   };
-  Arrived first_from(Rank rank);
-  void drop_first(Rank rank, Bytes block);
+  Arrived first_from(Peer& peer) {
+    Descriptor* entry = first_entry(peer);
+    if (!entry) return {};
+    return entry->header.bytes <= View::kInline ? Arrived{&entry->header, entry->payload}
+                                                : first_staged(peer, *entry);
+  }
+  void drop_first(Peer& peer, Bytes block) {
+    if (block) release(&peer, peer.region->at(block));
+    drop_first(peer);
+  }
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();
 
@@ -95,32 +119,29 @@ class SharedMemoryTransport : public Transport {
   void cancel_sleep();
 
  private:
-  struct Peer {
-    SharedMemoryTransport* transport;  // the owner of this record, for View::release
-    Rank rank;
-    std::shared_ptr<Region> region;
-    Mailbox *from, *to;         // what it has put for us in our region, and we for it in its
-    std::uint32_t put = 0;      // entries put into its mailbox from us
-    std::uint32_t claimed = 0;  // entries that claims will put there
-    std::uint32_t gone = 0;     // of those, taken by it when we last looked
-    std::uint32_t taken = 0;    // entries taken from ours
-  };
   static void ring(Region& region);
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
   static void count_out(void* peer, void* block);
   static void free_copy(void* peer, void* copy);
-  bool has_been_taken(Peer& peer, std::uint32_t entry);
+  static bool has_been_taken(Peer& peer, std::uint32_t entry);
+  static bool has_room(Peer& peer);
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
+  static void put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
   bool end_single_copies();
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);
-  static Descriptor* first_entry(const Peer& peer);  // null: not there yet
-  static void drop_first(Peer& peer);
-  Peer& peer_of(Rank rank) {
-    return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
+  static Descriptor* first_entry(const Peer& peer) {  // null: not there yet
+    Descriptor& entry = peer.from->entries[peer.taken % Mailbox::kEntries];
+    return entry.turn().load(std::memory_order_acquire) == peer.taken + 1 ? &entry : nullptr;
+  }
+  Arrived first_staged(const Peer& peer, const Descriptor& entry) const;
+  static void drop_first(Peer& peer) {
+    const std::uint32_t taken = peer.taken + 1;
+    std::atomic_ref(peer.taken).store(taken, std::memory_order_relaxed);
+    peer.from->taken.store(taken, std::memory_order_release);
   }
 
   std::vector<Peer> peers_;

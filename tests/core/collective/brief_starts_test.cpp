@@ -33,11 +33,10 @@ void expect_sum(const std::vector<float>& got, Rank ranks, int seed) {
 class Again {
  public:
   Again(VirtualJob& job, Communicator& world, Rank rank)
-      : engine_(job.engine(rank)),
-        world_(world),
-        brief_({nullptr, nullptr, kCount, DType::float32, Op::sum}, world.plans().plan_for({}, kCount * 4),
-               kWorld, rank),
-        rank_(rank) {}
+      : engine_(job.engine(rank)), world_(world), rank_(rank) {
+    world.make_brief(brief_, {nullptr, nullptr, kCount, DType::float32, Op::sum},
+                     world.plans().plan_for({}, kCount * 4));
+  }
   struct Started {
     std::vector<float> in, out = std::vector<float>(kCount, -1);
     int seed = 0;

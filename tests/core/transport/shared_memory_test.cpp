@@ -132,16 +132,16 @@ TEST(SharedMemory, WhatIsSentAtOnceIsNotWrittenOverBeforeAllHaveTakenIt) {
   auto payload = [](int number) { return std::vector<std::byte>(1000, static_cast<std::byte>(number)); };
   for (int number = 0; number < 40; ++number) {
     ASSERT_TRUE(sender.send_at_once(message_of(payload(number), to)));
-    SharedMemoryTransport::Arrived first = quick.first_from(0);
+    SharedMemoryTransport::Arrived first = quick.first_from(quick.peer_of(0));
     ASSERT_NE(first.header, nullptr);
     EXPECT_EQ(std::memcmp(first.payload, payload(number).data(), 1000), 0);
-    quick.drop_first(0, first.block);
+    quick.drop_first(quick.peer_of(0), first.block);
   }
   for (int number = 0; number < 40; ++number) {
-    SharedMemoryTransport::Arrived first = slow.first_from(0);
+    SharedMemoryTransport::Arrived first = slow.first_from(slow.peer_of(0));
     ASSERT_NE(first.header, nullptr);
     EXPECT_EQ(std::memcmp(first.payload, payload(number).data(), 1000), 0) << number << " was written over";
-    slow.drop_first(0, first.block);
+    slow.drop_first(slow.peer_of(0), first.block);
   }
 }
 
