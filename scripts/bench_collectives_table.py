@@ -33,6 +33,7 @@ YIELDING = ["--mca", "mpi_yield_when_idle", "1"]
 WARM_UP = 60  # calls before the timed ones: about as many as the engine tries its ways with
 WORKS = [
     Work("2 ranks, one host", 2, 4, [], 16 * MIB),
+    Work("4 ranks, one host", 4, 16, ["--oversubscribe", *YIELDING], MIB),
     Work("4 hosts x 2, 1 Gbit/s", 8, 16, YIELDING, MIB, [2] * 4, ["1gbit"]),
     Work("2 + 1 + 3 ranks, 1 + 1 Gbit/s", 6, 16, YIELDING, MIB, [2, 1, 3], ["1gbit", "1gbit"]),
 ]
@@ -45,9 +46,9 @@ def measure(work, op, options, files):
                    os.path.abspath(f"{options.build}/bin/ddl-bench")]
     contestants = {"Open MPI": [openmpi(), *like_mpirun],
                    "ddlrun": [os.path.abspath(f"{options.build}/bin/ddlrun"), "-s", *like_mpirun]}
-    if options.mpich and not work.hosts:
+    if options.mpich and fits and not work.hosts:  # it never yields
         start, bench = options.mpich
-        contestants["MPICH"] = [start, *placement(work), *(["-bind-to", "core"] if fits else []), bench]
+        contestants["MPICH"] = [start, *placement(work), "-bind-to", "core", bench]
     most = 4 * MIB if work.hosts else 16 * MIB
     sizes = ["-b", "4", "-e", str(most if op in WHOLE else min(most, work.most_of_blocks)), "-f", str(work.factor),
              "-x", str(WARM_UP)]

@@ -276,6 +276,22 @@ TEST(TaskChoice, WhatGoesOneWayWithinAHostIsReadWhileTheRestIsWritten) {
   EXPECT_EQ(choose_task(map, {Kind::all_gather, 0}, 256 << 10, limits).segment, Bytes{256} << 10);
 }
 
+TEST(TaskChoice, AReduceWithinAHostIsDoneByItsRootFirstAmongFewAndInPiecesFirstAmongMany) {
+  const PlanLimits limits{1, Bytes{64} << 20, 0, {}};
+  for (Rank ranks : {2, 3, 4, 8}) {
+    const HostMap map(hosts_of({ranks}));
+    for (Bytes bytes : {Bytes{64} << 10, Bytes{1} << 20, Bytes{64} << 20}) {
+      const std::vector<TaskCandidate> all = task_candidates(map, {Kind::reduce, 1}, bytes, limits);
+      ASSERT_EQ(all.size(), 2u);
+      const TaskChoice &by_root = all[ranks <= 3 ? 0 : 1].choice, &in_pieces = all[ranks <= 3 ? 1 : 0].choice;
+      EXPECT_EQ(by_root.division, Division::whole);
+      EXPECT_EQ(by_root.segment, bytes == Bytes{64} << 10 ? bytes : Bytes{128} << 10) << "in steps";
+      EXPECT_EQ(in_pieces.division, Division::chain);
+    }
+    EXPECT_EQ(task_candidates(map, {Kind::reduce, 1}, 4096, limits)[0].choice.division, Division::whole);
+  }
+}
+
 TEST(TaskChoice, BlocksOfUnequalLengthArePaddedBetweenHostsWhereOthersArePacked) {
   PlanLimits limits{1, Bytes{64} << 20, 0, {}};
   limits.machine.shared_cores = 2;  // messages are dear
