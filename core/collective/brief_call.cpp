@@ -27,7 +27,8 @@ bool reduces_at_last(const Call& call, const Plan& plan) {
 }  // namespace
 
 bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
-  return (plan.is_one_shot || (plan.is_brief && call.bytes() <= Credit::kMostBytes)) &&
+  const bool is_small = ranks == 1 || call.bytes() <= Credit::kMostBytes;  // who is alone just copies
+  return (plan.is_one_shot || (plan.is_brief && is_small)) &&
          (!call.own || reduces_at_last(call, plan.plan)) && ranks <= kMostRanks && call.count > 0 &&
          call.count <= plan.plan.segment / size_of(call.type);
 }

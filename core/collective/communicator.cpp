@@ -1,7 +1,6 @@
 #include "core/collective/communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace ddl {
@@ -31,8 +30,6 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
     take_early_of(operation.seq());
     return operation;
   }
-  if (size() == 1 && call.kind == Kind::all_reduce && call.in != call.out && call.count > 0)
-    std::memcpy(call.out, call.in, call.bytes());
   const Number number = next_++;
   Operation& operation = make_operation(call, plans_->turn(plan, number), seq_of(number), completion);
   queue_.push_back(&operation);

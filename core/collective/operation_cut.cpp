@@ -30,7 +30,6 @@ void Operation::cut(const PreparedPlan& prepared, const Call& call) {
   segment_elements_ = std::max<Elements>(1, plan.segment / element_);
   segments_ = static_cast<std::uint32_t>(divide_up(call.count, segment_elements_));
   scratch_elements_ = std::min(segment_elements_, call.count);
-  if (plan.flows.empty()) segments_ = 0;  // alone
   const Cuts cuts = wire_.has_scales() ? Cuts::at_lines : Cuts::at_lines_where_enough;
   if (segments_ > 1) full_.compute(plan, segment_elements_, element_, cuts);
   // Of a pairwise call nobody knows where the others' last segment ends.

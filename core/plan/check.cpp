@@ -46,9 +46,8 @@ class Memory {
       : in_blocks_(static_cast<Elements>(blocks_in(task, me, ranks))),
         out_blocks_(static_cast<Elements>(blocks_out(task, me, ranks))),
         count_(count) {
-    bool alone = task.kind == Kind::all_reduce && ranks == 1;  // such a plan has no steps
     bool can = task.kind != Kind::all_to_all && !is_between_two(task.kind);
-    in_place_ = in_blocks_ > 0 && out_blocks_ > 0 && can && (alone || buffers == Buffers::one);
+    in_place_ = in_blocks_ > 0 && out_blocks_ > 0 && can && buffers == Buffers::one;
     if (in_place_ && in_blocks_ != out_blocks_)
       (in_blocks_ < out_blocks_ ? in_at_ : out_at_) = static_cast<Elements>(me) * count;
     cells_[1].resize(std::max(out_blocks_, in_place_ ? in_blocks_ : 0) * count);

@@ -152,6 +152,7 @@ class Proposals {
   std::vector<Bytes> segments(std::size_t lanes) const {
     Bytes whole = std::max(kLeastSegment, (bytes_ + 63) / 64 * 64);
     if (limits_.segment) return {std::clamp(limits_.segment / 64 * 64, kLeastSegment, whole)};
+    if (grid_.ranks() == 1) return {whole};  // who is alone copies
     if (!wire_) return {std::min(kLocalSegment, whole)};
     Bytes base = static_cast<Bytes>(static_cast<double>(kWireBlock) / format_.ratio()) * lanes;
     for (int d = 0; d < grid_.dimensions(); ++d) base *= static_cast<Bytes>(grid_.fanout(d));

@@ -31,7 +31,10 @@ class LanePlanner {
     Path path;
     int d = 0;
     while (d < grid_.dimensions() && grid_.fanout(d) == 1) ++d, path.push_back({});
-    if (d == grid_.dimensions()) return;
+    if (d == grid_.dimensions()) {  // alone
+      build_.begin_flow();
+      return build_.keep(whole, Source::input);
+    }
     if (algorithm_[static_cast<std::size_t>(d)] != Algorithm::direct) {
       build_.begin_flow();
       return dimension(d, whole, path, Source::input);

@@ -323,12 +323,22 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
   return found;
 }
 
+// One copy, if any.
+TaskChoice alone(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  TaskChoice choice;
+  choice.task = task;
+  choice.segment = limits.segment ? free_segment(map, task, bytes, limits)
+                                  : round_up(std::max<Bytes>(bytes, 1), kCacheLine);
+  return choice;
+}
+
 // The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
 // says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
 // caches on their way (2 ranks, all-to-all and all-gather, 64 to 192 KiB: 0.8 of what single copies take, 256
 // KiB 0.93; 4 ranks, all-gather of 96 to 256 KiB: 0.75).
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   constexpr Bytes kInCaches = 256 << 10;
+  if (map.ranks() == 1) return {{alone(map, task, bytes, limits)}};
   std::vector<TaskCandidate> found =
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
   if (can_single_copy(map, task, bytes, limits))

@@ -16,8 +16,9 @@ namespace ddl {
 void SessionEndpoint::describe(EndpointInfo& endpoint) {
   endpoint.pid = ::getpid();
   endpoint.nonce = random_number();
-  region_ = std::make_shared<Region>(
-      Region::create(counts_.local_size, StagingPool::region_bytes(env_.staging_bytes), endpoint.nonce));
+  region_ = std::make_shared<Region>(Region::create(
+      counts_.local_size, StagingPool::region_bytes(env_.staging_bytes, StagingPool::kLeastOfJob),
+      endpoint.nonce));
   endpoint.fd = region_->fd();
   if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(endpoint);
 }

@@ -18,6 +18,7 @@
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
@@ -32,11 +33,12 @@ namespace ddl {
 
 class StagingPool {
  public:
-  /// Hands out what lies behind `begin` in the region: `cap` bytes, and up to kBeyond times as many where
-  /// somebody cannot wait. The ring has `ring` bytes at first (0: none ever), and at most a quarter
-  /// of the cap.
-  static constexpr Bytes kBeyond = 16;
-  static constexpr Bytes region_bytes(Bytes cap) { return cap * kBeyond; }
+  /// Hands out what lies behind `begin` in the region: `cap` bytes, and all that there is where somebody
+  /// cannot wait. The ring has `ring` bytes at first (0: none ever), and at most a quarter of the cap.
+  /// How many there should be: each communicator whose calls cannot wait may hold as many as its ranks have
+  /// under way at once, some megabytes. They are no memory until they are used.
+  static constexpr Bytes kBeyond = 16, kLeastOfJob = 256 << 20;
+  static constexpr Bytes region_bytes(Bytes cap, Bytes least = 0) { return std::max(cap * kBeyond, least); }
   StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring);
   /// Makes the ring, and has its pages and those of some blocks there before they are asked for. Without it
   /// there is no ring.

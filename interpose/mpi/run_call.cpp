@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "core/base/log.hpp"
@@ -29,7 +30,11 @@ Counts& counts_of(Collective collective, Form form) {
 }  // namespace
 
 int done_without_elements(Collective collective, Form form) {
-  counts_of(collective, form).empty.fetch_add(1, std::memory_order_relaxed);
+  auto& empty = counts_of(collective, form).empty;
+  if (state().several_threads)
+    empty.fetch_add(1, std::memory_order_relaxed);
+  else
+    empty.store(empty.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return MPI_SUCCESS;
 }
 

@@ -81,6 +81,18 @@ TEST(PlanStore, OnlyASmallExchangeWithinAHostIsOneShot) {
   EXPECT_FALSE(near.plan_for({Kind::all_gather, 0}, 1000).is_one_shot);
 }
 
+// All that is left to do is to copy, which takes no operation.
+TEST(PlanStore, WhoIsAloneHasABriefPlanForAnything) {
+  PlanStore alone(members_on({0}), kLimits);
+  for (Kind kind : {Kind::all_reduce, Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter,
+                    Kind::all_to_all, Kind::gather, Kind::scatter})
+    for (Bytes bytes : {Bytes{1}, Bytes{1000}, Bytes{1} << 30}) {
+      const PreparedPlan& plan = alone.plan_for({kind, 0}, bytes);
+      EXPECT_TRUE(plan.is_brief) << name_of(kind) << " of " << bytes;
+      EXPECT_EQ(plan.plan.steps.size(), 1u);
+    }
+}
+
 // Whoever hands its share to a funnel's owner and takes the result rounds nothing itself.
 TEST(PlanStore, WhatIsNarrowedWithinAHostIsNoOneShotAndNotBrief) {
   PlanStore store(members_on({0, 0}), kLimits);
