@@ -334,10 +334,11 @@ TaskChoice alone(const HostMap& map, Task task, Bytes bytes, const PlanLimits& l
 
 // The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
 // says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
-// caches on their way (2 ranks, all-to-all and all-gather, 64 to 192 KiB: 0.8 of what single copies take, 256
-// KiB 0.93; 4 ranks, all-gather of 96 to 256 KiB: 0.75).
+// caches on their way (2 ranks, all-to-all and all-gather, against single copies: 64 to 192 KiB 0.8; 512 KiB
+// to 4 MiB 0.5 to 1.0, most where lines travel slowly; 8 and 16 MiB 1.1. 4 ranks, all-gather of 96 to 256
+// KiB: 0.75).
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
-  constexpr Bytes kInCaches = 256 << 10;
+  constexpr Bytes kInCaches = 4 << 20;
   if (map.ranks() == 1) return {{alone(map, task, bytes, limits)}};
   std::vector<TaskCandidate> found =
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
