@@ -36,7 +36,6 @@ bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ran
 void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank me,
                      SharedMemoryTransport& local) {
   call_ = call;
-  bytes_ = call.bytes();
   plan_ = &prepared;
   steps_.clear();
   peers_.clear();
@@ -72,7 +71,6 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });
-  needs_credit_ = !to_.empty() || !from_.empty();
 }
 
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {

@@ -50,13 +50,11 @@ class BriefCall {
   std::span<SharedMemoryTransport::Peer* const> peers(const BriefStep& todo) const {
     return {peers_.data() + todo.first_peer, todo.step->peers};
   }
-  /// Of a block of the call.
-  Bytes bytes() const { return bytes_; }
   /// The ranks that it sends to without hearing back, and hears from without answering, see Credit. The
   /// former are the plan's, but of a pairwise call.
   std::span<const Rank> to() const { return to_; }
   std::span<const Rank> from() const { return from_; }
-  bool needs_credit() const { return needs_credit_; }
+  bool needs_credit() const { return !to_.empty() || !from_.empty(); }
   std::byte* at(const Place& place) const {
     auto* first =
         static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
@@ -104,9 +102,7 @@ class BriefCall {
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;
   std::vector<SharedMemoryTransport::Peer*> peers_;  // of all steps
-  Bytes bytes_ = 0;
-  bool needs_credit_ = false;
-  const BriefStep* left_ = nullptr;  // to the caller, and its sources but the own one
+  const BriefStep* left_ = nullptr;                  // to the caller, and its sources but the own one
   std::vector<std::byte> left_sources_;
 };
 

@@ -81,7 +81,7 @@ bool Communicator::go_on(Attempt& attempt) {
   if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
-  tally.add(brief.bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
+  tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
   return true;
 }
 

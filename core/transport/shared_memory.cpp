@@ -180,29 +180,34 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
   return std::all_of(to.begin(), to.end(), [this](Rank rank) { return has_room(peer_of(rank)); });
 }
 
-void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
-  if (message.payload.size() <= View::kInline) return put_inline(peer, message.header, message.payload);
+template <class Fill>
+void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
-  std::memcpy(&entry.header, &message.header, offsetof(Header, turn));
-  if (message.reuse == Reuse::elsewhere) {
-    entry.block = own_.offset_of(message.block) | kElsewhere;
-    entry.address = reinterpret_cast<std::uintptr_t>(message.payload.data());
-  } else if (message.reuse == Reuse::by_receiver)
-    entry.block = peer.region->offset_of(message.block) | kReturned;
-  else
-    entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted
-                                                   : message.reuse == Reuse::when_taken ? kUntilTaken
-                                                                                        : 0);
+  std::memcpy(&entry.header, &header, offsetof(Header, turn));
+  fill(entry);
   entry.turn().store(++peer.put, std::memory_order_release);
   ring(*peer.region);
 }
 
 void SharedMemoryTransport::put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload) {
-  Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
-  std::memcpy(&entry.header, &header, offsetof(Header, turn));
-  if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
-  entry.turn().store(++peer.put, std::memory_order_release);
-  ring(*peer.region);
+  put(peer, header, [payload](Descriptor& entry) {
+    if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
+  });
+}
+
+void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
+  if (message.payload.size() <= View::kInline) return put_inline(peer, message.header, message.payload);
+  put(peer, message.header, [&](Descriptor& entry) {
+    if (message.reuse == Reuse::elsewhere) {
+      entry.block = own_.offset_of(message.block) | kElsewhere;
+      entry.address = reinterpret_cast<std::uintptr_t>(message.payload.data());
+    } else if (message.reuse == Reuse::by_receiver)
+      entry.block = peer.region->offset_of(message.block) | kReturned;
+    else
+      entry.block = own_.offset_of(message.block) | (message.reuse == Reuse::by_agreement ? kUncounted
+                                                     : message.reuse == Reuse::when_taken ? kUntilTaken
+                                                                                          : 0);
+  });
 }
 
 bool SharedMemoryTransport::has_arrived() {

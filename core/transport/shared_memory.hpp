@@ -129,6 +129,8 @@ class SharedMemoryTransport : public Transport {
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
+  template <class Fill>
+  static void put(Peer& peer, const Header& header, Fill fill);
   static void put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
   bool end_single_copies();

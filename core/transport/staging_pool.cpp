@@ -50,7 +50,7 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring)
       used_(begin_),
       reserved_(begin_),
       cap_end_(begin + cap),
-      end_(region.bytes()),
+      end_(begin + (region.bytes() - begin) / 4096 * 4096),  // not what the region was rounded up by
       prepared_ring_(std::min(ring + kHeadsOfRing, ring_most_)),
       prepared_(std::min(kStep, cap_end_ - begin_)),
       ring_(region.at(begin)) {}
