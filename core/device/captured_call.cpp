@@ -8,13 +8,13 @@
 
 #include "core/base/partition.hpp"
 #include "core/device/pinned_pool.hpp"
+#include "core/device/staged_bench.hpp"
 
 namespace ddl {
 namespace {
 
 // Of one call's pinned memory: this much for the input, and for the output.
 constexpr Bytes kLargestArea = Bytes{4} << 20;
-constexpr Bytes kPieceUnit = 256;  // every element size divides it
 
 struct Captured {
   StagedBuffers buffers;
