@@ -71,6 +71,7 @@ bool is_one_way(Kind kind) {
 Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   Bytes whole = round_up(std::max<Bytes>(bytes, 1), kCacheLine);
   if (limits.segment) return std::clamp(limits.segment / kCacheLine * kCacheLine, kCacheLine, whole);
+  if (map.ranks() == 1) return whole;  // one copy, if any
   Bytes blocks = 1;
   for (Rank rank : {task.root, (task.root + 1) % map.ranks()})
     blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
@@ -107,86 +108,6 @@ bool fit(const HostMap& map, TaskChoice& choice, Bytes room) {
   }
   return false;
 }
-
-// What the last host of a tree waits. A host hands over to its children one after the other, and then all of
-// these messages share its rails. Packed ones have the blocks of a subtree.
-double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, const FabricCost& wire) {
-  const HostTree tree(map.hosts(), 0, choice.radix);
-  const double ranks = static_cast<double>(map.ranks()) / map.hosts();
-  auto carried_to = [&](int child) {
-    const double blocks = choice.division == Division::packed ? ranks * tree.subtree(child) : 1;
-    return blocks * static_cast<double>(bytes) * wire.beta;
-  };
-  std::vector<double> reached(static_cast<std::size_t>(map.hosts()), 0);
-  double last = 0;
-  for (int host = 0; host < map.hosts(); ++host) {  // a parent has a smaller number
-    double at = reached[static_cast<std::size_t>(host)];
-    last = std::max(last, at);
-    const std::vector<int> children = tree.children(host);
-    double carried = 0;
-    for (int child : children) carried += carried_to(child);
-    for (int child : children) {
-      at += wire.overhead;
-      reached[static_cast<std::size_t>(child)] = at + wire.alpha + carried;
-    }
-  }
-  return last;
-}
-
-Bytes segments_of(const TaskChoice& choice, Bytes bytes) {
-  return divide_up(std::max<Bytes>(bytes, 1), choice.segment);
-}
-
-double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
-  FabricCost wire = machine.wire;
-  wire.beta /= static_cast<double>(choice.share.size());
-  const double segments = static_cast<double>(segments_of(choice, bytes)), hosts = map.hosts();
-  const Bytes segment = std::min(bytes, choice.segment);
-  const double carried = static_cast<double>(segment) * wire.beta;
-  if (choice.division == Division::whole) {
-    const double first = along_tree(map, choice, segment, wire);
-    const auto children = static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size());
-    // Calls follow each other: what keeps the root busy delays the next one.
-    return first + (segments - 0.5) * children * (carried + wire.overhead);
-  }
-  if (choice.division == Division::chain)
-    return (segments + hosts - 2) * (carried + wire.overhead) + (hosts - 1) * wire.alpha;
-  return (segments + 1) * carried * machine.incast * machine.turnover +
-         segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
-}
-
-// Kinds with many blocks. Where hosts share processors, these have all messages to do.
-double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
-  const FabricCost& wire = machine.wire;
-  const double hosts = map.hosts(), ranks = map.ranks(), mates = ranks / hosts, away = ranks - mates;
-  const double carried = static_cast<double>(bytes) * wire.beta / static_cast<double>(choice.share.size());
-  const double steps = HostTree(map.hosts(), 0, 2).rounds();
-  const bool is_packed = choice.division == Division::packed,
-             exchanges = choice.task.kind == Kind::all_to_all;
-  double seconds = 0, messages = 0;  // the latter: between hosts, of all ranks
-  if (has_root(choice.task.kind)) {
-    messages = is_packed ? hosts - 1 : away;
-    seconds = is_packed ? along_tree(map, choice, bytes, wire)
-                        : wire.alpha + away * (wire.overhead + machine.incast * carried);
-  } else if (is_packed) {
-    messages = hosts * steps;
-    seconds = steps * (wire.alpha + wire.overhead) +
-              (exchanges ? steps * hosts / 2 * mates * mates : away) * carried;
-  } else {
-    const double each = exchanges ? away : hosts - 1;
-    messages = ranks * each;
-    seconds = wire.alpha + each * wire.overhead + (exchanges ? mates : 1) * away * carried;
-    // What an agent passes on, and its mates take.
-    if (!exchanges && mates > 1)
-      seconds +=
-          machine.local.overhead * (machine.inside == Inside::links ? away / mates * (mates - 1) : away);
-  }
-  if (is_packed && mates > 1) seconds += 2 * machine.local.alpha;
-  if (machine.shared_cores > 0) seconds = std::max(seconds, messages * machine.turn / machine.shared_cores);
-  return seconds;
-}
-
-bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
 
 TaskChoice chain_of(const HostMap& map, TaskChoice choice, Bytes bytes, const PlanLimits& limits) {
   choice.division = Division::chain;
@@ -323,15 +244,6 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
   return found;
 }
 
-// One copy, if any.
-TaskChoice alone(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
-  TaskChoice choice;
-  choice.task = task;
-  choice.segment = limits.segment ? free_segment(map, task, bytes, limits)
-                                  : round_up(std::max<Bytes>(bytes, 1), kCacheLine);
-  return choice;
-}
-
 // The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
 // says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
 // caches on their way (2 ranks, all-to-all and all-gather, against single copies: 64 to 192 KiB 0.8; 512 KiB
@@ -339,7 +251,12 @@ TaskChoice alone(const HostMap& map, Task task, Bytes bytes, const PlanLimits& l
 // KiB: 0.75).
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
   constexpr Bytes kInCaches = 4 << 20;
-  if (map.ranks() == 1) return {{alone(map, task, bytes, limits)}};
+  if (map.ranks() == 1) {
+    TaskChoice alone;
+    alone.task = task;
+    alone.segment = free_segment(map, task, bytes, limits);
+    return {{alone}};
+  }
   std::vector<TaskCandidate> found =
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
   if (can_single_copy(map, task, bytes, limits))
@@ -357,11 +274,6 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
   constexpr Bytes kBetweenHosts = 1 << 20, kOverRails = 256 << 10, kHere = 64 << 10;
   if (!spans_hosts) return kHere;
   return rails > 1 ? kOverRails : kBetweenHosts;
-}
-
-double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
-  return has_tree(choice.task) ? predict_rooted(map, choice, bytes, machine)
-                               : predict_blocks(map, choice, bytes, machine);
 }
 
 const char* division_name(Division division) {

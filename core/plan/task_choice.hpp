@@ -86,6 +86,9 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
 /// One plan serves all all-to-alls of which only pairs of ranks know the lengths: that of blocks so long.
 Bytes pairwise_bytes(bool spans_hosts, RailId rails);
 
+/// Whether it goes along a tree of hosts.
+inline bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
+
 /// Seconds, of one that is no send or receive.
 double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine);
 

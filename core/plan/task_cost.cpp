@@ -1,0 +1,96 @@
+// What the cost model says of the ways of collectives that are no all-reduce.
+#include <algorithm>
+
+#include "core/base/partition.hpp"
+#include "core/plan/host_tree.hpp"
+#include "core/plan/task_choice.hpp"
+
+namespace ddl {
+namespace {
+
+// What the last host of a tree waits. A host hands over to its children one after the other, and then all of
+// these messages share its rails. Packed ones have the blocks of a subtree.
+double along_tree(const HostMap& map, const TaskChoice& choice, Bytes bytes, const FabricCost& wire) {
+  const HostTree tree(map.hosts(), 0, choice.radix);
+  const double ranks = static_cast<double>(map.ranks()) / map.hosts();
+  auto carried_to = [&](int child) {
+    const double blocks = choice.division == Division::packed ? ranks * tree.subtree(child) : 1;
+    return blocks * static_cast<double>(bytes) * wire.beta;
+  };
+  std::vector<double> reached(static_cast<std::size_t>(map.hosts()), 0);
+  double last = 0;
+  for (int host = 0; host < map.hosts(); ++host) {  // a parent has a smaller number
+    double at = reached[static_cast<std::size_t>(host)];
+    last = std::max(last, at);
+    const std::vector<int> children = tree.children(host);
+    double carried = 0;
+    for (int child : children) carried += carried_to(child);
+    for (int child : children) {
+      at += wire.overhead;
+      reached[static_cast<std::size_t>(child)] = at + wire.alpha + carried;
+    }
+  }
+  return last;
+}
+
+Bytes segments_of(const TaskChoice& choice, Bytes bytes) {
+  return divide_up(std::max<Bytes>(bytes, 1), choice.segment);
+}
+
+double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  FabricCost wire = machine.wire;
+  wire.beta /= static_cast<double>(choice.share.size());
+  const double segments = static_cast<double>(segments_of(choice, bytes)), hosts = map.hosts();
+  const Bytes segment = std::min(bytes, choice.segment);
+  const double carried = static_cast<double>(segment) * wire.beta;
+  if (choice.division == Division::whole) {
+    const double first = along_tree(map, choice, segment, wire);
+    const auto children = static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size());
+    // Calls follow each other: what keeps the root busy delays the next one.
+    return first + (segments - 0.5) * children * (carried + wire.overhead);
+  }
+  if (choice.division == Division::chain)
+    return (segments + hosts - 2) * (carried + wire.overhead) + (hosts - 1) * wire.alpha;
+  return (segments + 1) * carried * machine.incast * machine.turnover +
+         segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
+}
+
+// Kinds with many blocks. Where hosts share processors, these have all messages to do.
+double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  const FabricCost& wire = machine.wire;
+  const double hosts = map.hosts(), ranks = map.ranks(), mates = ranks / hosts, away = ranks - mates;
+  const double carried = static_cast<double>(bytes) * wire.beta / static_cast<double>(choice.share.size());
+  const double steps = HostTree(map.hosts(), 0, 2).rounds();
+  const bool is_packed = choice.division == Division::packed,
+             exchanges = choice.task.kind == Kind::all_to_all;
+  double seconds = 0, messages = 0;  // the latter: between hosts, of all ranks
+  if (has_root(choice.task.kind)) {
+    messages = is_packed ? hosts - 1 : away;
+    seconds = is_packed ? along_tree(map, choice, bytes, wire)
+                        : wire.alpha + away * (wire.overhead + machine.incast * carried);
+  } else if (is_packed) {
+    messages = hosts * steps;
+    seconds = steps * (wire.alpha + wire.overhead) +
+              (exchanges ? steps * hosts / 2 * mates * mates : away) * carried;
+  } else {
+    const double each = exchanges ? away : hosts - 1;
+    messages = ranks * each;
+    seconds = wire.alpha + each * wire.overhead + (exchanges ? mates : 1) * away * carried;
+    // What an agent passes on, and its mates take.
+    if (!exchanges && mates > 1)
+      seconds +=
+          machine.local.overhead * (machine.inside == Inside::links ? away / mates * (mates - 1) : away);
+  }
+  if (is_packed && mates > 1) seconds += 2 * machine.local.alpha;
+  if (machine.shared_cores > 0) seconds = std::max(seconds, messages * machine.turn / machine.shared_cores);
+  return seconds;
+}
+
+}  // namespace
+
+double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
+  return has_tree(choice.task) ? predict_rooted(map, choice, bytes, machine)
+                               : predict_blocks(map, choice, bytes, machine);
+}
+
+}  // namespace ddl
