@@ -224,10 +224,13 @@ class TaskPlanner {
   }
 
   void scatter(const Piece& whole) {
-    build_.begin_flow();
-    if (me_ != root_) return copy(whole, block(me_), root_, Source::output);
-    build_.keep(whole, {Source::input, me_});
+    if (me_ != root_) {
+      build_.begin_flow();
+      return copy(whole, block(me_), root_, Source::output);
+    }
     in_flows(others_after(), [&](Rank j) { send({Source::input, j}, whole, block(j), {j}); });
+    build_.begin_flow();
+    build_.keep(whole, {Source::input, me_});
   }
 
   // -- many to many
@@ -293,12 +296,12 @@ class TaskPlanner {
   }
 
   void all_to_all(const Piece& whole) {
-    build_.begin_flow();
-    build_.keep(whole, {Source::input, me_}, {Source::output, me_});
     auto piece_of = [&](Rank j) -> const Piece& {
       return (turn_of(me_) + turn_of(j)) % 2 == 0 ? whole : other_way_;
     };
     in_flows(others_after(), [&](Rank j) { send({Source::input, j}, piece_of(j), kMove, {j}); });
+    build_.begin_flow();
+    build_.keep(whole, {Source::input, me_}, {Source::output, me_});
     std::vector<Rank> before = others_after();
     std::reverse(before.begin(), before.end());
     in_flows(before, [&](Rank j) { copy(piece_of(j), kMove, j, {Source::output, j}); });

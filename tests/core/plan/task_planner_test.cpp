@@ -149,6 +149,24 @@ TEST(TaskPlanner, WhatIsFoldedAsideAndSentOnAtOnceIsReadByNoOtherStep) {
   EXPECT_GT(found, 0);
 }
 
+TEST(TaskPlanner, WhatOthersWaitForIsSentBeforeTheOwnBlockIsCopied) {
+  for (Kind kind : {Kind::scatter, Kind::all_to_all, Kind::all_gather}) {
+    TaskChoice choice;
+    choice.task = {kind, 0};
+    choice.segment = 16 << 10;
+    for (const auto& machine : {hosts_of({3}), hosts_of({2, 2})}) {
+      const Plan root = plans_of(machine, choice)[0];
+      const auto own = std::find_if(root.steps.begin(), root.steps.end(), [](const Step& step) {
+        return step.verb == Verb::copy && step.peers == 0;
+      });
+      ASSERT_NE(own, root.steps.end()) << root.name;
+      auto is_sent = [](const Step& step) { return step.verb == Verb::send && step.own == Source::input; };
+      EXPECT_TRUE(std::any_of(root.steps.begin(), own, is_sent)) << root.name;
+      EXPECT_TRUE(std::none_of(own, root.steps.end(), is_sent)) << root.name;
+    }
+  }
+}
+
 TEST(TaskPlanner, ASendIsCompleteWithinAHostAndBetweenHosts) {
   for (const auto& machine : {hosts_of({2}), hosts_of({1, 1})})
     for (const std::vector<std::uint32_t>& share : {std::vector<std::uint32_t>{1}, {2, 1}}) {
