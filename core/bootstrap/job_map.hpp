@@ -67,6 +67,7 @@ struct JobMap {
   std::vector<std::vector<std::size_t>> interface_of_rail;  // [rank][rail]: index into the rank's own
   std::vector<std::string> notes;  // rails that are missed, one line each, for rank 0 to say
   bool single_copy = false;        // every rank may read the memory of those on its host
+  bool slow_lines = false;         // on the processor of some rank, see lines_come_slowly()
   bool nonblocking = false;        // every rank has the progress hook
   Bytes staging = 0, segment = 0;
   bool report = false;  // all ranks take part in the report

@@ -64,6 +64,7 @@ struct PlanLimits {
   Bytes segment = 0;  // asked for by the user, 0: free choice
   Machine machine{};
   bool single_copy = false;  // ranks may read the memory of others of their host
+  bool slow_lines = false;   // see lines_come_slowly()
 };
 
 struct Candidate {

@@ -45,7 +45,7 @@ using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
 /// See Plan::single_copy.
-inline constexpr Bytes kMostStaged = 64 << 10;
+inline constexpr Bytes kMostStaged = 16 << 10;
 
 struct Slice {
   SliceId parent;                    // kWholeSegment for a lane

@@ -244,13 +244,21 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
   return found;
 }
 
-// The ways worth a thought. What goes one way is staged, where two ranks share the work, unless measuring
-// says otherwise: data that its sender has not just written is read faster. So are blocks that stay in the
-// caches on their way (2 ranks, all-to-all and all-gather, against single copies: 64 to 192 KiB 0.8; 512 KiB
-// to 4 MiB 0.5 to 1.0, most where lines travel slowly; 8 and 16 MiB 1.1. 4 ranks, all-gather of 96 to 256
-// KiB: 0.75).
+// Which of the two ways within a host is taken until both are measured. What goes one way is staged, where
+// two ranks share the work. So are blocks that stay in the caches on their way (2 ranks, all-to-all and
+// all-gather, against single copies: 64 to 192 KiB 0.8; 512 KiB to 4 MiB 0.5 to 1.0; 8 and 16 MiB 1.1. 4
+// ranks, all-gather of 96 to 256 KiB: 0.75). But where lines come slowly single copies are faster (2 ranks,
+// 64 and 256 KiB, 1 and 4 MiB: all-to-all 0.65, 0.55, 0.8, 0.77; scatter 0.6, 0.45, 0.8, 0.7; gather 0.8,
+// 0.7, 0.95, 1.25. 4 ranks on two cores, 128 KiB: 0.95, 0.35, 0.45), but for broadcasts (1.2 to 1.4).
+bool is_single_copy_first(Task task, Bytes bytes, const PlanLimits& limits) {
+  constexpr Bytes kMostGathered = 1 << 20, kInCaches = 4 << 20;
+  if (task.kind == Kind::broadcast) return false;
+  if (limits.slow_lines) return task.kind != Kind::gather || bytes <= kMostGathered;
+  return !is_one_way(task.kind) && bytes > kInCaches;
+}
+
+// The ways worth a thought.
 std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
-  constexpr Bytes kInCaches = 4 << 20;
   if (map.ranks() == 1) {
     TaskChoice alone;
     alone.task = task;
@@ -260,7 +268,7 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
   std::vector<TaskCandidate> found =
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
   if (can_single_copy(map, task, bytes, limits))
-    found.insert(found.begin() + (is_one_way(task.kind) || bytes <= kInCaches ? 1 : 0),
+    found.insert(found.begin() + (is_single_copy_first(task, bytes, limits) ? 0 : 1),
                  {single_copy_of(found[0].choice, limits), found[0].seconds});
   return found;
 }

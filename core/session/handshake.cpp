@@ -20,11 +20,13 @@ Reason reason_of(const std::string& text) {
 constexpr std::uint64_t kTrouble = 0;
 constexpr std::uint64_t kWell = 1;
 
-// One bit per rail, one for whether it reads its neighbours' memory, and one that is always set.
-constexpr std::uint64_t kReadsNeighbours = std::uint64_t{1} << 62;
+// One bit per rail, one for whether it reads its neighbours' memory, one for lines that do not come slowly,
+// and one that is always set.
+constexpr std::uint64_t kFastLines = std::uint64_t{1} << 61, kReadsNeighbours = std::uint64_t{1} << 62;
 
 std::uint64_t mask_of(const Reach& reach) {
   std::uint64_t mask = ~std::uint64_t{0};
+  if (reach.slow_lines) mask &= ~kFastLines;
   if (!reach.reads_neighbours) mask &= ~kReadsNeighbours;
   for (std::size_t rail = 0; rail < reach.rail_trouble.size(); ++rail)
     if (!reach.rail_trouble[rail].empty()) mask &= ~(std::uint64_t{1} << rail);
@@ -132,8 +134,12 @@ void Handshake::hear_reach(const Exchange::Answers& answers) {
     const std::size_t finder = choose_rails(reach_of_rank);
     if (job_map_.rails.empty()) return ask_reason(finder);
   }
-  job_map_.single_copy = std::all_of(reach_of_rank.begin(), reach_of_rank.end(),
-                                     [](std::uint64_t reach) { return (reach & kReadsNeighbours) != 0; });
+  auto all_say = [&](std::uint64_t bit) {
+    return std::all_of(reach_of_rank.begin(), reach_of_rank.end(),
+                       [bit](std::uint64_t reach) { return (reach & bit) != 0; });
+  };
+  job_map_.single_copy = all_say(kReadsNeighbours);
+  job_map_.slow_lines = !all_say(kFastLines);
   attempt([&] { steps_.connect(job_map_, endpoints_); });
   say_connected();
 }

@@ -28,6 +28,7 @@ namespace ddl {
 struct Reach {
   std::vector<std::string> rail_trouble;  // by rail, "" where it carries bytes; empty: nothing was tried
   bool reads_neighbours = false;          // all on its host: their memory, with one copy
+  bool slow_lines = false;                // see lines_come_slowly()
 };
 
 /// What a rank does on its own between the rounds. What one of these throws is in the way of the whole job.

@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/random.hpp"
 #include "core/net/unanswered.hpp"
+#include "core/topology/caches.hpp"
 #include "core/transport/staging_pool.hpp"
 
 namespace ddl {
@@ -27,6 +28,7 @@ Reach SessionEndpoint::reach(const JobMap& job_map, const std::vector<EndpointIn
   attach_local(job_map, endpoints);
   Reach reach = try_rails(job_map, endpoints);
   reach.reads_neighbours = env_.single_copy && reads_neighbours_;
+  reach.slow_lines = lines_come_slowly();
   return reach;
 }
 

@@ -72,6 +72,14 @@ const Caches& caches() {
   return of_first_core;
 }
 
+bool lines_come_slowly() {
+#ifdef __x86_64__
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
 Bytes streamed_from(const Caches& caches, int ranks) {
   return std::clamp(last_of_a_rank(caches, ranks) / 2, kLeast, kMost);
 }

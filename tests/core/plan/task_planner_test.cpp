@@ -352,6 +352,10 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
                 bytes < (8 << 20) ? Handover::staged : Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter})
     EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::staged);
+  limits.slow_lines = true;
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0],
+              kind == Kind::broadcast ? Handover::staged : Handover::single_copy);
 }
 
 TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {

@@ -24,6 +24,7 @@ enum class Fault {
   hears_no_endpoint,  // the first round fails on it alone
   reach,              // a neighbour's memory cannot be attached
   cannot_read,        // a neighbour's memory can be attached, but not its buffers read
+  slow_lines,         // no fault: its processor's
   loses_a_rail,       // a rail leads nowhere: the job goes on over the other
   loses_all,
   connect,
@@ -31,13 +32,23 @@ enum class Fault {
   goes_before_round_3,
 };
 
-constexpr std::array kFaults = {Fault::none,        Fault::no_engine,           Fault::no_endpoint,
-                                Fault::cannot,      Fault::hears_no_endpoint,   Fault::reach,
-                                Fault::cannot_read, Fault::loses_a_rail,        Fault::loses_all,
-                                Fault::connect,     Fault::goes_before_round_2, Fault::goes_before_round_3};
+constexpr std::array kFaults = {Fault::none,
+                                Fault::no_engine,
+                                Fault::no_endpoint,
+                                Fault::cannot,
+                                Fault::hears_no_endpoint,
+                                Fault::reach,
+                                Fault::cannot_read,
+                                Fault::slow_lines,
+                                Fault::loses_a_rail,
+                                Fault::loses_all,
+                                Fault::connect,
+                                Fault::goes_before_round_2,
+                                Fault::goes_before_round_3};
 
 bool is_survived(Fault fault) {
-  return fault == Fault::none || fault == Fault::cannot_read || fault == Fault::loses_a_rail;
+  return fault == Fault::none || fault == Fault::cannot_read || fault == Fault::slow_lines ||
+         fault == Fault::loses_a_rail;
 }
 // All but who is to blame only learn that it is gone: nobody can agree on who says it.
 bool breaks_the_exchange(Fault fault) {
@@ -89,7 +100,8 @@ class Member : private JoinSteps {
   Reach reach(const JobMap& job_map, const std::vector<EndpointInfo>& endpoints) override {
     EXPECT_EQ(endpoints.size(), static_cast<std::size_t>(exchange_.size()));
     if (fault_ == Fault::reach) throw Error("cannot attach");
-    Reach reach{std::vector<std::string>(job_map.rails.size()), fault_ != Fault::cannot_read};
+    Reach reach{std::vector<std::string>(job_map.rails.size()), fault_ != Fault::cannot_read,
+                fault_ == Fault::slow_lines};
     for (std::size_t rail = 0; rail < job_map.rails.size(); ++rail)
       if (fault_ == Fault::loses_all || (fault_ == Fault::loses_a_rail && rail == 1))
         reach.rail_trouble[rail] = "rail " + job_map.rails[rail] + " is lost";
@@ -239,11 +251,14 @@ TEST(Handshake, ARailThatOneRankCannotUseNobodyUses) {
 }
 
 TEST(Handshake, BuffersAreReadWhereTheyAreOnlyIfAllRanksCan) {
-  for (Fault fault : {Fault::none, Fault::cannot_read}) {
+  for (Fault fault : {Fault::none, Fault::cannot_read, Fault::slow_lines}) {
     ExchangeBoard board(3);
     HandshakeMembers members = members_of(board, only_on(3, 1, fault));
     ASSERT_TRUE(step_all(members, 3));
-    for (const auto& member : members) EXPECT_EQ(member->job_map().single_copy, fault == Fault::none);
+    for (const auto& member : members) {
+      EXPECT_EQ(member->job_map().single_copy, fault != Fault::cannot_read);
+      EXPECT_EQ(member->job_map().slow_lines, fault == Fault::slow_lines);
+    }
   }
 }
 
