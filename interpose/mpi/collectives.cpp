@@ -77,7 +77,8 @@ template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
          Original original) {
   const Made made{
-      {in.type, out.type, in.count, out.count, task.root, collective, SaidCall::about(in.buffer, out.buffer)},
+      {in.type, out.type, in.count, out.count, task.root, collective, SaidCall::about(in.buffer, out.buffer),
+       Form::blocking},
       in.buffer,
       out.buffer,
       comm};
@@ -93,9 +94,11 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
 template <class Original>
 int reduce_by(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
               MPI_Op op, MPI_Comm comm, Original original) {
-  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
+  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::blocking);
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
+  if (const std::optional<int> done = pass_again(made, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
+  if (route.reason) note_passed(made, route);
   return run_call(collective, route, comm, adapt_reduction, original, &made);
 }
 
@@ -117,8 +120,7 @@ int start_move(Collective collective, Task task, const Side& in, const Side& out
 template <class Original>
 int start_reduce(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
                  MPI_Op op, MPI_Comm comm, MPI_Request* request, Original original) {
-  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm);
-  made.said.form = Form::nonblocking;
+  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::nonblocking);
   if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
   return start_call(collective, route, comm, request, adapt_started_reduction, original, &made);
@@ -162,7 +164,7 @@ int ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, 
 
 int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm) {
-  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm);
+  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm, Form::blocking);
   made.lists = {counts};
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
@@ -173,8 +175,7 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
 
 int ireduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm, MPI_Request* request) {
-  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm);
-  made.said.form = Form::nonblocking;
+  Made made = reduction_made(Collective::reduce_scatter, in, out, 0, type, op, 0, comm, Form::nonblocking);
   made.lists = {counts};
   if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_reduce_scatter(in, out, counts, type, op, comm);
@@ -263,7 +264,8 @@ int barrier(MPI_Comm comm) {
   char mine = 0, all = 0;
   CommState* known = state_of_noted(comm);
   const bool comes_again = known && known->ends_with_barrier;
-  const Made made{{.count = comes_again, .collective = Collective::barrier}, &mine, &all, comm};
+  const Made made{
+      {nullptr, nullptr, comes_again, 0, 0, Collective::barrier, 0, Form::blocking}, &mine, &all, comm};
   if (const std::optional<int> done = run_kept(made, known)) return *done;
   RoutedCall route = route_barrier(comm, comes_again);
   route.call.in = &mine;
@@ -275,7 +277,8 @@ int barrier(MPI_Comm comm) {
 
 int ibarrier(MPI_Comm comm, MPI_Request* request) {
   static std::array<std::byte, 2> zeros;  // of all that are under way
-  const Made made{{.collective = Collective::barrier, .form = Form::nonblocking}, &zeros[0], &zeros[1], comm};
+  const Made made{
+      {nullptr, nullptr, 0, 0, 0, Collective::barrier, 0, Form::nonblocking}, &zeros[0], &zeros[1], comm};
   if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_barrier(comm, false);
   route.call.in = &zeros[0];

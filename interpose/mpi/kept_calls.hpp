@@ -29,35 +29,45 @@ using Lists = std::array<const int*, 4>;
 
 /// All that the program says in a call, and whether it waits for it, but its lists and where its buffers are:
 /// of these, whether they are the same one, MPI_IN_PLACE or null.
-struct SaidCall {
-  const void* type = nullptr;   // lasting_name() of a derived one
-  const void* other = nullptr;  // the other side's type, or the operation
-  int count = 0, other_count = 0, root = 0;
-  Collective collective{};
-  std::uint8_t buffers = 0;
-  Form form{};
+//
+// Looked up and compared in every call. So these are four words from the beginning: read in one piece right
+// after they were written in several, they would wait for these stores to finish.
+class SaidCall {
+ public:
+  using Words = std::array<std::uint64_t, 4>;
+
+  /// `other`: the other side's type, or the operation. `buffers`: about() them, or kBytes.
+  SaidCall(const void* type, const void* other, int count, int other_count, int root, Collective collective,
+           std::uint8_t buffers, Form form)
+      : words_{reinterpret_cast<std::uintptr_t>(type), reinterpret_cast<std::uintptr_t>(other),
+               pair(count, other_count),
+               pair(root, static_cast<int>(collective) | buffers << 8 | static_cast<int>(form) << 16)} {}
 
   /// Of a movement by its bytes alone, of whatever type: its buffers are those that the engine is given.
   static constexpr std::uint8_t kBytes = 128;
-
   static std::uint8_t about(const void* in, const void* out) {
     auto kind = [](const void* buffer) { return buffer == MPI_IN_PLACE ? 2 : buffer ? 1 : 0; };
     return static_cast<std::uint8_t>(kind(in) | kind(out) << 2 | (in == out) << 4);
   }
-  // Looked up and compared in every call: as four words, each put together of what stands in registers. Read
-  // from memory right after the fields were written there, they would wait for these stores to finish.
-  using Words = std::array<std::uint64_t, 4>;
-  Words words() const {
-    auto pair = [](int low, int high) {
-      return static_cast<std::uint32_t>(low) | std::uint64_t{static_cast<std::uint32_t>(high)} << 32;
-    };
-    const int kind = static_cast<int>(collective) | buffers << 8 | static_cast<int>(form) << 16;
-    return {reinterpret_cast<std::uintptr_t>(type), reinterpret_cast<std::uintptr_t>(other),
-            pair(count, other_count), pair(root, kind)};
-  }
+
+  const Words& words() const { return words_; }
+  Words words_but_root() const { return {words_[0], words_[1], words_[2], words_[3] >> 32}; }
+  /// Where the program has made them: lasting_name()s.
+  void name_type(const void* name) { words_[0] = reinterpret_cast<std::uintptr_t>(name); }
+  void name_other(const void* name) { words_[1] = reinterpret_cast<std::uintptr_t>(name); }
+  const void* type() const { return reinterpret_cast<const void*>(words_[0]); }
+  Collective collective() const { return static_cast<Collective>(words_[3] >> 32 & 0xff); }
+  bool is_by_bytes() const { return (words_[3] >> 40 & 0xff) == kBytes; }
+
   static std::uint64_t hash_of(const Words& all) {
     return (all[0] ^ all[1] << 1 ^ all[2] * 31 ^ (all[3] << 24 | all[3] >> 40)) * 0x9e3779b97f4a7c15ull;
   }
+
+ private:
+  static constexpr std::uint64_t pair(int low, int high) {
+    return static_cast<std::uint32_t>(low) | std::uint64_t{static_cast<std::uint32_t>(high)} << 32;
+  }
+  Words words_;
 };
 
 /// A buffer of the engine's call, by one of the program's.
@@ -100,6 +110,15 @@ struct KeptCall {
   bool has(const Lists& other, Rank ranks) const;
 };
 
+/// The last blocking reduction that went to the original for its type and operation; so does the next one
+/// that says the same, whatever its root.
+struct LastPassed {
+  SaidCall::Words said_but_root{};
+  const char* reason = nullptr;  // null: there was none
+  std::uint64_t bytes = 0;
+  unsigned operations_freed = 0;  // the operation was there when so many had been
+};
+
 class KeptCalls {
  public:
   static constexpr std::size_t kMost = 64;
@@ -107,7 +126,7 @@ class KeptCalls {
   /// Null: it is not kept.
   const KeptCall* find(const SaidCall& said, const Lists& lists, Rank ranks) const {
     if (!calls_) return nullptr;
-    const SaidCall::Words words = said.words();
+    const SaidCall::Words& words = said.words();
     for (std::size_t at = place_of(words);; at = (at + 1) % kPlaces) {
       const KeptCall& one = (*calls_)[at];
       if (!one.call) return nullptr;

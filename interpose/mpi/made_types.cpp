@@ -192,7 +192,6 @@ bool is_predefined(int combiner) {
          combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
 }
 
-// An odd number is no handle, which is an address.
 const void* lasting_name(MPI_Datatype type) {
   const TypeFacts* facts = is_known(type) ? nullptr : facts_of(type);
   if (!facts || is_predefined(facts->combiner)) return type;

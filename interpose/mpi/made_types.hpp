@@ -52,6 +52,9 @@ int combiner_of(MPI_Datatype type);
 bool is_predefined(int combiner);
 /// A word for a type as long as the program runs: its handle where nobody frees it. `type`: one with facts.
 const void* lasting_name(MPI_Datatype type);
+/// Whether it names one that the program has made: by an odd number, which no handle is, since that is an
+/// address.
+inline bool is_name_of_made(const void* name) { return reinterpret_cast<std::uintptr_t>(name) % 2 == 1; }
 
 /// The hook: its handle may mean another type from now on.
 int type_free(MPI_Datatype* type);

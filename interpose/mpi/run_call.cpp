@@ -41,14 +41,14 @@ int done_without_elements(Collective collective, Form form) {
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
   // Where another thread may free an operation meanwhile, a call that is kept would hold it.
   if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions)) return false;
-  const bool can_be_kept = made.said.buffers == SaidCall::kBytes || (route.is_lasting && buffers.are_none());
+  const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && buffers.are_none());
   return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
 }
 
 bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other) {
   const bool is_made = !is_known(type), is_other_made = other && !is_known(other);
-  if (is_made) made.said.type = lasting_name(type);
-  if (is_other_made) made.said.other = lasting_name(other);
+  if (is_made) made.said.name_type(lasting_name(type));
+  if (is_other_made) made.said.name_other(lasting_name(other));
   return is_made || is_other_made;
 }
 
@@ -107,7 +107,7 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
   CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
-  comm->ends_with_barrier = made.said.collective == Collective::barrier;
+  comm->ends_with_barrier = made.said.collective() == Collective::barrier;
   if (buffers) buffers->outlive_call(nullptr, nullptr);
   Pending* call = buffers ? new_pending(comm, std::move(*buffers), 0)
                           : ready_pending(comm, {kept->blocks, kept->in_blocks});
@@ -154,16 +154,25 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
           made.lists, route.comm->size);
 }
 
+// Where its type has a name that lasts.
+void note_passed(const Made& made, const RoutedCall& route) {
+  CommState* comm = route.reason == kErroneous ? nullptr : state_of_noted(made.comm);
+  auto* type = const_cast<void*>(made.said.type());
+  if (!comm || !(is_name_of_made(type) || is_known(static_cast<MPI_Datatype>(type)))) return;
+  comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
+}
+
 PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }
 
-void PassedCalls::end(const char* name, const RoutedCall& route, std::optional<Nanoseconds> time) {
+void PassedCalls::end(const char* name, const char* reason, std::uint64_t bytes,
+                      std::optional<Nanoseconds> time) {
   std::lock_guard lock(mutex_);
-  if (route.reason != reason_) {
+  if (reason != reason_) {
     tell_locked(name);
-    reason_ = route.reason;
+    reason_ = reason;
   }
   if (time) usual_ = *time;
-  untold_.add(route.bytes, usual_);
+  untold_.add(bytes, usual_);
   if (time) tell_locked(name);
 }
 

@@ -48,7 +48,7 @@ class PassedCalls {
     return number < kAllTimed || number % kTimedEvery == 0;
   }
   /// It is over; `time`: where it was timed.
-  void end(const char* name, const RoutedCall& route, std::optional<Nanoseconds> time);
+  void end(const char* name, const char* reason, std::uint64_t bytes, std::optional<Nanoseconds> time);
   void tell(const char* name);
 
  private:
@@ -65,7 +65,8 @@ PassedCalls& passed_calls(Collective collective, Form form);
 
 /// Runs the original and counts it with the reason.
 template <class Original>
-int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
+int pass_through(Collective collective, Form form, const char* reason, std::uint64_t bytes,
+                 Original original) {
   PassedCalls& passed = passed_calls(collective, form);
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
@@ -75,8 +76,12 @@ int pass_through(Collective collective, Form form, const RoutedCall& route, Orig
   }();
   std::optional<Nanoseconds> time;
   if (is_timed) time = now() - began;
-  passed.end(name_of(collective, form), route, time);
+  passed.end(name_of(collective, form), reason, bytes, time);
   return result;
+}
+template <class Original>
+int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
+  return pass_through(collective, form, route.reason, route.bytes, original);
 }
 
 /// A call as the program made it.
@@ -88,8 +93,20 @@ struct Made {
   Lists lists = {};
 };
 inline Made reduction_made(Collective collective, const void* in, void* out, int count, MPI_Datatype type,
-                           MPI_Op op, int root, MPI_Comm comm) {
-  return {{type, op, count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
+                           MPI_Op op, int root, MPI_Comm comm, Form form) {
+  return {{type, op, count, 0, root, collective, SaidCall::about(in, out), form}, in, out, comm};
+}
+/// Notes that a reduction goes to the original for what it says, if that can be recognised.
+void note_passed(const Made& made, const RoutedCall& route);
+/// Has the original make such a call once more; nothing: it is none.
+template <class Original>
+std::optional<int> pass_again(const Made& made, Original original) {
+  const CommState* comm = state_of_noted(made.comm);
+  if (!comm || !comm->last_passed.reason || made.said.words_but_root() != comm->last_passed.said_but_root ||
+      comm->last_passed.operations_freed != operations_freed())
+    return std::nullopt;
+  return pass_through(made.said.collective(), Form::blocking, comm->last_passed.reason,
+                      comm->last_passed.bytes, original);
 }
 void forget_kept(CommState& comm);
 /// Gives those of these types that the program has made a name that lasts; false: there are none.
@@ -97,7 +114,7 @@ bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other);
 /// A kept call with buffers as the engine wants them; nothing: it has to be made anew.
 inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, const Made& made, const void* in,
                                      void* out) {
-  comm.ends_with_barrier = made.said.collective == Collective::barrier;
+  comm.ends_with_barrier = made.said.collective() == Collective::barrier;
   const ddl_outcome outcome = state().api->run_kept(comm.engine, kept.call, in, out, number_on(comm));
   if (kept.reduction) kept.reduction->throw_on();
   if (outcome == DDL_DONE) return MPI_SUCCESS;
@@ -119,8 +136,9 @@ inline std::optional<int> run_kept(const Made& made) { return run_kept(made, sta
 /// last. `other` null: there is one alone.
 inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Datatype other = nullptr) {
   CommState* comm = state_of_noted(made.comm);
-  const std::optional<int> done = run_kept(made, comm);
-  return !done && comm && name_types(made, type, other) ? run_kept(made, comm) : done;
+  if (const std::optional<int> done = run_kept(made, comm)) return *done;
+  if (!comm || !name_types(made, type, other)) return std::nullopt;
+  return run_kept(made, comm);
 }
 /// Likewise a call with elements of such types that are packed.
 std::optional<int> run_packed(Made made, MPI_Datatype type, MPI_Datatype other);

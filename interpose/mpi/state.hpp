@@ -40,6 +40,7 @@ struct CommState {
   std::map<std::uint64_t, std::uint64_t> created_by_group;
   BlockCache blocks;
   KeptCalls kept;
+  LastPassed last_passed;
   std::unique_ptr<Pending, DeletePending> ready;  // for the next nonblocking call that is kept
   bool ends_with_barrier = false;                 // its last call with elements, alike on all its ranks
 };

@@ -27,22 +27,22 @@ struct NamedMade {
 
   std::optional<int> run_kept() { return run_kept_by_name(made, type, other); }
   std::optional<int> start_kept(MPI_Request* request) {
-    made.said.form = Form::nonblocking;
     return start_kept_by_name(made, request, type, other);
   }
 };
-NamedMade all_gather_made(const Side& in, const BlockSide& out, MPI_Comm comm) {
-  const Made made{{in.type, out.type, in.count, 0, 0, kAllGather, SaidCall::about(in.buffer, out.buffer)},
-                  in.buffer,
-                  out.buffer,
-                  comm,
-                  {out.counts, out.displacements}};
+NamedMade all_gather_made(const Side& in, const BlockSide& out, MPI_Comm comm, Form form) {
+  const Made made{
+      {in.type, out.type, in.count, 0, 0, kAllGather, SaidCall::about(in.buffer, out.buffer), form},
+      in.buffer,
+      out.buffer,
+      comm,
+      {out.counts, out.displacements}};
   return {made, in.buffer == MPI_IN_PLACE ? out.type : in.type, out.type};
 }
 // In place there are copies each time, and nothing is kept.
-NamedMade all_to_all_made(const Pairs& pairs, MPI_Comm comm) {
+NamedMade all_to_all_made(const Pairs& pairs, MPI_Comm comm, Form form) {
   const BlockSide &in = pairs.in, &out = pairs.out;
-  Made made{{in.type, out.type, 0, 0, 0, kAllToAll, SaidCall::about(in.buffer, out.buffer)},
+  Made made{{in.type, out.type, 0, 0, 0, kAllToAll, SaidCall::about(in.buffer, out.buffer), form},
             in.buffer,
             out.buffer,
             comm};
@@ -51,8 +51,9 @@ NamedMade all_to_all_made(const Pairs& pairs, MPI_Comm comm) {
 }
 // With the root's lists and type, of which the others know nothing.
 NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& many, const void* in,
-                      const void* out, int root, MPI_Comm comm) {
-  Made made{{one.type, many.type, one.count, 0, root, collective, SaidCall::about(in, out)}, in, out, comm};
+                      const void* out, int root, MPI_Comm comm, Form form) {
+  Made made{
+      {one.type, many.type, one.count, 0, root, collective, SaidCall::about(in, out), form}, in, out, comm};
   const CommState* known = state_of_noted(comm);
   if (!known || known->me != root) return {made, one.type, nullptr};
   made.lists = {many.counts, many.displacements};
@@ -73,7 +74,7 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
                const int displacements[], MPI_Datatype out_type, MPI_Comm comm) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  NamedMade named = all_gather_made(from, to, comm);
+  NamedMade named = all_gather_made(from, to, comm, Form::blocking);
   if (const std::optional<int> done = named.run_kept()) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
@@ -89,7 +90,7 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
                 const int displacements[], MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
-  NamedMade named = all_gather_made(from, to, comm);
+  NamedMade named = all_gather_made(from, to, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
   RoutedCall route = route_all_gather_v(from, to, comm);
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
@@ -106,7 +107,7 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
             const int displacements[], MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{in, in_count, in_type};
   const BlockSide many{out, counts, displacements, out_type};
-  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm);
+  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm, Form::blocking);
   if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
@@ -119,7 +120,7 @@ int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, cons
              MPI_Request* request) {
   const Side one{in, in_count, in_type};
   const BlockSide many{out, counts, displacements, out_type};
-  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm);
+  NamedMade named = rooted_made(kGather, one, many, in, out, root, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Igatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm,
@@ -133,7 +134,7 @@ int scatterv(const void* in, const int counts[], const int displacements[], MPI_
              int out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
   const Side one{out, out_count, out_type};
   const BlockSide many{in, counts, displacements, in_type};
-  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm);
+  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm, Form::blocking);
   if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
@@ -145,7 +146,7 @@ int iscatterv(const void* in, const int counts[], const int displacements[], MPI
               int out_count, MPI_Datatype out_type, int root, MPI_Comm comm, MPI_Request* request) {
   const Side one{out, out_count, out_type};
   const BlockSide many{in, counts, displacements, in_type};
-  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm);
+  NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Iscatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm,
@@ -161,7 +162,7 @@ int alltoallv(const void* in, const int in_counts[], const int in_displacements[
   const Pairs pairs{{in, in_counts, in_displacements, in_type},
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
-  NamedMade named = all_to_all_made(pairs, comm);
+  NamedMade named = all_to_all_made(pairs, comm, Form::blocking);
   if (const std::optional<int> done = named.run_kept()) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
@@ -176,7 +177,7 @@ int ialltoallv(const void* in, const int in_counts[], const int in_displacements
   const Pairs pairs{{in, in_counts, in_displacements, in_type},
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
-  NamedMade named = all_to_all_made(pairs, comm);
+  NamedMade named = all_to_all_made(pairs, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Ialltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
