@@ -155,9 +155,18 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
   dimension_times_[step.dimension] += since - before;
 }
 
+// What lies in one segment and is read where it is ends its sender's call only when it has been read: no
+// empty message has to come back.
+bool Operation::is_answered_by_reading(const Step& step) const {
+  const Elements reach = reach_of(call_, step);
+  return call_.pairwise && prepared_->plan.single_copy && step.fabric == Fabric::local &&
+         count_of(call_, step) == 0 && reach <= segment_elements_ && reach * element_ > kMostStaged;
+}
+
 // An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
 bool Operation::has_message(const Run& run, const Step& step) const {
   if (without_tokens_ && call_.pairwise && Credit::stands_for(call_, prepared_->plan, step)) return false;
+  if (is_answered_by_reading(step)) return false;
   Range range = table(run)[step.slice];
   range.first += run.segment * segment_elements_;
   return step.is_token || within(range, reach_of(call_, step)) > 0;

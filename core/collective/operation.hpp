@@ -16,7 +16,7 @@
 // be empty, and is sent all the same, so that what bounds early arrivals holds as above. But in a pairwise
 // call there is none, in either direction, where two ranks have nothing for each other: a rank has as many
 // segments as its longest block takes. And none that is empty where the other direction's is small, but in
-// the first call of a communicator.
+// the first call of a communicator, or where it is read in its sender's buffer.
 //
 // Where elements travel narrower than they are in memory (PlanChoice::wire), what is sent between hosts is
 // made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read. What
@@ -225,6 +225,7 @@ class Operation {
   void cut(const PreparedPlan& prepared, const Call& call);
   void count_sent();
   void count_sent(const Step& step, Elements elements, Elements times);
+  bool is_answered_by_reading(const Step& step) const;
   bool has_message(const Run& run, const Step& step) const;
   void place_narrowed(const Plan& plan);
 

@@ -79,14 +79,17 @@ TEST(UnequalBlocks, NobodyRunsAheadOfWhoGivesNothing) {
 TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
   for (const auto& machine : std::vector<std::vector<HostIndex>>{
            {0}, {0, 0}, {0, 0, 0, 0}, {0, 1}, {0, 0, 1, 2, 2, 2}, {0, 1, 2, 0, 1}})
-    for (RailId rails : {RailId{1}, RailId{2}}) {
+    for (const bool reads : {false, true}) {  // what others have, where it is, or over two rails
       VirtualJob job(machine);
-      auto world = job.create(1, everybody(job.size()), {rails, Bytes{1} << 20, 0});
+      const PlanLimits limits{RailId(reads ? 2 : 1), Bytes{1} << 20, 0, {}, reads, reads};
+      auto world = job.create(1, everybody(job.size()), limits);
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
+        const Bytes bytes{reads ? 2 * kMostStaged : kMostStaged};
         for (int round = 0; round < 64; ++round) {
           PairwiseBuffers buffers(round % 8, me, job.size());
-          PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, Bytes{16} << 10);
+          PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, bytes);
+          EXPECT_EQ(plan.plan.single_copy, reads && job.size() > 1 && machine.back() == 0);
           if (round % 2)
             job.engine(me).run(mine, buffers.call, &plan);
           else
@@ -110,8 +113,9 @@ struct StartedPairwise {
   };
   std::vector<std::vector<One>> calls;
 
-  explicit StartedPairwise(const std::vector<HostIndex>& machine)
-      : job(machine), world(job.create(1, everybody(job.size()))), calls(machine.size()) {}
+  explicit StartedPairwise(const std::vector<HostIndex>& machine,
+                           const PlanLimits& limits = {1, Bytes{1} << 20, 0})
+      : job(machine), world(job.create(1, everybody(job.size()), limits)), calls(machine.size()) {}
   ~StartedPairwise() {
     for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).fail("the test is over");
   }
@@ -172,8 +176,8 @@ TEST(UnequalBlocks, WhoHasLittleForOthersIsSoManyCallsAheadOfThemAndNoMore) {
 TEST(UnequalBlocks, WhoHasMuchForOthersWaitsUntilTheyHaveBegun) {
   constexpr int kSome = 5, kMuch = 6;
   for (const auto& machine : std::vector<std::vector<HostIndex>>{{0, 0, 0}, {0, 1, 1}, {0, 1, 0, 2}})
-    for (int pattern : {kSome, kMuch}) {
-      StartedPairwise all(machine);
+    for (auto [pattern, reads] : {std::pair{kSome, false}, {kMuch, false}, {kMuch, true}}) {
+      StartedPairwise all(machine, {1, Bytes{1} << 20, 0, {}, reads, reads});
       all.start(0, pattern);
       all.start_all_but_the_first(pattern);
       test::until([&] { return all.done(0) == 1; }, [&] { all.progress(1); });
