@@ -267,9 +267,13 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
   }
   std::vector<TaskCandidate> found =
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
-  if (can_single_copy(map, task, bytes, limits))
-    found.insert(found.begin() + (is_single_copy_first(task, bytes, limits) ? 0 : 1),
-                 {single_copy_of(found[0].choice, limits), found[0].seconds});
+  if (!can_single_copy(map, task, bytes, limits)) return found;
+  const TaskCandidate reads{single_copy_of(found[0].choice, limits), found[0].seconds};
+  const bool is_first = is_single_copy_first(task, bytes, limits);
+  // Of blocks that only pairs of ranks know the first calls would decide for all, which may be short ones, of
+  // which both ways are the same.
+  if (task.unequal && task.kind == Kind::all_to_all) return is_first ? std::vector{reads} : found;
+  found.insert(found.begin() + (is_first ? 0 : 1), reads);
   return found;
 }
 

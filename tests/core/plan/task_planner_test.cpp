@@ -352,7 +352,14 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
                 bytes < (8 << 20) ? Handover::staged : Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter})
     EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::staged);
+  auto of_pairs = [&limits] {
+    return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true}, 2 * kMostStaged, limits);
+  };
+  ASSERT_EQ(of_pairs().size(), 1u) << "nothing would be measured about the long ones";
+  EXPECT_EQ(of_pairs()[0].choice.handover, Handover::staged);
   limits.slow_lines = true;
+  ASSERT_EQ(of_pairs().size(), 1u);
+  EXPECT_EQ(of_pairs()[0].choice.handover, Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})
     EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0],
               kind == Kind::broadcast ? Handover::staged : Handover::single_copy);
