@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "core/base/hand_down.hpp"
 #include "core/base/pause.hpp"
 #include "core/topology/caches.hpp"
 
@@ -67,7 +68,10 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    if (message.block) std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
+    if (message.block) {
+      std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
+      hand_down(payload_of(message.block), message.payload.size());
+    }
     put_all(message);
     return true;
   }
@@ -100,6 +104,7 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   staged.block = turn.block;
   staged.reuse = Reuse::when_taken;
   std::memcpy(payload_of(turn.block), message.payload.data(), bytes);
+  hand_down(payload_of(turn.block), bytes);
   turn.entries.clear();
   for (Rank to : message.to) {
     turn.entries.emplace_back(&peer_of(to), peer_of(to).put);
@@ -191,7 +196,10 @@ void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
 
 void SharedMemoryTransport::put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload) {
   put(peer, header, [payload](Descriptor& entry) {
-    if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
+    if (payload.empty()) return;
+    std::memcpy(entry.payload, payload.data(), payload.size());
+    if (payload.size() > Descriptor::kInFirstLine)
+      hand_down(entry.payload + Descriptor::kInFirstLine, kCacheLine);
   });
 }
 
