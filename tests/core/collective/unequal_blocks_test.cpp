@@ -184,6 +184,7 @@ TEST(UnequalBlocks, WhoHasMuchForOthersWaitsUntilTheyHaveBegun) {
       for (int i = 0; i < 3; ++i) all.start(0, pattern);
       all.progress(200);
       EXPECT_EQ(all.done(0), 1);
+      EXPECT_FALSE(all.job.engine(0).calls_longer_than(0).at(0).waits_for.empty());
       for (int i = 0; i < 3; ++i) all.start_all_but_the_first(pattern);
       all.finish();
     }
