@@ -15,8 +15,8 @@
 // Where blocks are of unequal length, a segment is the same piece of each that is long enough. A message may
 // be empty, and is sent all the same, so that what bounds early arrivals holds as above. But in a pairwise
 // call there is none, in either direction, where two ranks have nothing for each other: a rank has as many
-// segments as its longest block takes. And none that is empty where the other direction's is small, but in
-// the first call of a communicator, or where it is read in its sender's buffer.
+// segments as its longest block takes. And none that is empty where the other direction's is read in its
+// sender's buffer, or is small, but in the first call of a communicator.
 //
 // Where elements travel narrower than they are in memory (PlanChoice::wire), what is sent between hosts is
 // made in a buffer of the segment, which the wire reads from: the segment ends when all of it is read. What
