@@ -158,9 +158,9 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 // What lies in one segment and is read where it is ends its sender's call only when it has been read: no
 // empty message has to come back.
 bool Operation::is_answered_by_reading(const Step& step) const {
+  if (!call_.pairwise || !prepared_->plan.single_copy || step.fabric != Fabric::local) return false;
   const Elements reach = reach_of(call_, step);
-  return call_.pairwise && prepared_->plan.single_copy && step.fabric == Fabric::local &&
-         count_of(call_, step) == 0 && reach <= segment_elements_ && reach * element_ > kMostStaged;
+  return count_of(call_, step) == 0 && reach <= segment_elements_ && reach * element_ > kMostStaged;
 }
 
 // An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.

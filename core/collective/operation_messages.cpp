@@ -84,11 +84,10 @@ std::vector<Rank> Operation::waiting_for() const {
         if (run.arrived[step.expected + i] != Arrival::complete) ranks.push_back(plan.peers[step.peer + i]);
     }
   }
-  // Who answers by reading may have done so.
-  for (const Step& step : plan.steps)
-    if (is_open_ && unfinished_ > 0 && step.verb == Verb::copy && step.peers == 1 &&
-        is_answered_by_reading(step))
-      ranks.push_back(plan.peers[step.peer]);
+  if (is_open_ && unfinished_ > 0)
+    for (const Step& step : plan.steps)  // who answers by reading may have done so
+      if (step.verb == Verb::copy && step.peers == 1 && is_answered_by_reading(step))
+        ranks.push_back(plan.peers[step.peer]);
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/partition.hpp"
 #include "core/base/types.hpp"
 #include "core/trace/activity.hpp"
 #include "core/transport/transport.hpp"
@@ -23,7 +24,7 @@ namespace ddl {
 
 // Flag, header and up to 24 bytes of payload share one cache line: a tiny message is one line that moves.
 struct alignas(64) Descriptor {
-  static constexpr std::size_t kInFirstLine = 64 - sizeof(Header);
+  static constexpr std::size_t kInFirstLine = kCacheLine - sizeof(Header);
   Header header;  // its turn is n + 1 when entry n of the ring is full: written last
   union {
     std::byte payload[View::kInline];

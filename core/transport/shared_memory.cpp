@@ -20,6 +20,12 @@ namespace {
 // Or it may be written again as soon as the entry has been taken.
 constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4, kUntilTaken = 8;
 
+// What its readers wait for.
+void write_small(std::byte* block, std::span<const std::byte> payload) {
+  std::memcpy(block, payload.data(), payload.size());
+  hand_down(block, payload.size());
+}
+
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
 }
@@ -68,10 +74,7 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    if (message.block) {
-      std::memcpy(payload_of(message.block), message.payload.data(), message.payload.size());
-      hand_down(payload_of(message.block), message.payload.size());
-    }
+    if (message.block) write_small(payload_of(message.block), message.payload);
     put_all(message);
     return true;
   }
@@ -103,8 +106,7 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   Outgoing staged = message;
   staged.block = turn.block;
   staged.reuse = Reuse::when_taken;
-  std::memcpy(payload_of(turn.block), message.payload.data(), bytes);
-  hand_down(payload_of(turn.block), bytes);
+  write_small(payload_of(turn.block), message.payload);
   turn.entries.clear();
   for (Rank to : message.to) {
     turn.entries.emplace_back(&peer_of(to), peer_of(to).put);
