@@ -191,6 +191,9 @@ std::vector<Rank> Communicator::waiting_for() const {
   if (!operation) return {};
   std::vector<Rank> ranks = operation->is_open() ? operation->waiting_for() : credit_.waiting_for();
   for (Rank& rank : ranks) rank = members().ranks[static_cast<std::size_t>(rank)];
+  if (!operation->is_open()) return ranks;
+  for (Rank reader : shared_.fabrics.local->readers_of(operation->unfinished()))
+    if (std::find(ranks.begin(), ranks.end(), reader) == ranks.end()) ranks.push_back(reader);
   return ranks;
 }
 

@@ -122,7 +122,11 @@ class Communicator : public Sender {
   /// Shows the oldest collective to those that it waits for, after a second and again after twice as long, so
   /// that few gather in the mailboxes of those that do not look.
   void show_oldest();
-  /// After a failure: lets go of what the operations hold, and of the program's buffers.
+  /// After a failure nobody writes to the program's buffers any more.
+  void withdraw_places() {
+    each_open([](Operation& operation) { operation.withdraw_places(); });
+  }
+  /// Likewise: lets go of what the operations hold, and of the program's buffers.
   void drop();
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }
@@ -134,9 +138,10 @@ class Communicator : public Sender {
   std::byte* claim_answer(const Sending& sending, const View& asked, Outgoing& message) override;
   void post(const Outgoing& message) override { shared_.fabrics.local->post(message); }
   BlockCopy& block_copy() override { return shared_.fabrics.local->block_copy(); }
-  bool send_single_copy(const Sending& sending, std::span<const std::byte> payload,
+  bool send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                         std::uint32_t& unfinished) override;
-  bool fetch(const View& view, std::byte* into) override;
+  SharedMemoryTransport::Fetched fetch(const View& view, std::byte* into) override;
+  bool help_readers() override;
   void work(Bytes bytes, const std::function<void()>& body) override;
   void flush(std::span<const Rank> to, std::uint32_t& unfinished) override {
     shared_.fabrics.wire->flush(to, unfinished);

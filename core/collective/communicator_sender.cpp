@@ -125,18 +125,26 @@ std::byte* Communicator::claim_answer(const Sending& sending, const View& asked,
   return SharedMemoryTransport::payload_of(block);
 }
 
-bool Communicator::send_single_copy(const Sending& sending, std::span<const std::byte> payload,
+bool Communicator::send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                                     std::uint32_t& unfinished) {
   Outgoing message = addressed(sending.header, sending.step, sending.operation.prepared());
   message.payload = payload;
+  message.is_joint = is_joint;
   message.unfinished = &unfinished;
   return try_pressing(sending, message, [&] { return shared_.fabrics.local->send_single_copy(message); });
 }
 
-bool Communicator::fetch(const View& view, std::byte* into) {
-  const bool fetched = SharedMemoryTransport::fetch(view, into);
-  if (!fetched) SharedMemoryTransport::ask_for_copy(view);
+SharedMemoryTransport::Fetched Communicator::fetch(const View& view, std::byte* into) {
+  const auto fetched = SharedMemoryTransport::fetch(view, into);
+  if (fetched == SharedMemoryTransport::Fetched::refused) SharedMemoryTransport::ask_for_copy(view);
   return fetched;
+}
+
+bool Communicator::help_readers() {
+  const SharedMemoryTransport::ToWrite part = shared_.fabrics.local->take_to_write();
+  if (!part.joint) return false;
+  work(part.piece.bytes, [&part] { SharedMemoryTransport::write(part); });
+  return true;
 }
 
 // ---- answers for the sake of credit ----

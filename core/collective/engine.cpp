@@ -427,6 +427,7 @@ void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
   failed_.store(true, std::memory_order_release);
+  for (const auto& [id, communicator] : communicators_) communicator->withdraw_places();
 }
 
 }  // namespace ddl

@@ -99,6 +99,7 @@ bool Operation::is_oldest(const Run& run) const {
 
 // Stays stirred as long as it moves, and when it is held up by what makes no message.
 bool Operation::advance(Sender& sender) {
+  const Plan& plan = prepared_->plan;
   bool moved = false;
   is_stirred_ = false;
   for (Run& run : runs_) {
@@ -118,7 +119,9 @@ bool Operation::advance(Sender& sender) {
     sender.flush(prepared_->beyond, unfinished_);
     sent_on_wire_ = false;
   }
-  is_stirred_ |= moved || (segments_finished_ == segments_ && unfinished_ > 0);
+  const bool is_read = unfinished_ > 0 && plan.single_copy;
+  if (!moved && is_read && !is_engine_thread()) moved = sender.help_readers();
+  is_stirred_ |= moved || is_read || (segments_finished_ == segments_ && unfinished_ > 0);
   return moved;
 }
 
@@ -161,6 +164,12 @@ bool Operation::is_answered_by_reading(const Step& step) const {
   if (!call_.pairwise || !prepared_->plan.single_copy || step.fabric != Fabric::local) return false;
   const Elements reach = reach_of(call_, step);
   return count_of(call_, step) == 0 && reach <= segment_elements_ && reach * element_ > kMostStaged;
+}
+
+// Whether who sends in such a call has nothing else to copy.
+bool Operation::only_sends() const {
+  if (call_.pairwise) return call_.rooted && call_.out_blocks.counts[me_] == 0;
+  return call_.kind == Kind::broadcast || call_.kind == Kind::gather;
 }
 
 // An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
@@ -210,13 +219,18 @@ bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
     Sender& sender;
     View& view;
     std::byte* into;
-    bool fetched = false;
+    SharedMemoryTransport::Fetched fetched = {};
   } fetch{sender, run.views[step.expected], at(run, step.into, step.into_block, range_of(run, step).first)};
   sender.work(fetch.view.bytes(), [&fetch] { fetch.fetched = fetch.sender.fetch(fetch.view, fetch.into); });
+  if (fetch.fetched == SharedMemoryTransport::Fetched::not_yet) {
+    is_stirred_ = true;
+    return false;
+  }
+  const bool is_there = fetch.fetched == SharedMemoryTransport::Fetched::all;
   fetch.view.release();
   fetch.view = View(fetch.into, fetch.view.bytes(), nullptr, nullptr, nullptr);
-  if (!fetch.fetched) run.arrived[step.expected] = Arrival::missing;
-  return fetch.fetched;
+  if (!is_there) run.arrived[step.expected] = Arrival::missing;
+  return is_there;
 }
 
 bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
@@ -227,7 +241,9 @@ bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   bool is_large =
       payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
   if (prepared_->plan.single_copy && step.fabric == Fabric::local && payload.size() > kMostStaged)
-    return sender.send_single_copy(sending_of(run, step), payload, unfinished_);
+    return sender.send_single_copy(sending_of(run, step), payload,
+                                   payload.size() >= (only_sends() ? kLeastJoint : kLeastJointOfMany),
+                                   unfinished_);
   if (is_large && step.fabric == Fabric::local) return send_staged(run, step, payload, sender);
   sent_on_wire_ |= step.fabric == Fabric::wire;
   return sender.send(sending_of(run, step), payload, step.own == Source::scratch ? run.reading : unfinished_);

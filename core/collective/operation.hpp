@@ -37,7 +37,7 @@
 #include "core/collective/reduce_copy.hpp"
 #include "core/plan/plan_store.hpp"
 #include "core/transport/block_copy.hpp"
-#include "core/transport/transport.hpp"
+#include "core/transport/shared_memory.hpp"
 
 namespace ddl {
 
@@ -78,10 +78,13 @@ class Sender {
   /// How a payload gets to a place that was claimed.
   virtual BlockCopy& block_copy() = 0;
   /// As send(), within the host, of a payload that is read where it is; counts in `unfinished` until it has.
-  virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload,
+  /// Where it is joint this rank takes part in it by help_readers().
+  virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                                 std::uint32_t& unfinished) = 0;
-  /// Reads what has come like that. False: it cannot be read, and comes again, staged.
-  virtual bool fetch(const View& view, std::byte* into) = 0;
+  /// Gets what has come like that; if it is refused, it comes again, staged.
+  virtual SharedMemoryTransport::Fetched fetch(const View& view, std::byte* into) = 0;
+  /// Takes part in the copying of what was sent like that; false: nobody wants it.
+  virtual bool help_readers() = 0;
   /// Work on memory alone, of that many bytes. From kLongWork on others may use the engine meanwhile, but for
   /// advance(): it takes several microseconds, leaving the lock a tenth of one.
   static constexpr Bytes kLongWork = 64 << 10;
@@ -181,8 +184,12 @@ class Operation {
   const std::vector<Nanoseconds>& dimension_times() const { return dimension_times_; }
   /// Releases what has arrived; after a failure.
   void drop();
+  /// After a failure: the program has its buffers back.
+  void withdraw_places();
   /// Whom it waits for: ranks of the communicator whose messages are missing.
   std::vector<Rank> waiting_for() const;
+  /// Counts sends that are not through.
+  const std::uint32_t* unfinished() const { return &unfinished_; }
 
  private:
   enum class Arrival : std::uint8_t { missing, being_placed, complete };
@@ -220,12 +227,14 @@ class Operation {
     return narrows(wire_, fabric) ? wire_.bytes(count) : count * element_;
   }
   bool all_arrived(const Run& run, const Step& step) const;
+  static bool has_all_of(const Run& run, std::uint32_t expected);
   const SliceTable& table(const Run& run) const { return run.segment + 1 == segments_ ? tail_ : full_; }
 
   void cut(const PreparedPlan& prepared, const Call& call);
   void count_sent();
   void count_sent(const Step& step, Elements elements, Elements times);
   bool is_answered_by_reading(const Step& step) const;
+  bool only_sends() const;
   bool has_message(const Run& run, const Step& step) const;
   void place_narrowed(const Plan& plan);
 

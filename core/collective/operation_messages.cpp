@@ -27,6 +27,8 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
     return Taken::never;
   if (arrived == Arrival::being_placed && view.data() != at(*run, step.into, step.into_block, range.first))
     return Taken::never;
+  if (view.is_elsewhere())
+    SharedMemoryTransport::offer_place(view, at(*run, step.into, step.into_block, range.first));
   run->views[static_cast<std::size_t>(expected)] = view;
   arrived = Arrival::complete;
   is_stirred_ = true;
@@ -71,6 +73,18 @@ void Operation::drop() {
   segments_finished_ = segments_;
 }
 
+// Not of what is read from its sender, who may still be writing.
+bool Operation::has_all_of(const Run& run, std::uint32_t expected) {
+  return run.arrived[expected] == Arrival::complete && !run.views[expected].is_elsewhere();
+}
+
+void Operation::withdraw_places() {
+  for (const Run& run : runs_)
+    for (std::size_t i = 0; run.open && i < run.arrived.size(); ++i)
+      if (run.arrived[i] == Arrival::complete && run.views[i].is_elsewhere())
+        SharedMemoryTransport::withdraw_place(run.views[i]);
+}
+
 std::vector<Rank> Operation::waiting_for() const {
   std::vector<Rank> ranks;
   const Plan& plan = prepared_->plan;
@@ -81,13 +95,9 @@ std::vector<Rank> Operation::waiting_for() const {
       const Step& step = plan.steps[plan.flows[f].first + run.counter[f]];
       if (step.verb == Verb::send) continue;
       for (std::uint32_t i = 0; i < step.peers; ++i)
-        if (run.arrived[step.expected + i] != Arrival::complete) ranks.push_back(plan.peers[step.peer + i]);
+        if (!has_all_of(run, step.expected + i)) ranks.push_back(plan.peers[step.peer + i]);
     }
   }
-  if (is_open_ && unfinished_ > 0)
-    for (const Step& step : plan.steps)  // who answers by reading may have done so
-      if (step.verb == Verb::copy && step.peers == 1 && is_answered_by_reading(step))
-        ranks.push_back(plan.peers[step.peer]);
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;

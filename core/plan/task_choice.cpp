@@ -249,11 +249,11 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
 // all-gather, against single copies: 64 to 192 KiB 0.8; 512 KiB to 4 MiB 0.5 to 1.0; 8 and 16 MiB 1.1. 4
 // ranks, all-gather of 96 to 256 KiB: 0.75). But where lines come slowly single copies are faster (2 ranks,
 // 64 and 256 KiB, 1 and 4 MiB: all-to-all 0.65, 0.55, 0.8, 0.77; scatter 0.6, 0.45, 0.8, 0.7; gather 0.8,
-// 0.7, 0.95, 1.25. 4 ranks on two cores, 128 KiB: 0.95, 0.35, 0.45), but for broadcasts (1.2 to 1.4).
-bool is_single_copy_first(Task task, Bytes bytes, const PlanLimits& limits) {
-  constexpr Bytes kMostGathered = 1 << 20, kInCaches = 4 << 20;
-  if (task.kind == Kind::broadcast) return false;
-  if (limits.slow_lines) return task.kind != Kind::gather || bytes <= kMostGathered;
+// 0.7, 0.75, 0.8. 4 ranks on two cores, 128 KiB: 0.95, 0.35, 0.45). But of broadcasts only those where the
+// root copies half of it (1.1 and, from 128 KiB on, 0.6 to 0.85): all read at once.
+bool is_single_copy_first(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits) {
+  constexpr Bytes kInCaches = 4 << 20;
+  if (limits.slow_lines) return task.kind != Kind::broadcast || (map.ranks() == 2 && bytes >= kLeastJoint);
   return !is_one_way(task.kind) && bytes > kInCaches;
 }
 
@@ -269,7 +269,7 @@ std::vector<TaskCandidate> ways(const HostMap& map, Task task, Bytes bytes, cons
       with_padding(map, task, bytes, limits, staged_ways(map, task, bytes, limits));
   if (!can_single_copy(map, task, bytes, limits)) return found;
   const TaskCandidate reads{single_copy_of(found[0].choice, limits), found[0].seconds};
-  const bool is_first = is_single_copy_first(task, bytes, limits);
+  const bool is_first = is_single_copy_first(map, task, bytes, limits);
   // Of blocks that only pairs of ranks know the first calls would decide for all, which may be short ones, of
   // which both ways are the same.
   if (task.unequal && task.kind == Kind::all_to_all) return is_first ? std::vector{reads} : found;

@@ -110,15 +110,29 @@ void Region::silence_bell() {
   while (::read(bell_, rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) continue;
 }
 
-bool Region::read_owner(std::byte* into, const std::byte* from, Bytes bytes) const {
+namespace {
+
+// process_vm_readv or its counterpart.
+template <class Copy>
+bool copy_all(Copy copy, int pid, const std::byte* here, const std::byte* there, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
-    const iovec here{into + done, bytes - done};
-    const iovec there{const_cast<std::byte*>(from) + done, bytes - done};
-    const ssize_t read = ::process_vm_readv(pid_, &here, 1, &there, 1, 0);
-    if (read <= 0) return false;
-    done += static_cast<Bytes>(read);
+    const iovec own{const_cast<std::byte*>(here) + done, bytes - done};
+    const iovec others{const_cast<std::byte*>(there) + done, bytes - done};
+    const ssize_t copied = copy(pid, &own, 1, &others, 1, 0);
+    if (copied <= 0) return false;
+    done += static_cast<Bytes>(copied);
   }
   return true;
+}
+
+}  // namespace
+
+bool Region::read_owner(std::byte* into, const std::byte* from, Bytes bytes) const {
+  return copy_all(::process_vm_readv, pid_, into, from, bytes);
+}
+
+bool Region::write_owner(std::byte* into, const std::byte* from, Bytes bytes) const {
+  return copy_all(::process_vm_writev, pid_, from, into, bytes);
 }
 
 bool Region::can_read_owner() const {

@@ -18,6 +18,7 @@
 #include "core/base/partition.hpp"
 #include "core/base/types.hpp"
 #include "core/trace/activity.hpp"
+#include "core/transport/joint_copy.hpp"
 #include "core/transport/transport.hpp"
 
 namespace ddl {
@@ -46,6 +47,7 @@ struct alignas(64) Mailbox {
 struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
   std::atomic<std::uint32_t> refused;  // see SingleCopySends
+  JointCopy joint;                     // likewise
 };
 
 struct RegionHead {
@@ -90,6 +92,8 @@ class Region {
   /// Copies from the memory of the process that made the region, with one system call and no copy in between;
   /// false where the kernel does not allow it. Any thread.
   bool read_owner(std::byte* into, const std::byte* from, Bytes bytes) const;
+  /// The same to its memory.
+  bool write_owner(std::byte* into, const std::byte* from, Bytes bytes) const;
   /// Whether it does.
   bool can_read_owner() const;
   /// Takes the pages of a part of the region; false where the machine has none left.

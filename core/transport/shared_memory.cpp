@@ -126,36 +126,6 @@ bool SharedMemoryTransport::has_been_taken(Peer& peer, std::uint32_t entry) {
   return has();
 }
 
-bool SharedMemoryTransport::send_single_copy(const Outgoing& message) {
-  Outgoing named = message;
-  if (!has_room(message.to) || !single_copies_.add(named)) return false;
-  named.reuse = Reuse::elsewhere;
-  put_all(named);
-  return true;
-}
-
-// Those that could not read get the staged copy alone.
-bool SharedMemoryTransport::end_single_copies() {
-  return single_copies_.end_those_read([this](const Outgoing& sent, int place) {
-    const Rank to[] = {peers_[static_cast<std::size_t>(place)].rank};
-    Outgoing copy = sent;
-    copy.block = nullptr;
-    copy.to = to;
-    copy.need = Need::now;
-    return send(copy);
-  });
-}
-
-bool SharedMemoryTransport::fetch(const View& view, std::byte* into) {
-  const Region& region = *static_cast<Peer*>(view.owner())->region;
-  return region.read_owner(into, static_cast<const std::byte*>(view.data()), view.bytes());
-}
-
-void SharedMemoryTransport::ask_for_copy(const View& view) {
-  SingleCopySends::refuse(static_cast<std::byte*>(view.token()),
-                          static_cast<Peer*>(view.owner())->transport->me_);
-}
-
 bool SharedMemoryTransport::claim(Outgoing& message) {
   if (!has_room(message.to)) return false;
   if (message.reuse == Reuse::when_released)
@@ -221,7 +191,7 @@ void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
 }
 
 bool SharedMemoryTransport::has_arrived() {
-  if (single_copies_.is_any_read()) return true;
+  if (single_copies_.has_work()) return true;
   return std::any_of(peers_.begin(), peers_.end(), [&](Peer& peer) {
     std::uint32_t taken = std::atomic_ref(peer.taken).load(std::memory_order_relaxed);
     return peer.from->entries[taken % Mailbox::kEntries].turn().load(std::memory_order_relaxed) == taken + 1;
@@ -304,12 +274,6 @@ void SharedMemoryTransport::release(void* peer, void* block) {
 }
 
 void SharedMemoryTransport::free_copy(void* /*peer*/, void* copy) { delete[] static_cast<std::byte*>(copy); }
-
-// Of a block that its owner counts as a reader of, too: it looks when the others are through.
-void SharedMemoryTransport::count_out(void* peer, void* block) {
-  auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
-  if (readers.fetch_sub(1, std::memory_order_acq_rel) == 2) ring(*static_cast<Peer*>(peer)->region);
-}
 
 void SharedMemoryTransport::leave_block(Rank owner, Bytes offset) {
   release(&peer_of(owner), peer_of(owner).region->at(offset));

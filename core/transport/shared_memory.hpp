@@ -75,10 +75,30 @@ class SharedMemoryTransport : public Transport {
   /// send() of a payload of more than View::kInline bytes that its receivers read where it is; it counts in
   /// message.unfinished until they have. They get a view that is_elsewhere().
   bool send_single_copy(const Outgoing& message);
-  /// Reads the payload of such a view; false where the kernel does not allow it, which is then to be said.
-  /// The first may be done without the engine's lock. The view is released afterwards like any other.
-  static bool fetch(const View& view, std::byte* into);
+  /// Such a payload will be fetched to that place, which nobody uses until then: its sender may begin.
+  static void offer_place(const View& view, std::byte* into);
+  /// It will not, after a failure, and is somebody else's from now on.
+  static void withdraw_place(const View& view);
+  /// Gets the payload of such a view there. Not all of it is there yet where its sender is still writing: to
+  /// be asked again. It is refused where the kernel does not allow it, which is then to be said. The first
+  /// may be done without the engine's lock. The view is released afterwards like any other.
+  enum class Fetched : std::uint8_t { all, not_yet, refused };
+  static Fetched fetch(const View& view, std::byte* into);
   static void ask_for_copy(const View& view);
+  /// A piece of what was sent like that, that its reader would be helped with, for write() to be done without
+  /// the engine's lock; none: nobody is to be helped.
+  struct ToWrite {
+    JointCopy* joint = nullptr;  // null: none
+    JointCopy::Piece piece = {};
+    const std::byte* from = nullptr;
+    Region* reader = nullptr;
+  };
+  ToWrite take_to_write();
+  /// Who has yet to read what is counted there.
+  std::vector<Rank> readers_of(const std::uint32_t* unfinished) const {
+    return single_copies_.readers_of(unfinished);
+  }
+  static void write(const ToWrite& part);
   bool progress(MessageHandler& handler) override;
   /// For who knows what must come next: the first message in the peer's mailbox, where it lies, until
   /// drop_first(), which releases its block if it is told (0: it has none, or a kept one).
@@ -123,6 +143,7 @@ class SharedMemoryTransport : public Transport {
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
   static void count_out(void* peer, void* block);
+  static void withdraw(JointCopy& joint);
   static void free_copy(void* peer, void* copy);
   static bool has_been_taken(Peer& peer, std::uint32_t entry);
   static bool has_room(Peer& peer);

@@ -1,14 +1,17 @@
 // SingleCopySends: payloads that stay in the buffers of the program until the peers of this host that they
 // are for have read them there (process_vm_readv): one copy instead of one into a block and one out of it.
 //
+// Where there is one reader, this rank takes part in the copy when it has nothing else to do, see JointCopy.
+//
 // Each has a small block of the pool, from which readers count themselves out as from others. A reader whom
 // the kernel does not let read writes its number there (BlockHead::refused says how many have) and is sent a
 // staged copy instead, so that memory that cannot be read that way (of a driver, for instance), or a process
 // that has become unreadable, costs time and nothing else.
 //
-// Thread safety: none, the engine's lock is held; but is_any_read() may be asked by any thread.
+// Thread safety: none, the engine's lock is held; but has_work() may be asked by any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -33,12 +36,23 @@ class SingleCopySends {
     return sent_.size() < before;
   }
   bool empty() const { return sent_.empty(); }
-  /// Whether end_those_read() has something to do.
-  bool is_any_read() const {
-    const auto* readers = oldest_.load(std::memory_order_relaxed);
-    return readers && readers->load(std::memory_order_relaxed) == 1;
+  /// A message whose reader would be helped; null: there is none. Its block is that message's at least until
+  /// a piece that was taken of it has been written.
+  const Outgoing* that_wants_writer() const {
+    auto found = std::find_if(sent_.begin(), sent_.end(),
+                              [](const Outgoing& sent) { return joint_of(sent.block).wants_writer(); });
+    return found == sent_.end() ? nullptr : &*found;
+  }
+  /// Whether one of these two has something to do.
+  bool has_work() const {
+    const BlockHead* head = oldest_.load(std::memory_order_relaxed);
+    return head && (head->readers.load(std::memory_order_relaxed) == 1 || head->joint.wants_writer());
   }
 
+  /// Those that messages which count there wait for; of one with several readers all.
+  std::vector<Rank> readers_of(const std::uint32_t* unfinished) const;
+
+  static JointCopy& joint_of(std::byte* block) { return reinterpret_cast<BlockHead*>(block)->joint; }
   /// The reader of that number cannot; it counts itself out afterwards as if it had.
   static void refuse(std::byte* block, int place);
 
@@ -71,7 +85,7 @@ class SingleCopySends {
 
   StagingPool& pool_;
   std::vector<Outgoing> sent_;
-  std::atomic<const std::atomic<std::uint32_t>*> oldest_ = nullptr;  // its readers
+  std::atomic<const BlockHead*> oldest_ = nullptr;
 };
 
 }  // namespace ddl

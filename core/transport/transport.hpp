@@ -100,6 +100,7 @@ struct Outgoing {
   Reuse reuse = Reuse::when_released;   // of that block
   Need need = Need::can_wait;           // of a free block
   std::uint32_t turns = 1;              // so many of that size the call has under way at once
+  bool is_joint = false;                // read where it is, and its sender takes part, see JointCopy
   std::uint32_t* unfinished = nullptr;  // counts sends that still read `payload`; falls as they complete
 };
 

@@ -361,8 +361,10 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
   ASSERT_EQ(of_pairs().size(), 1u);
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})
-    EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0],
-              kind == Kind::broadcast ? Handover::staged : Handover::single_copy);
+    EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::single_copy);
+  EXPECT_EQ(copies(hosts_of({2}), Kind::broadcast, 64 << 10)[0], Handover::staged)
+      << "its root copies nothing";
+  EXPECT_EQ(copies(hosts_of({3}), Kind::broadcast, 1 << 20)[0], Handover::staged);
 }
 
 TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {

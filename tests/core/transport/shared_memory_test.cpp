@@ -1,60 +1,22 @@
 #include "core/transport/shared_memory.hpp"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <set>
 #include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "tests/support/memory_ranks.hpp"
 
 namespace ddl {
+
+using test::Kept, test::kStaging, test::MemoryPair, test::message_of, test::peers_of;
+
 namespace {
-
-constexpr Bytes kStaging = Bytes{1} << 20;
-
-// Keeps what arrives, without releasing it.
-struct Kept : MessageHandler {
-  std::vector<std::pair<Header, View>> messages;
-  void deliver(const Header& header, const View& view) override { messages.emplace_back(header, view); }
-  void peer_failed(Rank, const std::string&) override {}
-};
-
-std::vector<LocalPeer> peers_of(int ranks) {
-  std::vector<LocalPeer> peers;
-  for (Rank rank = 0; rank < ranks; ++rank)
-    peers.push_back(
-        {rank, std::make_shared<Region>(Region::create(ranks, StagingPool::region_bytes(kStaging), 5))});
-  return peers;
-}
-
-struct MemoryPair {
-  std::vector<LocalPeer> peers = peers_of(2);
-  std::unique_ptr<SharedMemoryTransport> a, b;
-  MemoryPair() {
-    a = std::make_unique<SharedMemoryTransport>(peers, 0, kStaging);
-    b = std::make_unique<SharedMemoryTransport>(peers, 1, kStaging);
-  }
-  void open_bells() {
-    for (LocalPeer& peer : peers) peer.region->open_bell();
-  }
-};
-
-Outgoing message_of(std::span<const std::byte> payload, std::span<const Rank> to) {
-  Outgoing message{};
-  message.header.bytes = static_cast<std::uint32_t>(payload.size());
-  message.payload = payload;
-  message.to = to;
-  return message;
-}
 
 // The block that a payload is lent from.
 const std::byte* block_of(const View& view) { return static_cast<const std::byte*>(view.token()); }
@@ -250,111 +212,6 @@ TEST(SharedMemory, AKeptBlockIsSentFromAgainAndComesBackWhenAllHaveLeftIt) {
   EXPECT_FALSE(StagingPool::is_free(message.block)) << "its owner may still send from it";
   pair.a->leave_block(0, offset);
   EXPECT_TRUE(StagingPool::is_free(message.block));
-}
-
-namespace {
-
-// Whom the kernel lets read nobody's memory.
-void forbid_reading() {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0) << std::strerror(errno);
-}
-
-// A payload that the ranks 1 and 2 are to read where it is.
-struct ReadByTwo {
-  std::vector<LocalPeer> peers = peers_of(3);
-  std::vector<std::unique_ptr<SharedMemoryTransport>> at;
-  std::vector<std::byte> payload = std::vector<std::byte>(50'000, std::byte{42});
-  std::vector<std::byte> read = std::vector<std::byte>(50'000);
-  std::uint32_t unfinished = 0;
-  std::array<Rank, 2> to = {1, 2};
-  ReadByTwo() {
-    for (int place : {0, 1, 2}) at.push_back(std::make_unique<SharedMemoryTransport>(peers, place, kStaging));
-  }
-  bool send() {
-    Outgoing message = message_of(payload, to);
-    message.header.tag = 77;
-    message.unfinished = &unfinished;
-    return at[0]->send_single_copy(message);
-  }
-};
-
-}  // namespace
-
-TEST(SharedMemory, APayloadIsReadWhereItIsAndItsSenderHearsOfTheLastReader) {
-  ReadByTwo trio;
-  ASSERT_TRUE(trio.send());
-  EXPECT_EQ(trio.unfinished, 1u);
-  trio.payload[49'999] = std::byte{43};  // no copy was made
-  Kept nothing;
-  for (std::size_t reader : {1u, 2u}) {
-    EXPECT_FALSE(trio.at[0]->progress(nothing));
-    EXPECT_EQ(trio.unfinished, 1u) << "the other one has not read it";
-    Kept arrived;
-    ASSERT_TRUE(trio.at[reader]->progress(arrived));
-    ASSERT_EQ(arrived.messages.size(), 1u);
-    View view = arrived.messages[0].second;
-    ASSERT_TRUE(view.is_elsewhere());
-    ASSERT_TRUE(SharedMemoryTransport::fetch(view, trio.read.data()));
-    EXPECT_EQ(trio.read, trio.payload);
-    EXPECT_FALSE(trio.at[0]->has_arrived());
-    view.release();
-  }
-  EXPECT_TRUE(trio.at[0]->has_arrived()) << "its sender waits for it, as for a message";
-  EXPECT_TRUE(trio.at[0]->progress(nothing));
-  EXPECT_EQ(trio.unfinished, 0u);
-  EXPECT_FALSE(trio.at[0]->has_arrived());
-}
-
-TEST(SharedMemory, WhoCannotReadAPayloadIsSentACopyAlone) {
-  ReadByTwo trio;
-  ASSERT_TRUE(trio.send());
-  Kept first, second, nothing;
-  trio.at[1]->progress(first);
-  trio.at[2]->progress(second);
-  std::thread([&] {
-    forbid_reading();
-    EXPECT_FALSE(SharedMemoryTransport::fetch(second.messages[0].second, trio.read.data()));
-  }).join();
-  SharedMemoryTransport::ask_for_copy(second.messages[0].second);
-  for (Kept* one : {&first, &second}) one->messages[0].second.release();
-  EXPECT_TRUE(trio.at[0]->progress(nothing));
-  EXPECT_EQ(trio.unfinished, 0u) << "the copy is made";
-  EXPECT_FALSE(trio.at[1]->progress(first));
-  ASSERT_TRUE(trio.at[2]->progress(second));
-  const auto& [header, view] = second.messages[1];
-  EXPECT_EQ(header.tag, 77u);
-  ASSERT_FALSE(view.is_elsewhere());
-  EXPECT_EQ(std::memcmp(view.data(), trio.payload.data(), trio.payload.size()), 0);
-}
-
-TEST(SharedMemory, ACopyThatFindsNoRoomIsSentLater) {
-  MemoryPair pair;
-  std::vector<std::byte> payload(50'000, std::byte{42});
-  std::uint32_t unfinished = 0;
-  const Rank to[] = {1};
-  Outgoing message = message_of(payload, to);
-  message.unfinished = &unfinished;
-  ASSERT_TRUE(pair.a->send_single_copy(message));
-  Kept arrived, nothing;
-  pair.b->progress(arrived);
-  while (pair.a->send(message_of({}, to))) continue;
-  SharedMemoryTransport::ask_for_copy(arrived.messages[0].second);
-  arrived.messages[0].second.release();
-  pair.a->progress(nothing);
-  EXPECT_EQ(unfinished, 1u);
-  pair.b->progress(arrived);
-  pair.a->progress(nothing);
-  EXPECT_EQ(unfinished, 0u);
-  pair.b->progress(arrived);
-  EXPECT_EQ(arrived.messages.back().second.bytes(), payload.size());
 }
 
 TEST(Region, AnotherProcessAttachesItByPidAndNonceOnly) {
