@@ -192,8 +192,9 @@ std::vector<Rank> Communicator::waiting_for() const {
   std::vector<Rank> ranks = operation->is_open() ? operation->waiting_for() : credit_.waiting_for();
   for (Rank& rank : ranks) rank = members().ranks[static_cast<std::size_t>(rank)];
   if (!operation->is_open()) return ranks;
-  for (Rank reader : shared_.fabrics.local->readers_of(operation->unfinished()))
+  shared_.fabrics.local->each_awaited_reader(operation->unfinished(), [&ranks](Rank reader) {
     if (std::find(ranks.begin(), ranks.end(), reader) == ranks.end()) ranks.push_back(reader);
+  });
   return ranks;
 }
 

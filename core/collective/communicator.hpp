@@ -122,11 +122,11 @@ class Communicator : public Sender {
   /// Shows the oldest collective to those that it waits for, after a second and again after twice as long, so
   /// that few gather in the mailboxes of those that do not look.
   void show_oldest();
-  /// After a failure nobody writes to the program's buffers any more.
-  void withdraw_places() {
-    each_open([](Operation& operation) { operation.withdraw_places(); });
+  /// After a failure: see Operation.
+  void withdraw_places(Nanoseconds until) {
+    each_open([until](Operation& operation) { operation.withdraw_places(until); });
   }
-  /// Likewise: lets go of what the operations hold, and of the program's buffers.
+  /// After that: lets go of what the operations hold, and of the program's buffers.
   void drop();
   /// What was found wrong while early messages were looked at; "" when nothing.
   const std::string& problem() const { return problem_; }

@@ -426,8 +426,12 @@ void Engine::fail(const std::string& why) {
 void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
+  // No peer writes to the buffers of a call that has failed.
+  constexpr Nanoseconds kLongest = 100'000'000;
+  const Nanoseconds until = now() + kLongest;
+  fabrics_.local->stop_offering();
+  for (const auto& [id, communicator] : communicators_) communicator->withdraw_places(until);
   failed_.store(true, std::memory_order_release);
-  for (const auto& [id, communicator] : communicators_) communicator->withdraw_places();
 }
 
 }  // namespace ddl

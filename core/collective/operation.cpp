@@ -119,9 +119,9 @@ bool Operation::advance(Sender& sender) {
     sender.flush(prepared_->beyond, unfinished_);
     sent_on_wire_ = false;
   }
-  const bool is_read = unfinished_ > 0 && plan.single_copy;
-  if (!moved && is_read && !is_engine_thread()) moved = sender.help_readers();
-  is_stirred_ |= moved || is_read || (segments_finished_ == segments_ && unfinished_ > 0);
+  const bool is_unread = unfinished_ > 0 && plan.single_copy;
+  if (!moved && is_unread && !is_engine_thread()) moved = sender.help_readers();
+  is_stirred_ |= moved || is_unread || (segments_finished_ == segments_ && unfinished_ > 0);
   return moved;
 }
 
@@ -212,8 +212,8 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   return travels && send_narrowed(run, *next, sender) ? 2 : 1;
 }
 
-// What is read where its sender has it; see Plan::single_copy. If that cannot be done, it is as if nothing
-// had come.
+// What is read where its sender has it; see Plan::single_copy. False: its sender is still writing a part of
+// it, or it cannot be read, and it is as if nothing had come.
 bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
   struct Fetch {
     Sender& sender;

@@ -81,7 +81,7 @@ class Sender {
   /// Where it is joint this rank takes part in it by help_readers().
   virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                                 std::uint32_t& unfinished) = 0;
-  /// Gets what has come like that; if it is refused, it comes again, staged.
+  /// Gets what has come like that, or a part of it for now; if it is refused, it comes again, staged.
   virtual SharedMemoryTransport::Fetched fetch(const View& view, std::byte* into) = 0;
   /// Takes part in the copying of what was sent like that; false: nobody wants it.
   virtual bool help_readers() = 0;
@@ -184,9 +184,9 @@ class Operation {
   const std::vector<Nanoseconds>& dimension_times() const { return dimension_times_; }
   /// Releases what has arrived; after a failure.
   void drop();
-  /// After a failure: the program has its buffers back.
-  void withdraw_places();
-  /// Whom it waits for: ranks of the communicator whose messages are missing.
+  /// After a failure, before the program has its buffers back, see SharedMemoryTransport::withdraw_place().
+  void withdraw_places(Nanoseconds until);
+  /// Whom it waits for: ranks of the communicator whose messages are missing, or not fetched yet.
   std::vector<Rank> waiting_for() const;
   /// Counts sends that are not through.
   const std::uint32_t* unfinished() const { return &unfinished_; }

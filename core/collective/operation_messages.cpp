@@ -78,11 +78,11 @@ bool Operation::has_all_of(const Run& run, std::uint32_t expected) {
   return run.arrived[expected] == Arrival::complete && !run.views[expected].is_elsewhere();
 }
 
-void Operation::withdraw_places() {
+void Operation::withdraw_places(Nanoseconds until) {
   for (const Run& run : runs_)
     for (std::size_t i = 0; run.open && i < run.arrived.size(); ++i)
       if (run.arrived[i] == Arrival::complete && run.views[i].is_elsewhere())
-        SharedMemoryTransport::withdraw_place(run.views[i]);
+        SharedMemoryTransport::withdraw_place(run.views[i], until);
 }
 
 std::vector<Rank> Operation::waiting_for() const {

@@ -44,11 +44,12 @@ using LaneId = std::uint16_t;
 using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
-/// See Plan::single_copy; and from where on who sends a payload that is read may take part, see JointCopy:
-/// where he only sends, and where he has others to read or to keep. For those he takes lines out of his
-/// reader's cache (2 ranks, an Intel Xeon, by the reader alone and by both: broadcast of 128 KiB 16.1
-/// and 10.8 us, 1 MiB 99 and 70; gather 11.8 and 9.2, 180 and 116; but scatter of 128 KiB 8.2 and 11, 1 MiB
-/// 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26 and 28, 4 MiB 1070 and 1000).
+/// See Plan::single_copy. From kLeastJoint on the sender of a payload that is read where it is copies a part
+/// of it, see JointCopy; where it has others to read or to keep from kLeastJointOfMany on, because it takes
+/// the lines that it writes out of its reader's cache (2 ranks, an Intel Xeon, by the reader alone and by
+/// both: broadcast of 128 KiB 16.1 and 10.8 us, 1 MiB 99 and 70; gather 11.8 and 9.2, 180 and 116; but
+/// scatter of 128 KiB 8.2 and 11, 1 MiB 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26 and 28, 4 MiB
+/// 1070 and 1000).
 inline constexpr Bytes kMostStaged = 16 << 10, kLeastJoint = 128 << 10, kLeastJointOfMany = 1 << 20;
 
 struct Slice {

@@ -44,16 +44,16 @@ class JointCopy {
   void offer(std::byte* into) { into_.store(into, std::memory_order_release); }
   /// The next piece to read; none: all are taken.
   Piece take_first() { return take(true); }
-  /// Nothing is left to take from now on, and what was taken does not count.
+  /// Nothing is left to take from now on, and what the sender has taken counts as not written.
   void fail() {
     failed_.store(true, std::memory_order_relaxed);
     end();
   }
-  /// The former alone.
+  /// Nothing is left to take from now on.
   void end() {
     while (take_first()) continue;
   }
-  /// Whether what the sender has taken is written, or will not be: then all is to be read.
+  /// The sender is through with all that it has taken; whether it is there has_failed() says.
   bool is_written() const { return written_.load(std::memory_order_acquire) == taken().last; }
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
 

@@ -46,9 +46,12 @@ struct alignas(64) Mailbox {
 
 struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
-  std::atomic<std::uint32_t> refused;  // see SingleCopySends
-  JointCopy joint;                     // likewise
+  // See SingleCopySends; `through`: readers that have let go, a bit for each of the first 64 places.
+  std::atomic<std::uint32_t> refused;
+  std::atomic<std::uint64_t> through;
+  JointCopy joint;
 };
+static_assert(sizeof(BlockHead) == kCacheLine);
 
 struct RegionHead {
   std::uint64_t nonce;

@@ -75,10 +75,13 @@ class SharedMemoryTransport : public Transport {
   /// send() of a payload of more than View::kInline bytes that its receivers read where it is; it counts in
   /// message.unfinished until they have. They get a view that is_elsewhere().
   bool send_single_copy(const Outgoing& message);
-  /// Such a payload will be fetched to that place, which nobody uses until then: its sender may begin.
+  /// Such a payload will be fetched to that place, which nobody uses until then: its sender may begin to
+  /// write.
   static void offer_place(const View& view, std::byte* into);
-  /// It will not, after a failure, and is somebody else's from now on.
-  static void withdraw_place(const View& view);
+  /// After a failure places are offered no more, and those that were are withdrawn: waits until then at most
+  /// for a sender who is writing there.
+  void stop_offering() { offers_places_ = false; }
+  static void withdraw_place(const View& view, Nanoseconds until);
   /// Gets the payload of such a view there. Not all of it is there yet where its sender is still writing: to
   /// be asked again. It is refused where the kernel does not allow it, which is then to be said. The first
   /// may be done without the engine's lock. The view is released afterwards like any other.
@@ -94,9 +97,11 @@ class SharedMemoryTransport : public Transport {
     Region* reader = nullptr;
   };
   ToWrite take_to_write();
-  /// Who has yet to read what is counted there.
-  std::vector<Rank> readers_of(const std::uint32_t* unfinished) const {
-    return single_copies_.readers_of(unfinished);
+  /// Calls body(rank) for those who have yet to read what is counted there.
+  template <class Body>
+  void each_awaited_reader(const std::uint32_t* unfinished, const Body& body) const {
+    auto place_of = [this](Rank rank) { return local_of_[static_cast<std::size_t>(rank)]; };
+    single_copies_.each_awaited(unfinished, place_of, body);
   }
   static void write(const ToWrite& part);
   bool progress(MessageHandler& handler) override;
@@ -143,7 +148,6 @@ class SharedMemoryTransport : public Transport {
   static void release(void* peer, void* block);
   static void take_back(void* peer, void* block);
   static void count_out(void* peer, void* block);
-  static void withdraw(JointCopy& joint);
   static void free_copy(void* peer, void* copy);
   static bool has_been_taken(Peer& peer, std::uint32_t entry);
   static bool has_room(Peer& peer);
@@ -175,6 +179,7 @@ class SharedMemoryTransport : public Transport {
   StagingPool pool_;
   BlockCopy block_copy_;
   SingleCopySends single_copies_{pool_};
+  bool offers_places_ = true;
   // Blocks of send_at_once(), which take turns, and the entries that name each.
   struct AtOnce {
     std::byte* block = nullptr;

@@ -4,6 +4,16 @@
 #include "core/transport/shared_memory.hpp"
 
 namespace ddl {
+namespace {
+
+// The sender may be gone.
+void await_written(const JointCopy& joint, Nanoseconds until) {
+  while (!joint.is_written() && now() < until) ::sched_yield();
+}
+// A sender that has its core takes a hundredth of that for the largest.
+constexpr Nanoseconds kLongestPiece = 100'000'000;
+
+}  // namespace
 
 bool SharedMemoryTransport::send_single_copy(const Outgoing& message) {
   Outgoing named = message;
@@ -28,9 +38,10 @@ bool SharedMemoryTransport::end_single_copies() {
 void SharedMemoryTransport::offer_place(const View& view, std::byte* into) {
   constexpr Bytes kWorthWaking = 1 << 20;
   JointCopy& joint = SingleCopySends::joint_of(static_cast<std::byte*>(view.token()));
-  if (!joint.is_joint()) return;
+  const Peer& sender = *static_cast<Peer*>(view.owner());
+  if (!joint.is_joint() || !sender.transport->offers_places_) return;
   joint.offer(into);
-  if (view.bytes() >= kWorthWaking) ring(*static_cast<Peer*>(view.owner())->region);
+  if (view.bytes() >= kWorthWaking) ring(*sender.region);
 }
 
 SharedMemoryTransport::Fetched SharedMemoryTransport::fetch(const View& view, std::byte* into) {
@@ -59,9 +70,10 @@ SharedMemoryTransport::ToWrite SharedMemoryTransport::take_to_write() {
 }
 
 void SharedMemoryTransport::write(const ToWrite& part) {
-  const bool written =
-      part.reader->write_owner(part.joint->into() + part.piece.first, part.from, part.piece.bytes);
-  part.joint->wrote(part.piece, written);
+  JointCopy& joint = *part.joint;
+  const bool written = !joint.has_failed() &&
+                       part.reader->write_owner(joint.into() + part.piece.first, part.from, part.piece.bytes);
+  joint.wrote(part.piece, written);
   ring(*part.reader);
 }
 
@@ -70,26 +82,25 @@ void SharedMemoryTransport::ask_for_copy(const View& view) {
                           static_cast<Peer*>(view.owner())->transport->me_);
 }
 
-// Of a block that its owner counts as a reader of, too: it looks when the others are through.
+// Of a block that its owner counts as a reader of, too: it looks when the others are through. One that has
+// failed has been waited for, or will not be.
 void SharedMemoryTransport::count_out(void* peer, void* block) {
-  withdraw(SingleCopySends::joint_of(static_cast<std::byte*>(block)));
-  auto& readers = StagingPool::readers_of(static_cast<std::byte*>(block));
-  if (readers.fetch_sub(1, std::memory_order_acq_rel) == 2) ring(*static_cast<Peer*>(peer)->region);
+  auto* counted = static_cast<std::byte*>(block);
+  JointCopy& joint = SingleCopySends::joint_of(counted);
+  if (joint.is_joint()) {
+    joint.end();
+    if (!joint.has_failed()) await_written(joint, now() + kLongestPiece);
+  }
+  Peer& sender = *static_cast<Peer*>(peer);
+  SingleCopySends::note_through(counted, sender.transport->me_);
+  if (StagingPool::readers_of(counted).fetch_sub(1, std::memory_order_acq_rel) == 2) ring(*sender.region);
 }
 
-void SharedMemoryTransport::withdraw_place(const View& view) {
+void SharedMemoryTransport::withdraw_place(const View& view, Nanoseconds until) {
   JointCopy& joint = SingleCopySends::joint_of(static_cast<std::byte*>(view.token()));
-  if (joint.is_joint()) joint.fail();
-  withdraw(joint);
-}
-
-// After a failure its sender may be in the middle of a piece; or gone, which is why there is a limit.
-void SharedMemoryTransport::withdraw(JointCopy& joint) {
   if (!joint.is_joint()) return;
-  constexpr Nanoseconds kLongest = 100'000'000;
-  joint.end();
-  if (joint.is_written()) return;
-  for (const Nanoseconds from = now(); !joint.is_written() && now() - from < kLongest;) ::sched_yield();
+  joint.fail();
+  await_written(joint, until);
 }
 
 }  // namespace ddl

@@ -7,19 +7,12 @@ bool SingleCopySends::add(Outgoing& message) {
   message.block = pool_.take(readers * sizeof(std::uint16_t), readers + 1, message.need);
   if (!message.block) return false;
   refused_of(message.block).store(0, std::memory_order_relaxed);
+  head_of(message.block).through.store(0, std::memory_order_relaxed);
   joint_of(message.block).begin(readers == 1 && message.is_joint ? message.payload.size() : 0);
   ++*message.unfinished;
   sent_.push_back(message);
   note_oldest();
   return true;
-}
-
-std::vector<Rank> SingleCopySends::readers_of(const std::uint32_t* unfinished) const {
-  std::vector<Rank> ranks;
-  for (const Outgoing& sent : sent_)
-    if (sent.unfinished == unfinished && !is_read(sent))
-      ranks.insert(ranks.end(), sent.to.begin(), sent.to.end());
-  return ranks;
 }
 
 void SingleCopySends::refuse(std::byte* block, int place) {
@@ -28,7 +21,7 @@ void SingleCopySends::refuse(std::byte* block, int place) {
 }
 
 void SingleCopySends::note_oldest() {
-  const auto* head = sent_.empty() ? nullptr : reinterpret_cast<const BlockHead*>(sent_.front().block);
+  const auto* head = sent_.empty() ? nullptr : &head_of(sent_.front().block);
   oldest_.store(head, std::memory_order_relaxed);
 }
 

@@ -1,7 +1,8 @@
 // SingleCopySends: payloads that stay in the buffers of the program until the peers of this host that they
 // are for have read them there (process_vm_readv): one copy instead of one into a block and one out of it.
 //
-// Where there is one reader, this rank takes part in the copy when it has nothing else to do, see JointCopy.
+// Of messages that are joint and have one reader this rank copies a part itself, when it has nothing else to
+// do, see JointCopy.
 //
 // Each has a small block of the pool, from which readers count themselves out as from others. A reader whom
 // the kernel does not let read writes its number there (BlockHead::refused says how many have) and is sent a
@@ -36,34 +37,51 @@ class SingleCopySends {
     return sent_.size() < before;
   }
   bool empty() const { return sent_.empty(); }
-  /// A message whose reader would be helped; null: there is none. Its block is that message's at least until
-  /// a piece that was taken of it has been written.
+  /// A message of which a piece may be taken to be written; null: there is none. Its block remains that
+  /// message's until JointCopy::wrote() that piece.
   const Outgoing* that_wants_writer() const {
     auto found = std::find_if(sent_.begin(), sent_.end(),
                               [](const Outgoing& sent) { return joint_of(sent.block).wants_writer(); });
     return found == sent_.end() ? nullptr : &*found;
   }
-  /// Whether one of these two has something to do.
+  /// Whether end_those_read() or that_wants_writer() would find the oldest message.
   bool has_work() const {
     const BlockHead* head = oldest_.load(std::memory_order_relaxed);
     return head && (head->readers.load(std::memory_order_relaxed) == 1 || head->joint.wants_writer());
   }
 
-  /// Those that messages which count there wait for; of one with several readers all.
-  std::vector<Rank> readers_of(const std::uint32_t* unfinished) const;
+  /// Calls body(to) for each rank of the host that has not read yet what counts there; `place_of(to)` is
+  /// its number there. Of those from the 64th place on nobody knows.
+  template <class PlaceOf, class Body>
+  void each_awaited(const std::uint32_t* unfinished, const PlaceOf& place_of, const Body& body) const {
+    for (const Outgoing& sent : sent_)
+      for (Rank to : sent.to)
+        if (sent.unfinished == unfinished && !is_through(sent.block, place_of(to))) body(to);
+  }
 
-  static JointCopy& joint_of(std::byte* block) { return reinterpret_cast<BlockHead*>(block)->joint; }
-  /// The reader of that number cannot; it counts itself out afterwards as if it had.
+  static JointCopy& joint_of(const std::byte* block) { return head_of(block).joint; }
+  /// The reader at that place lets go of it, and counts itself out.
+  static void note_through(std::byte* block, int place) {
+    if (place < 64) head_of(block).through.fetch_or(std::uint64_t{1} << place, std::memory_order_relaxed);
+  }
+  /// It cannot read it; it counts itself out afterwards as if it had.
   static void refuse(std::byte* block, int place);
 
  private:
-  // This rank counts as a reader, too, so that a block is its until it has looked.
+  static BlockHead& head_of(const std::byte* block) {
+    return *reinterpret_cast<BlockHead*>(const_cast<std::byte*>(block));
+  }
+  // This rank counts as a reader, too, so that a block is its until it has looked; and until another thread
+  // of it that writes a piece is through, even if the reader has given that up.
   static bool is_read(const Outgoing& sent) {
-    return StagingPool::readers_of(sent.block).load(std::memory_order_acquire) == 1;
+    const JointCopy& joint = joint_of(sent.block);
+    return StagingPool::readers_of(sent.block).load(std::memory_order_acquire) == 1 &&
+           (!joint.is_joint() || joint.is_written());
   }
-  static std::atomic<std::uint32_t>& refused_of(std::byte* block) {
-    return reinterpret_cast<BlockHead*>(block)->refused;
+  static bool is_through(const std::byte* block, int place) {
+    return place >= 64 || (head_of(block).through.load(std::memory_order_relaxed) >> place & 1) != 0;
   }
+  static std::atomic<std::uint32_t>& refused_of(std::byte* block) { return head_of(block).refused; }
   static std::uint16_t* places_of(std::byte* block) {
     return reinterpret_cast<std::uint16_t*>(StagingPool::payload_of(block));
   }

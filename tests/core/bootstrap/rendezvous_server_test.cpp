@@ -19,10 +19,8 @@
 #include "tests/support/many_files.hpp"
 #include "tests/support/patience.hpp"
 
-namespace ddl {
+namespace ddl::rendezvous {
 namespace {
-
-using namespace rendezvous;
 
 using test::kLong_s;
 
@@ -306,4 +304,4 @@ TEST(RendezvousServer, AForkedChildLeavesItAlone) {
   expect_two_can_meet(server->id());
 }
 
-}  // namespace ddl
+}  // namespace ddl::rendezvous

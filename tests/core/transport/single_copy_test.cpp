@@ -13,6 +13,7 @@
 #include <iterator>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/transport/shared_memory.hpp"
 #include "tests/support/memory_ranks.hpp"
 
@@ -80,6 +81,25 @@ TEST(SingleCopy, APayloadIsReadWhereItIsAndItsSenderHearsOfTheLastReader) {
   EXPECT_TRUE(trio.at[0]->progress(nothing));
   EXPECT_EQ(trio.unfinished, 0u);
   EXPECT_FALSE(trio.at[0]->has_arrived());
+}
+
+TEST(SingleCopy, WhoHasYetToReadIsKnown) {
+  ReadByTwo trio;
+  ASSERT_TRUE(trio.send());
+  auto awaited = [&trio](const std::uint32_t* unfinished) {
+    std::vector<Rank> ranks;
+    trio.at[0]->each_awaited_reader(unfinished, [&ranks](Rank rank) { ranks.push_back(rank); });
+    return ranks;
+  };
+  const std::uint32_t others = 0;
+  EXPECT_EQ(awaited(&trio.unfinished), (std::vector<Rank>{1, 2}));
+  EXPECT_EQ(awaited(&others), std::vector<Rank>{});
+  for (std::size_t reader : {1u, 2u}) {
+    Kept arrived;
+    trio.at[reader]->progress(arrived);
+    arrived.messages.at(0).second.release();
+    EXPECT_EQ(awaited(&trio.unfinished), reader == 1 ? std::vector<Rank>{2} : std::vector<Rank>{});
+  }
 }
 
 TEST(SingleCopy, WhoCannotReadAPayloadIsSentACopyAlone) {
@@ -166,15 +186,6 @@ TEST(SingleCopy, ASenderWritesNothingBeforeItHasAPlace) {
   both.expect_sent();
 }
 
-TEST(SingleCopy, WhoHasYetToReadIsKnown) {
-  CopiedByBoth both;
-  const std::uint32_t others = 0;
-  EXPECT_EQ(both.pair.a->readers_of(&both.unfinished), std::vector<Rank>{1});
-  EXPECT_EQ(both.pair.a->readers_of(&others), std::vector<Rank>{});
-  both.view().release();
-  EXPECT_EQ(both.pair.a->readers_of(&both.unfinished), std::vector<Rank>{});
-}
-
 TEST(SingleCopy, BothCopyFromTheirEndAndTheReaderWaitsForWhatItsSenderHasTaken) {
   CopiedByBoth both;
   both.offer();
@@ -190,6 +201,28 @@ TEST(SingleCopy, BothCopyFromTheirEndAndTheReaderWaitsForWhatItsSenderHasTaken) 
   SharedMemoryTransport::write(last);
   EXPECT_EQ(both.fetch(), Fetched::all);
   both.expect_sent();
+}
+
+TEST(SingleCopy, WhoHasFailedOffersNoPlace) {
+  CopiedByBoth both;
+  both.pair.b->stop_offering();
+  both.offer();
+  EXPECT_FALSE(both.pair.a->take_to_write().joint);
+}
+
+// A reader that has given up waiting counts itself out.
+TEST(SingleCopy, ABlockIsNotUsedAgainWhileItsSenderWrites) {
+  CopiedByBoth both;
+  both.offer();
+  const auto late = both.pair.a->take_to_write();
+  SharedMemoryTransport::withdraw_place(both.view(), 0);
+  both.view().release();
+  both.pair.a->progress(both.nothing);
+  EXPECT_EQ(both.unfinished, 1u);
+  SharedMemoryTransport::write(late);
+  EXPECT_EQ(both.into.back(), std::byte{0}) << "it was given up";
+  both.pair.a->progress(both.nothing);
+  EXPECT_EQ(both.unfinished, 0u);
 }
 
 TEST(SingleCopy, ASenderMayWriteAllOfIt) {
@@ -239,7 +272,8 @@ TEST(SingleCopy, NothingIsWrittenToAPlaceThatHasBeenWithdrawn) {
     both.offer();
     const auto last = both.pair.a->take_to_write();
     std::thread reader([&] {
-      is_released ? both.view().release() : SharedMemoryTransport::withdraw_place(both.view());
+      is_released ? both.view().release()
+                  : SharedMemoryTransport::withdraw_place(both.view(), now() + 100'000'000);
       EXPECT_EQ(both.into.back(), both.payload.back()) << "its sender was in the middle of a piece";
     });
     SharedMemoryTransport::write(last);
