@@ -57,8 +57,8 @@ struct LongCall {
   bool goes_on = false;         // while the program computes, see start()
   bool needs_all = false;       // nobody gets through it before all have come
   Rank source = -1, sink = -1;  // where all of it comes from, goes to; in the job, as those that follow
-  std::vector<Rank> members,
-      waits_for;  // the latter: those whose messages are missing, or have not been read
+  std::vector<Rank> members;
+  std::vector<Rank> waits_for;  // whose messages are missing, or have not been read, or who has yet to read
 };
 
 /// What came of a start.
