@@ -427,8 +427,7 @@ void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
   // No peer writes to the buffers of a call that has failed.
-  constexpr Nanoseconds kLongest = 100'000'000;
-  const Nanoseconds until = now() + kLongest;
+  const Nanoseconds until = now() + SharedMemoryTransport::kLongestPiece;
   fabrics_.local->stop_offering();
   for (const auto& [id, communicator] : communicators_) communicator->withdraw_places(until);
   failed_.store(true, std::memory_order_release);

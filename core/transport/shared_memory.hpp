@@ -81,6 +81,8 @@ class SharedMemoryTransport : public Transport {
   /// After a failure places are offered no more, and those that were are withdrawn: waits until then at most
   /// for a sender who is writing there.
   void stop_offering() { offers_places_ = false; }
+  /// A sender that has its core takes a hundredth of that for a piece.
+  static constexpr Nanoseconds kLongestPiece = 100'000'000;
   static void withdraw_place(const View& view, Nanoseconds until);
   /// Gets the payload of such a view there. Not all of it is there yet where its sender is still writing: to
   /// be asked again. It is refused where the kernel does not allow it, which is then to be said. The first

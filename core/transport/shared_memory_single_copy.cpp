@@ -10,8 +10,6 @@ namespace {
 void await_written(const JointCopy& joint, Nanoseconds until) {
   while (!joint.is_written() && now() < until) ::sched_yield();
 }
-// A sender that has its core takes a hundredth of that for the largest.
-constexpr Nanoseconds kLongestPiece = 100'000'000;
 
 }  // namespace
 

@@ -89,7 +89,6 @@ int reduce_scatter_and_gather(const void* in, void* out, int count, MPI_Datatype
 
 int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   Made made = reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm, Form::blocking);
-  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   auto original = [&] {
     return on_host_memory(in, out, count, type, comm, [&](const void* from, void* to) {
       return DDL_NEXT(MPI_Allreduce)(from, to, count, type, op, comm);
@@ -100,7 +99,7 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
       return reduce_scatter_and_gather(from, to, count, type, op, comm);
     });
   };
-  if (const std::optional<int> done = pass_again(made, original)) return *done;
+  if (const std::optional<int> done = reduce_again(made, type, original)) return *done;
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
   if (route.reason) note_passed(made, route);
   return run_call(Collective::all_reduce, route, comm, adapt_reduction, original, in_two_steps, &made);

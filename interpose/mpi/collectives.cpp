@@ -95,9 +95,7 @@ template <class Original>
 int reduce_by(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
               MPI_Op op, MPI_Comm comm, Original original) {
   Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::blocking);
-  if (const std::optional<int> done = pass_again(made, original)) return *done;
-  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
-  if (const std::optional<int> done = pass_again(made, original)) return *done;  // by the name of its type
+  if (const std::optional<int> done = reduce_again(made, type, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
   if (route.reason) note_passed(made, route);
   return run_call(collective, route, comm, adapt_reduction, original, &made);

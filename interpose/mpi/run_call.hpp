@@ -140,6 +140,14 @@ inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Da
   if (!comm || !name_types(made, type, other)) return std::nullopt;
   return run_kept(made, comm);
 }
+/// A reduction that has been made before, by the engine or by the original; nothing: it has not. What passes
+/// costs the program least.
+template <class Original>
+std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original) {
+  if (const std::optional<int> done = pass_again(made, original)) return *done;
+  if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
+  return pass_again(made, original);  // by the name of its type
+}
 /// Likewise a call with elements of such types that are packed.
 std::optional<int> run_packed(Made made, MPI_Datatype type, MPI_Datatype other);
 /// `bytes` is kept, and `made` has just been made as that, of these buffers: from now on it can be
