@@ -104,6 +104,8 @@ class Communicator : public Sender {
   const Call& left_call() const { return left_->brief.call(); }
   Completion& left_completion() const { return left_->completion; }
   bool advance();
+  /// Copies a part of what others read where this rank has it, see JointCopy; false: nobody wants that.
+  bool help_readers();
   /// Nothing is under way, and nothing was found wrong that is still to be said.
   bool idle() const { return queue_.empty() && pairs_.empty() && !contradiction_; }
   /// Whether another rank has begun a call that is not made here yet; only of one that is idle.
@@ -141,7 +143,6 @@ class Communicator : public Sender {
   bool send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                         std::uint32_t& unfinished) override;
   SharedMemoryTransport::Fetched fetch(const View& view, std::byte* into) override;
-  bool help_readers() override;
   void work(Bytes bytes, const std::function<void()>& body) override;
   void flush(std::span<const Rank> to, std::uint32_t& unfinished) override {
     shared_.fabrics.wire->flush(to, unfinished);

@@ -141,6 +141,7 @@ SharedMemoryTransport::Fetched Communicator::fetch(const View& view, std::byte* 
 }
 
 bool Communicator::help_readers() {
+  if (is_working_) return false;
   const SharedMemoryTransport::ToWrite part = shared_.fabrics.local->take_to_write();
   if (!part.joint) return false;
   work(part.piece.bytes, [&part] { SharedMemoryTransport::write(part); });

@@ -249,15 +249,17 @@ Completion* Engine::next_done() {
 
 bool Engine::test(const Completion& completion) {
   bool moved = false;
-  return look(completion, moved);
+  return look(completion, moved, nullptr);
 }
 
-bool Engine::look(const Completion& completion, bool& moved) {
+// `waiting`: where the call is that this thread does nothing but wait for; null: it does not wait.
+bool Engine::look(const Completion& completion, bool& moved, Communicator* waiting) {
   if (completion.done()) return true;
   rounds_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   if (failed()) return is_over();
   moved = progress_locked();
+  if (waiting && !moved && !completion.done() && !failed()) moved = waiting->help_readers();
   return completion.done() || (failed() && is_over());
 }
 
@@ -284,7 +286,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     // Who hears from this host only sees it without the lock and without asking the kernel; the rest (room
     // for a message, another thread's work, other communicators) is looked for now and then.
     bool worth_it = hears_wire || idle % kLookEvery == 0 || fabrics_.local->has_arrived();
-    if (worth_it && look(completion, moved)) return;
+    if (worth_it && look(completion, moved, &communicator)) return;
     idle = moved ? 0 : idle + 1;
     if (idle < rounds || yields.yield()) {
       next_sleep = kFirstSleep;
@@ -295,7 +297,7 @@ void Engine::wait(Communicator& communicator, const Completion& completion) {
     waiting_.host_progress();
     bool done = false;
     sleeping_.fetch_add(1, std::memory_order_relaxed);
-    sleep_unless([&] { return (done = look(completion, moved)) || moved; }, next_sleep);
+    sleep_unless([&] { return (done = look(completion, moved, &communicator)) || moved; }, next_sleep);
     sleeping_.fetch_sub(1, std::memory_order_relaxed);
     if (done) return;
     next_sleep = std::min(next_sleep * 2, longest);

@@ -178,7 +178,7 @@ class Engine : private MessageHandler {
   void activate_unless_idle(Communicator& communicator);
   void take_up_rest(Communicator& communicator, const Completion& completion);
   void begin_time(const Call& call, Completion& completion);
-  bool look(const Completion& completion, bool& moved);
+  bool look(const Completion& completion, bool& moved, Communicator* waiting);
   template <class Look>
   bool sleep_unless(Look has_news, Nanoseconds at_most);
   void fail_locked(const std::string& why);

@@ -99,7 +99,6 @@ bool Operation::is_oldest(const Run& run) const {
 
 // Stays stirred as long as it moves, and when it is held up by what makes no message.
 bool Operation::advance(Sender& sender) {
-  const Plan& plan = prepared_->plan;
   bool moved = false;
   is_stirred_ = false;
   for (Run& run : runs_) {
@@ -119,9 +118,7 @@ bool Operation::advance(Sender& sender) {
     sender.flush(prepared_->beyond, unfinished_);
     sent_on_wire_ = false;
   }
-  const bool is_unread = unfinished_ > 0 && plan.single_copy;
-  if (!moved && is_unread && !is_engine_thread()) moved = sender.help_readers();
-  is_stirred_ |= moved || is_unread || (segments_finished_ == segments_ && unfinished_ > 0);
+  is_stirred_ |= moved || (segments_finished_ == segments_ && unfinished_ > 0);
   return moved;
 }
 

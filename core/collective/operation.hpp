@@ -78,13 +78,11 @@ class Sender {
   /// How a payload gets to a place that was claimed.
   virtual BlockCopy& block_copy() = 0;
   /// As send(), within the host, of a payload that is read where it is; counts in `unfinished` until it has.
-  /// Where it is joint this rank takes part in it by help_readers().
+  /// Where it is joint its sender takes part, see Communicator::help_readers().
   virtual bool send_single_copy(const Sending& sending, std::span<const std::byte> payload, bool is_joint,
                                 std::uint32_t& unfinished) = 0;
   /// Gets what has come like that, or a part of it for now; if it is refused, it comes again, staged.
   virtual SharedMemoryTransport::Fetched fetch(const View& view, std::byte* into) = 0;
-  /// Takes part in the copying of what was sent like that; false: nobody wants it.
-  virtual bool help_readers() = 0;
   /// Work on memory alone, of that many bytes. From kLongWork on others may use the engine meanwhile, but for
   /// advance(): it takes several microseconds, leaving the lock a tenth of one.
   static constexpr Bytes kLongWork = 64 << 10;
