@@ -367,6 +367,21 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
   EXPECT_EQ(copies(hosts_of({3}), Kind::broadcast, 1 << 20)[0], Handover::staged);
 }
 
+TEST(TaskChoice, WhatGoesOneWayIsNotCutWhereRanksTakeTurnsOnTheCores) {
+  constexpr Bytes kBytes = 256 << 10;
+  PlanLimits limits{1, 64 << 20, 0};
+  auto segment = [&](const std::vector<HostIndex>& machine, Kind kind) {
+    return choose_task(HostMap(machine), {kind, 0}, kBytes, limits).segment;
+  };
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter}) {
+    limits.machine.crowded = false;
+    EXPECT_LT(segment(hosts_of({4}), kind), kBytes);
+    limits.machine.crowded = true;
+    EXPECT_EQ(segment(hosts_of({4}), kind), kBytes);
+  }
+  EXPECT_LT(segment(hosts_of({2, 2}), Kind::broadcast), kBytes) << "a link works at the same time";
+}
+
 TEST(TaskChoice, ThePlanOfEveryRankFitsTheStagingItWasChosenFor) {
   for (const auto& machine : kMachines)
     for (Bytes staging : {Bytes{12} << 10, Bytes{1} << 20})
