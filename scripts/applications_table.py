@@ -17,6 +17,8 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+from bench_table import in_turn
+
 HERE = pathlib.Path(__file__).resolve().parent
 INPUTS = HERE / "applications"
 SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests"
@@ -161,7 +163,7 @@ class Table:
             subprocess.run(program.prepare, shell=True, cwd=prepared, check=True, stdout=log, stderr=log, env=self.environment)
         times, first, same, report = {"plain": [], "ddlrun": []}, None, True, {}
         for run in range(self.options.runs):
-            for name, starter in (("plain", self.plain), ("ddlrun", self.ours)):
+            for name, starter in in_turn((("plain", self.plain), ("ddlrun", self.ours)), run):
                 folder, spent = self.run(starter, program, prepared, f"{name}-{run}")
                 times[name].append(spent)
                 got = numbers(program, folder)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
-from bench_table import openmpi, option_parser, placement, run_script
+from bench_table import in_turn, openmpi, option_parser, placement, run_script
 
 LIMIT_S = 300  # of a run; who hangs or fails leaves cells empty
 
@@ -76,9 +76,9 @@ def measure(job, options, files):
     """{who: {row: median}}"""
     program = os.path.abspath(f"{options.build}/bin/ddl-bench-calls")
     lines, results = [], []
-    for _ in range(options.reps):
+    for rep in range(options.reps):
         for run in chosen_runs(job, options.items):
-            for who, start in contestants(options).items():
+            for who, start in in_turn(contestants(options).items(), rep):
                 result = f"{files}/{len(results)}"
                 words = [*start, *places(job, files), program, *run, "--json", result]
                 lines.append(f"timeout -k 5 {LIMIT_S} {shlex.join(words)} >{files}/log 2>&1 || "

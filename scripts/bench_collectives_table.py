@@ -11,7 +11,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
-from bench_table import KIB, MIB, geometric_mean, medians, mpich, openmpi, option_parser, placement, run_script
+from bench_table import KIB, MIB, geometric_mean, in_turn, medians, mpich, openmpi, option_parser, placement, run_script
 
 WHOLE = ["bcast", "reduce"]  # a size is that of the buffer; of the others, of a block
 BLOCKS = ["allgather", "reduce_scatter", "alltoall", "gather", "scatter", "allgatherv", "alltoallv", "gatherv", "scatterv"]
@@ -53,8 +53,8 @@ def measure(work, op, options, files):
     sizes = ["-b", "4", "-e", str(most if op in WHOLE else min(most, work.most_of_blocks)), "-f", str(work.factor),
              "-x", str(WARM_UP)]
     lines, results = ["set -e"], []
-    for _ in range(options.reps):
-        for who, start in contestants.items():
+    for rep in range(options.reps):
+        for who, start in in_turn(contestants.items(), rep):
             results.append((who, f"{files}/{len(results)}"))
             words = [*start, "--op", op, *sizes, "--json", results[-1][1]]
             lines.append(f"{shlex.join(words)} >{files}/log 2>&1 || {{ tail -5 {files}/log >&2; exit 1; }}")

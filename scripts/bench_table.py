@@ -88,6 +88,13 @@ def run_script(work, lines):
         raise RuntimeError("virtual hosts cannot be made here" if code == 77 else f"failed with {code}")
 
 
+def in_turn(contestants, run):
+    """Each run begins with another of them: whoever comes later may find the machine slower."""
+    contestants = list(contestants)
+    first = run % len(contestants)
+    return contestants[first:] + contestants[:first]
+
+
 def medians(path):
     """{bytes: median us} that ddl-bench left in a file."""
     with open(path) as file:
@@ -143,8 +150,8 @@ class Bench:
                 script.append(f"python3 {self.files}/goodput.py 10.77.{rail}.2 h1 {64 * MIB} >>{goodput}")
         runs = [(j, least, most, f"{rep}.{again}") for rep in range(self.options.reps)
                 for j, (least, most, times) in enumerate(work.sizes) for again in range(times)]
-        for j, least, most, run in runs:
-            for i, who in enumerate(self.contestants(work)):
+        for number, (j, least, most, run) in enumerate(runs):
+            for i, who in in_turn(enumerate(self.contestants(work)), number):
                 words = self.command(who, work) + ["--min", str(least), "--max", str(most), "--factor", "4",
                                                    "--json", f"{self.files}/{i}.{j}.{run}"]
                 script.append(" ".join(f"'{word}'" for word in words) + f" >{self.files}/log 2>&1 || "
