@@ -297,7 +297,7 @@ class Communicator : public Sender {
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long
   } shows_;
   bool times_dimensions_ = false;
-  bool is_working_ = false;  // a thread has left the lock in the middle of advance()
+  bool is_working_ = false;  // a thread has left the lock in the middle of something
 };
 
 }  // namespace ddl
