@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 
+from bench_table import in_turn
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 SIZES = [4, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
 
@@ -69,8 +71,8 @@ def ddlrun(options):
 def alternate(command, rounds):
     """By whether the engine is on."""
     runs = {enable: [] for enable in "01"}
-    for _ in range(rounds):
-        for enable in "01":
+    for number in range(rounds):
+        for enable in in_turn("01", number):
             runs[enable].append(run(command, enable))
     return runs
 

@@ -148,10 +148,10 @@ class Bench:
             script.append(f": >{goodput}")
             for rail in range(len(work.rates)):
                 script.append(f"python3 {self.files}/goodput.py 10.77.{rail}.2 h1 {64 * MIB} >>{goodput}")
-        runs = [(j, least, most, f"{rep}.{again}") for rep in range(self.options.reps)
+        runs = [(j, least, most, rep * times + again) for rep in range(self.options.reps)
                 for j, (least, most, times) in enumerate(work.sizes) for again in range(times)]
-        for number, (j, least, most, run) in enumerate(runs):
-            for i, who in in_turn(enumerate(self.contestants(work)), number):
+        for j, least, most, run in runs:
+            for i, who in in_turn(enumerate(self.contestants(work)), run):
                 words = self.command(who, work) + ["--min", str(least), "--max", str(most), "--factor", "4",
                                                    "--json", f"{self.files}/{i}.{j}.{run}"]
                 script.append(" ".join(f"'{word}'" for word in words) + f" >{self.files}/log 2>&1 || "

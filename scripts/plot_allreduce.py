@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 
-from bench_table import MIB, Work, medians, openmpi, placement, run_script
+from bench_table import MIB, Work, in_turn, medians, openmpi, placement, run_script
 
 WORKS = [Work("one host, 2 ranks", 2, [(4, 64 * MIB, 1)], [], []),
          Work("4 virtual hosts x 2 ranks, 1 Gbit/s", 8, [(4, 16 * MIB, 1)], [], [], [2] * 4, ["1gbit"])]
@@ -27,7 +27,7 @@ def measured(build, work, reps):
         lines = ["set -e"]
         least, most, _ = work.sizes[0]
         for run in range(reps):
-            for who in COLOURS:
+            for who in in_turn(COLOURS, run):
                 start = [openmpi()] if who == "Open MPI" else [f"{build}/bin/ddlrun", "-s"]
                 words = [*start, *placement(work), f"{build}/bin/ddl-bench", "--min", least, "--max", most, "--factor", 4,
                          "--json", f"{files}/{run}.{who.replace(' ', '')}"]

@@ -80,8 +80,7 @@ Bytes free_segment(const HostMap& map, Task task, Bytes bytes, const PlanLimits&
     blocks = std::max({blocks, static_cast<Bytes>(blocks_in(task, rank, map.ranks())),
                        static_cast<Bytes>(blocks_out(task, rank, map.ranks()))});
   Bytes most = std::max(kLeastCut, kSegmentOfAll / blocks);
-  const bool take_turns = limits.machine.crowded && map.hosts() == 1;
-  if (map.hosts() > 1 || (is_one_way(task.kind) && !take_turns))
+  if (map.hosts() > 1 || (is_one_way(task.kind) && !limits.machine.crowded))
     most = std::min(most, std::max(kLeastCut, whole / kStages));
   return std::min(whole, round_up(most, kCacheLine));
 }
