@@ -206,6 +206,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   {
     std::lock_guard lock(mutex_);
     settle();
+    if (plan->plan.single_copy) fabrics_.local->progress(*this);
     if (active_.empty() && !is_between_two(call.kind))
       communicator.run(call, *plan, completion, wait_at_once());
     else
