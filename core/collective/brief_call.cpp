@@ -24,11 +24,18 @@ bool reduces_at_last(const Call& call, const Plan& plan) {
   return true;
 }
 
+// From here on some rank may take part in what another reads, see Operation::send_step().
+Bytes least_joint(const Call& call) {
+  return call.rooted || call.kind == Kind::broadcast || call.kind == Kind::gather ? kLeastJoint
+                                                                                  : kLeastJointOfMany;
+}
+
 }  // namespace
 
 bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
   const bool is_small = ranks == 1 || call.bytes() <= Credit::kMostBytes;  // who is alone just copies
-  return (plan.is_one_shot || (plan.is_brief && is_small)) &&
+  const bool is_read = plan.plan.single_copy && call.bytes() < least_joint(call);
+  return (plan.is_one_shot || (plan.is_brief && (is_small || is_read))) &&
          (!call.own || reduces_at_last(call, plan.plan)) && ranks <= kMostRanks && call.count > 0 &&
          call.count <= plan.plan.segment / size_of(call.type);
 }
@@ -47,7 +54,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
     if (static_cast<int>(f) == plan.token_flow) continue;
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
       const Step& step = plan.steps[plan.flows[f].first + i];
-      if (reach_of(call, step) == 0) continue;
+      if (reach_of(call, step) == 0 || is_answered_by_reading(call, plan, step)) continue;
       if (call.pairwise && Credit::stands_for(call, plan, step)) {
         (step.verb == Verb::copy ? pairs_to_ : pairs_from_).push_back(step.rank);
         continue;
@@ -68,6 +75,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   }
   to_ = pairs_to_;
   from_ = pairs_from_;
+  if (!call.pairwise && is_read_in_place(plan, call.bytes())) return;
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });

@@ -1,6 +1,7 @@
-// BriefCall: a small call within a host, ready to be made again and again: which messages it sends and takes,
-// and where their elements lie, is worked out once. What is left to do is to write the messages, and to take
-// what has come (communicator_at_once.cpp).
+// BriefCall: a small call within a host, or one whose blocks are read where they are by their readers alone,
+// ready to be made again and again: which messages it sends and takes, and where their elements lie, is
+// worked out once. What is left to do is to write the messages, and to take what has come
+// (communicator_at_once.cpp).
 //
 // Thread safety: none; it belongs to who makes the calls of its communicator.
 #pragma once
@@ -38,7 +39,8 @@ class BriefCall {
   BriefCall& operator=(const BriefCall&) = delete;
   /// A call that is_possible().
   void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me, SharedMemoryTransport& local);
-  /// Whether a call is small enough, and that plan about whole blocks.
+  /// Whether a call is small enough, or its blocks are read where they are by their readers alone, and that
+  /// plan is about whole blocks.
   static bool is_possible(const Call& call, const PreparedPlan& plan, Rank ranks);
 
   const Call& call() const { return call_; }

@@ -95,8 +95,8 @@ void Communicator::open(Operation& operation, Number number, bool takes_credit) 
   operation.open(streams(queued_bytes_), takes_credit);
   if (takes_credit)
     credit_.note(number, operation.call(), operation.fingerprint(), operation.prepared().plan);
-  if (operation.call().count == 0 || (operation.call().pairwise && !takes_credit))
-    note_quiet(number, operation);
+  if (!takes_credit && is_quiet(operation.call(), operation.prepared().plan))
+    note_quiet(number, operation.call(), operation.prepared(), operation.fingerprint());
   if (credit_.must_answer(number)) answer_those_owed(number);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());

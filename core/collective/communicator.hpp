@@ -189,6 +189,8 @@ class Communicator : public Sender {
   bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
+  bool fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo);
+  bool await_readers(Attempt& attempt);
   bool take_answer(const SharedMemoryTransport::Arrived& message, SharedMemoryTransport::Peer& peer);
   bool look_for_credit(const BriefCall& brief);
   void answer_those_owed(Number number);
@@ -223,7 +225,8 @@ class Communicator : public Sender {
   static constexpr const char* kAnotherCall =
       "another kind, root, count, type, operation or type that travels";
   std::optional<OwnCall> own_call(Seq seq) const;
-  void note_quiet(Number number, const Operation& operation);
+  static bool is_quiet(const Call& call, const Plan& plan);
+  void note_quiet(Number number, const Call& call, const PreparedPlan& plan, Fingerprint fingerprint);
   void keep_shown(const Header& header, View view);
   void take_shown(const Header& header, View view);
   void contradict(const Header& header, const OwnCall& mine, const std::string* theirs);
@@ -249,6 +252,7 @@ class Communicator : public Sender {
   Shared& shared_;
   BriefCall passing_;             // of a call that is made now and not kept
   std::optional<Attempt> left_;   // see start()
+  std::uint32_t read_ = 0;        // payloads of the call that is made now, to be read where they are
   std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;        // so many of them are open
   std::size_t open_count_ = 0;    // of which so many are under way,

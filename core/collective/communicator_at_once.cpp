@@ -40,7 +40,10 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
 }
 
 bool Communicator::start(BriefCall& brief, Completion& completion) {
-  if (!is_alone(brief)) return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
+  const bool is_long = is_read_in_place(brief.plan().plan, brief.call().bytes()) &&
+                       brief.call().bytes() >= kLongWork;  // it leaves the lock
+  if (is_long || !is_alone(brief))
+    return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
   Attempt attempt{brief, completion, ShortWait::none()};
   if (go_on(attempt)) return true;
   left_.emplace(attempt);
@@ -77,8 +80,12 @@ bool Communicator::go_on(Attempt& attempt) {
   const std::span<const BriefCall::BriefStep> steps = brief.steps();
   for (; attempt.done < steps.size(); ++attempt.done)
     if (!run_step(attempt, steps[attempt.done])) return false;
+  if (!await_readers(attempt)) return false;
   if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
+  if (brief.needs_credit())
+    credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
+  else if (is_read_in_place(brief.plan().plan, brief.call().bytes()))
+    note_quiet(next_, brief.call(), brief.plan(), brief.fingerprint());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
@@ -87,18 +94,26 @@ bool Communicator::go_on(Attempt& attempt) {
 
 void Communicator::go_on_by_operation(const Attempt& attempt) {
   BriefCall& brief = attempt.brief;
-  const BriefCall::BriefStep& step = brief.steps()[attempt.done];
   brief.start_time();
-  queue(brief.call(), brief.plan(), attempt.completion).skip_steps(step.flow, step.index);
+  Operation& operation = queue(brief.call(), brief.plan(), attempt.completion);
+  if (attempt.done < brief.steps().size()) {
+    const BriefCall::BriefStep& step = brief.steps()[attempt.done];
+    operation.skip_steps(step.flow, step.index);
+  } else {
+    operation.skip_steps(brief.plan().plan.flows.size(), 0);
+  }
+  if (read_ > 0) shared_.fabrics.local->move_count(read_, *operation.unfinished());
 }
 
 bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) {
   const BriefCall& brief = attempt.brief;
   const Step& step = *todo.step;
   if (step.verb == Verb::send) return send_brief(brief, todo);
+  if (step.after_sends && read_ > 0) return false;
   if (step.peers > 0) return take_brief(attempt, todo);
   std::byte *own = brief.at(todo.own), *into = brief.at(todo.into);
-  if (into != own && todo.header.bytes > 0) std::memcpy(into, own, todo.header.bytes);
+  const Bytes bytes = todo.header.bytes;
+  if (into != own && bytes > 0) work(bytes, [=] { std::memcpy(into, own, bytes); });
   return true;
 }
 
@@ -110,7 +125,12 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
   if (is_one_shot) header.segment = kSenderWasAlone;
   const std::span<const std::byte> payload{brief.at(todo.own), header.bytes};
   bool sent = false;
-  if (payload.size() <= View::kInline) {
+  if (is_read_in_place(brief.plan().plan, payload.size())) {
+    Outgoing message = addressed(header, *todo.step, brief.plan());
+    message.payload = payload;
+    message.unfinished = &read_;
+    sent = local.send_single_copy(message);
+  } else if (payload.size() <= View::kInline) {
     sent = local.send_inline(header, payload, brief.peers(todo));
   } else {
     Outgoing message = addressed(header, *todo.step, brief.plan());
@@ -146,6 +166,7 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
         (header.segment & ~kSenderWasAlone) != 0 || header.bytes != awaited.bytes ||
         header.fingerprint != awaited.fingerprint)
       return false;
+    if (message.is_elsewhere) return !reduces && fetch_brief(attempt, todo);
     attempt.heard_all_alone &= (header.segment & kSenderWasAlone) != 0;
     sources[reduces && i >= step.own_rank ? i + 1 : i] = message.payload;
     if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
@@ -164,6 +185,27 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
     local.drop_first(*peers[i], blocks[i]);
     credit_.heard(prepared.plan.peers[step.peer + i], next_);
   }
+  return true;
+}
+
+// What is first in the mailbox of the one peer of that step. What cannot be read comes again, staged.
+bool Communicator::fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo) {
+  struct Fetch {
+    View view;
+    std::byte* into;
+    bool is_there = false;
+  } one{shared_.fabrics.local->take_first(*attempt.brief.peers(todo)[0]), attempt.brief.at(todo.into)};
+  work(one.view.bytes(),
+       [this, &one] { one.is_there = fetch(one.view, one.into) == SharedMemoryTransport::Fetched::all; });
+  one.view.release();
+  credit_.heard(attempt.brief.plan().plan.peers[todo.step->peer], next_);
+  return one.is_there;
+}
+
+// Of what this rank has sent to be read where it is.
+bool Communicator::await_readers(Attempt& attempt) {
+  while (read_ > 0)
+    if (!shared_.fabrics.local->end_single_copies() && !attempt.wait.once()) return false;
   return true;
 }
 

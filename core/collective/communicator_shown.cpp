@@ -42,10 +42,15 @@ std::optional<Communicator::OwnCall> Communicator::own_call(Seq seq) const {
   return OwnCall{one.fingerprint, title_of(one.call, one.wire), one.call.pairwise};
 }
 
-void Communicator::note_quiet(Number number, const Operation& operation) {
+// Whether a rank may neither have sent nor heard anything in a call for which Credit does not stand.
+bool Communicator::is_quiet(const Call& call, const Plan& plan) {
+  return call.count == 0 || call.pairwise || is_read_in_place(plan, call.bytes());
+}
+
+void Communicator::note_quiet(Number number, const Call& call, const PreparedPlan& plan,
+                              Fingerprint fingerprint) {
   quiet_.resize(kQuiet);
-  quiet_[number % kQuiet] = {number, operation.fingerprint(), operation.call(),
-                             operation.prepared().choice.wire};
+  quiet_[number % kQuiet] = {number, fingerprint, call, plan.choice.wire};
 }
 
 // Until the call of that number is opened. Of each member the latest: it shows a call again and again.

@@ -19,6 +19,13 @@ bool goes_on(const Step& landed, const Step& next) {
 
 }  // namespace
 
+bool is_answered_by_reading(const Call& call, const Plan& plan, const Step& step) {
+  if (!plan.single_copy || step.fabric != Fabric::local) return false;
+  if (call.pairwise ? count_of(call, step) != 0 : !step.is_token) return false;
+  const Bytes reach = reach_of(call, step) * size_of(call.type);
+  return reach <= plan.segment && is_read_in_place(plan, reach);
+}
+
 bool& is_engine_thread() {
   thread_local bool is_one = false;
   return is_one;
@@ -68,7 +75,7 @@ void Operation::skip_steps(std::size_t flow, std::uint32_t steps) {
     const std::uint32_t all = prepared_->plan.flows[f].count;
     if (std::exchange(run.counter[f], all) != all) --run.flows_left;
   }
-  run.counter[flow] = steps;
+  if (flow < run.counter.size()) run.counter[flow] = steps;
 }
 
 void Operation::time_dimensions(int dimensions) {
@@ -155,14 +162,6 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
   dimension_times_[step.dimension] += since - before;
 }
 
-// What lies in one segment and is read where it is ends its sender's call only when it has been read: no
-// empty message has to come back.
-bool Operation::is_answered_by_reading(const Step& step) const {
-  if (!call_.pairwise || !prepared_->plan.single_copy || step.fabric != Fabric::local) return false;
-  const Elements reach = reach_of(call_, step);
-  return count_of(call_, step) == 0 && reach <= segment_elements_ && reach * element_ > kMostStaged;
-}
-
 // Whether who sends in such a call has nothing else to copy.
 bool Operation::only_sends() const {
   if (call_.pairwise) return call_.rooted && call_.out_blocks.counts[me_] == 0;
@@ -172,7 +171,7 @@ bool Operation::only_sends() const {
 // An empty slice needs no message: both ends know that it is empty. Only a token is sent for its own sake.
 bool Operation::has_message(const Run& run, const Step& step) const {
   if (without_tokens_ && call_.pairwise && Credit::stands_for(call_, prepared_->plan, step)) return false;
-  if (is_answered_by_reading(step)) return false;
+  if (is_answered_by_reading(call_, prepared_->plan, step)) return false;
   Range range = table(run)[step.slice];
   range.first += run.segment * segment_elements_;
   return step.is_token || within(range, reach_of(call_, step)) > 0;
@@ -237,7 +236,7 @@ bool Operation::send_step(Run& run, const Step& step, Sender& sender) {
   if (!step.is_token) payload = {at(run, step.own, step.own_block, range.first), range.count * element_};
   bool is_large =
       payload.size() > View::kInline && (store_ == Store::streamed || payload.size() >= Sender::kLongWork);
-  if (prepared_->plan.single_copy && step.fabric == Fabric::local && payload.size() > kMostStaged)
+  if (step.fabric == Fabric::local && is_read_in_place(prepared_->plan, payload.size()))
     return sender.send_single_copy(sending_of(run, step), payload,
                                    payload.size() >= (only_sends() ? kLeastJoint : kLeastJointOfMany),
                                    unfinished_);

@@ -119,11 +119,20 @@ inline Elements within(const Range& range, Elements end) {
   return std::min(range.first + range.count, std::max(range.first, end)) - range.first;
 }
 
+/// Whether a payload of that call stays where it is, and is read there, see Plan::single_copy.
+inline bool is_read_in_place(const Plan& plan, Bytes payload) {
+  return plan.single_copy && payload > kMostStaged;
+}
+
 /// How far its messages go that way or the other.
 inline Elements reach_of(const Call& call, const Step& step) {
   if (!call.pairwise) return call.count;
   return std::max(call.in_blocks.counts[step.rank], call.out_blocks.counts[step.rank]);
 }
+
+/// What lies in one segment and is read where it is ends its sender's call only when it has been read: no
+/// token or empty message has to come back. Whether that step is about such a one; alike at both ends.
+bool is_answered_by_reading(const Call& call, const Plan& plan, const Step& step);
 
 class Operation {
  public:
@@ -138,8 +147,8 @@ class Operation {
 
   /// After open(): the call will also tell where its time went, see Observed::dimensions.
   void time_dimensions(int dimensions);
-  /// After open(): the flows before that one, and so many of its steps, have been done by somebody else, and
-  /// some are left.
+  /// After open(): the flows before that one, and so many of its steps, have been done by somebody else; past
+  /// the last flow, all have.
   void skip_steps(std::size_t flow, std::uint32_t steps);
 
   bool advance(Sender& sender);
@@ -188,6 +197,7 @@ class Operation {
   std::vector<Rank> waiting_for() const;
   /// Counts sends that are not through.
   const std::uint32_t* unfinished() const { return &unfinished_; }
+  std::uint32_t* unfinished() { return &unfinished_; }
 
  private:
   enum class Arrival : std::uint8_t { missing, being_placed, complete };
@@ -231,7 +241,6 @@ class Operation {
   void cut(const PreparedPlan& prepared, const Call& call);
   void count_sent();
   void count_sent(const Step& step, Elements elements, Elements times);
-  bool is_answered_by_reading(const Step& step) const;
   bool only_sends() const;
   bool has_message(const Run& run, const Step& step) const;
   void place_narrowed(const Plan& plan);

@@ -219,7 +219,11 @@ bool SharedMemoryTransport::progress(MessageHandler& handler) {
 
 SharedMemoryTransport::Arrived SharedMemoryTransport::first_staged(const Peer& peer,
                                                                    const Descriptor& entry) const {
-  if (entry.block & (kReturned | kElsewhere) || !names_a_block(peer, entry.header, entry.block)) return {};
+  if (entry.block & kReturned || !names_a_block(peer, entry.header, entry.block)) return {};
+  if (entry.block & kElsewhere) {
+    const bool is_joint = SingleCopySends::joint_of(peer.region->at(entry.block & ~kElsewhere)).is_joint();
+    return is_joint ? Arrived{} : Arrived{.header = &entry.header, .is_elsewhere = true};
+  }
   if (entry.block & kUntilTaken)
     return {&entry.header, payload_of(peer.region->at(entry.block & ~kUntilTaken))};
   const Bytes block = entry.block & ~kUncounted;

@@ -75,6 +75,10 @@ class SharedMemoryTransport : public Transport {
   /// send() of a payload of more than View::kInline bytes that its receivers read where it is; it counts in
   /// message.unfinished until they have. They get a view that is_elsewhere().
   bool send_single_copy(const Outgoing& message);
+  /// Ends those that have been read; true when any was. progress() does so too.
+  bool end_single_copies();
+  /// Those that count in `from` count in `to` from now on.
+  void move_count(std::uint32_t& from, std::uint32_t& to) { single_copies_.move_count(from, to); }
   /// Such a payload will be fetched to that place, which nobody uses until then: its sender may begin to
   /// write.
   static void offer_place(const View& view, std::byte* into);
@@ -112,14 +116,22 @@ class SharedMemoryTransport : public Transport {
   struct Arrived {
     const Header* header = nullptr;  // null: nothing has
     const std::byte* payload = nullptr;
-    Bytes block = 0;       // where it lies in the peer's region; 0: in the descriptor
-    bool is_kept = false;  // in a block of Reuse::by_agreement
+    Bytes block = 0;            // where it lies in the peer's region; 0: in the descriptor
+    bool is_kept = false;       // in a block of Reuse::by_agreement
+    bool is_elsewhere = false;  // to be fetched, by its reader alone: see take_first()
   };
   Arrived first_from(Peer& peer) {
     Descriptor* entry = first_entry(peer);
     if (!entry) return {};
     return entry->header.bytes <= View::kInline ? Arrived{&entry->header, entry->payload}
                                                 : first_staged(peer, *entry);
+  }
+  /// Takes it, as progress() would.
+  View take_first(Peer& peer) {
+    Descriptor& entry = *first_entry(peer);
+    const View view = view_of(peer, entry.header, entry);
+    drop_first(peer);
+    return view;
   }
   void drop_first(Peer& peer, Bytes block) {
     if (block) release(&peer, peer.region->at(block));
@@ -160,7 +172,6 @@ class SharedMemoryTransport : public Transport {
   static void put(Peer& peer, const Header& header, Fill fill);
   static void put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload);
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
-  bool end_single_copies();
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);
   static Descriptor* first_entry(const Peer& peer) {  // null: not there yet
     Descriptor& entry = peer.from->entries[peer.taken % Mailbox::kEntries];

@@ -1,5 +1,7 @@
 #include "core/transport/single_copy.hpp"
 
+#include <utility>
+
 namespace ddl {
 
 bool SingleCopySends::add(Outgoing& message) {
@@ -13,6 +15,12 @@ bool SingleCopySends::add(Outgoing& message) {
   sent_.push_back(message);
   note_oldest();
   return true;
+}
+
+void SingleCopySends::move_count(std::uint32_t& from, std::uint32_t& to) {
+  for (Outgoing& sent : sent_)
+    if (sent.unfinished == &from) sent.unfinished = &to;
+  to += std::exchange(from, 0);
 }
 
 void SingleCopySends::refuse(std::byte* block, int place) {

@@ -37,6 +37,8 @@ class SingleCopySends {
     return sent_.size() < before;
   }
   bool empty() const { return sent_.empty(); }
+  /// What counts in `from` counts in `to` from now on.
+  void move_count(std::uint32_t& from, std::uint32_t& to);
   /// A message of which a piece may be taken to be written; null: there is none. Its block remains that
   /// message's until JointCopy::wrote() that piece.
   const Outgoing* that_wants_writer() const {

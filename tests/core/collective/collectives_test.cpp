@@ -55,63 +55,6 @@ TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
   }
 }
 
-TEST(Collectives, WhatIsReadWhereItIsComesOutRight) {
-  for (const auto& machine : {std::vector<HostIndex>{0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0}}) {
-    VirtualJob job(machine);
-    PlanLimits limits{1, Bytes{40} << 20, 0};
-    limits.single_copy = true;
-    auto world = job.create(1, everybody(job.size()), limits);
-    job.each([&](Rank me) {
-      Communicator& mine = *world[static_cast<std::size_t>(me)];
-      for (Kind kind : kAllKinds)
-        for (Elements count : {1000, 4097, 50'001, 400'003 / test::thinned(8)})
-          for (Where where : {Where::in_place, Where::apart}) {
-            const Task task{kind, has_root(kind) ? 1 : 0};
-            for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {
-              Buffers buffers(kind, task.root, me, job.size(), count, where);
-              PreparedPlan& plan = mine.plans().prepare(way.choice, buffers.call.bytes());
-              auto operation = test::start(job.engine(me), mine, buffers.call, &plan);
-              job.engine(me).wait(mine, *operation);
-              buffers.expect_right(me, job.size());
-            }
-          }
-    });
-    for (Rank rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.engine(rank).failure(), "");
-  }
-}
-
-namespace {
-
-constexpr Elements kRead = 300'000;
-
-// Starts a broadcast from rank 0 that its receivers read where it is.
-std::unique_ptr<Completion> start_read(VirtualJob& job, Rank me, Communicator& mine, const Call& call) {
-  for (const TaskCandidate& way : mine.plans().candidates_for(call.task(), call.bytes()))
-    if (way.choice.handover == Handover::single_copy)
-      return test::start(job.engine(me), mine, call, &mine.plans().prepare(way.choice, call.bytes()));
-  return nullptr;
-}
-
-}  // namespace
-
-TEST(Collectives, WhoWaitsForItsReadersNamesThoseThatHaveNotRead) {
-  VirtualJob job({0, 0, 0});
-  PlanLimits limits{1, Bytes{40} << 20, 0};
-  limits.single_copy = true;
-  auto world = job.create(1, everybody(3), limits);
-  Buffers root(Kind::broadcast, 0, 0, 3, kRead, Where::apart);
-  Buffers reader(Kind::broadcast, 0, 1, 3, kRead, Where::apart);
-  const auto sent = start_read(job, 0, *world[0], root.call),
-             read = start_read(job, 1, *world[1], reader.call);
-  ASSERT_TRUE(sent && read);
-  test::until([&] { return read->done(); }, [&] { job.engine(1).progress(); });
-  for (int i = 0; i < 100; ++i) job.engine(0).progress();  // it waits
-  const std::vector<LongCall> waiting = job.engine(0).calls_longer_than(0);
-  ASSERT_EQ(waiting.size(), 1u);
-  EXPECT_EQ(waiting[0].waits_for, std::vector<Rank>{2});
-  for (Rank rank = 0; rank < job.size(); ++rank) job.engine(rank).fail("the test is over");
-}
-
 // Packed ones among them; the wire reads as late as it may.
 TEST(Collectives, EveryWayOfSmallBlocksBetweenHostsComesOutRight) {
   for (const auto& machine : std::vector<std::vector<HostIndex>>{

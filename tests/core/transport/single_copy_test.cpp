@@ -1,41 +1,23 @@
 #include "core/transport/single_copy.hpp"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstring>
-#include <iterator>
 #include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/transport/shared_memory.hpp"
+#include "tests/support/forbid.hpp"
 #include "tests/support/memory_ranks.hpp"
 
 namespace ddl {
 
-using test::Kept, test::kStaging, test::MemoryPair, test::message_of, test::peers_of;
+using test::forbid, test::Kept, test::kStaging, test::MemoryPair, test::message_of, test::peers_of;
 using Fetched = SharedMemoryTransport::Fetched;
 
 namespace {
-
-// Whom the kernel lets read, or write, nobody's memory.
-void forbid(long system_call) {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(system_call), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0) << std::strerror(errno);
-}
 
 // A payload that the ranks 1 and 2 are to read where it is.
 struct ReadByTwo {
