@@ -74,8 +74,7 @@ bool Communicator::is_alone(const BriefCall& brief) {
 // Sends what is to be sent, then takes what comes.
 bool Communicator::go_on(Attempt& attempt) {
   BriefCall& brief = attempt.brief;
-  Tally& tally = brief.use_of_plan().tally;
-  const bool timed = is_timed(tally);
+  const bool timed = is_timed(brief.use_of_plan().tally);
   if (attempt.done == 0 && timed) brief.start_time();
   const std::span<const BriefCall::BriefStep> steps = brief.steps();
   for (; attempt.done < steps.size(); ++attempt.done)
@@ -88,6 +87,7 @@ bool Communicator::go_on(Attempt& attempt) {
     note_quiet(next_, brief.call(), brief.plan(), brief.fingerprint());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
+  Tally& tally = brief.use_of_plan().tally;  // another one since then, where the lock was left
   tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
   return true;
 }
@@ -113,7 +113,9 @@ bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) 
   if (step.peers > 0) return take_brief(attempt, todo);
   std::byte *own = brief.at(todo.own), *into = brief.at(todo.into);
   const Bytes bytes = todo.header.bytes;
-  if (into != own && bytes > 0) work(bytes, [=] { std::memcpy(into, own, bytes); });
+  if (into == own || bytes == 0) return true;
+  if (bytes < kLongWork) return std::memcpy(into, own, bytes), true;
+  work(bytes, [=] { std::memcpy(into, own, bytes); });
   return true;
 }
 
@@ -204,8 +206,11 @@ bool Communicator::fetch_brief(const Attempt& attempt, const BriefCall::BriefSte
 
 // Of what this rank has sent to be read where it is.
 bool Communicator::await_readers(Attempt& attempt) {
-  while (read_ > 0)
-    if (!shared_.fabrics.local->end_single_copies() && !attempt.wait.once()) return false;
+  while (read_ > 0) {
+    if (shared_.fabrics.local->end_single_copies()) continue;
+    attempt.brief.start_time();
+    if (!attempt.wait.once()) return false;
+  }
   return true;
 }
 

@@ -16,17 +16,19 @@ Started Engine::start(Communicator& communicator, BriefCall& call, const void* i
   completion.gets_notice_ = false;
   completion.timed_as_ = nullptr;
   call.use(in, out, number);
+  bool is_left = false;  // left_ may be another's: a long call leaves the lock
   if (!active_.empty()) {
     call.start_time();
     communicator.start(call.call(), call.plan(), completion);
   } else if (!communicator.start(call, completion)) {
+    is_left = true;
     left_ = &communicator;
     completion.done_.store(false, std::memory_order_relaxed);
     ++shared_.going_on;
   }
-  if (!left_) take_up_rest(communicator, completion);
+  if (!is_left) take_up_rest(communicator, completion);
   if (completion.done()) return Started::done;
-  if (!left_) begin_time(call.call(), completion);
+  if (!is_left) begin_time(call.call(), completion);
   completion.gets_notice_ = completion.asks_for_notice_;
   tell_helper(call.call(), call.plan());
   return Started::under_way;

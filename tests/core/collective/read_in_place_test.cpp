@@ -136,6 +136,43 @@ TEST(ReadInPlace, ACallThatIsMadeAgainIsStartedAndReadLater) {
   }
 }
 
+// Who reads leaves the engine's lock, and another thread may start a call of another communicator meanwhile,
+// which is left as it is until somebody waits.
+TEST(ReadInPlace, ThreadsWithMiddlingAndSmallCallsShareTheEngine) {
+  VirtualJob job({0, 0});
+  auto large = job.create(1, everybody(2), with_single_copies()), small = job.create(2, everybody(2));
+  job.each([&](Rank rank) {
+    const auto me = static_cast<std::size_t>(rank);
+    Engine& engine = job.engine(rank);
+    std::thread others([&] {
+      std::int32_t in = rank + 1, out = 0;
+      BriefCall brief;
+      small[me]->make_brief(brief, {&in, &out, 1, DType::int32, Op::sum}, small[me]->plans().plan_for({}, 4));
+      for (int i = 0; i < 10'000 / test::thinned(4); ++i) {
+        Completion completion;
+        engine.start(*small[me], brief, &in, &out, 0, completion);
+        engine.wait(*small[me], completion);
+        ASSERT_EQ(out, 3);
+      }
+    });
+    for (int i = 0; i < 400 / test::thinned(4); ++i) {
+      CallBuffers buffers(Kind::all_gather, 0, rank, 2, 200'000, Where::apart);
+      BriefCall brief;
+      large[me]->make_brief(brief, buffers.call, reading(*large[me], buffers.call));
+      if (i % 2) {
+        Completion completion;
+        engine.start(*large[me], brief, buffers.call.in, buffers.call.out, 0, completion);
+        engine.wait(*large[me], completion);
+      } else {
+        engine.run(*large[me], brief);
+      }
+      buffers.expect_right(rank, 2);
+    }
+    others.join();
+  });
+  expect_no_failure(job);
+}
+
 // It gets a staged copy.
 TEST(ReadInPlace, WhoIsNotLetReadEndsItsCallsLikeOthers) {
   VirtualJob job({0, 0});
