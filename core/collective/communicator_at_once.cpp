@@ -34,7 +34,11 @@ void Communicator::make_brief(BriefCall& brief, const Call& call, PreparedPlan& 
 
 // If not all of it is possible an operation goes on there.
 void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait) {
-  if (!is_alone(brief)) return brief.start_time(), start(brief.call(), brief.plan(), completion);
+  // Where ranks take turns on the cores an operation reads whatever has come (4 on two, by that / in order:
+  // all-to-all of 64 and 256 KiB 112 / 131, 454 / 516 us).
+  const bool in_any_order = wait.yields() && is_read_in_place(brief.plan().plan, brief.call().bytes());
+  if (in_any_order || !is_alone(brief))
+    return brief.start_time(), start(brief.call(), brief.plan(), completion);
   Attempt attempt{brief, completion, wait};
   if (!go_on(attempt)) go_on_by_operation(attempt);
 }
