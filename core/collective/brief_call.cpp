@@ -75,7 +75,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   }
   to_ = pairs_to_;
   from_ = pairs_from_;
-  if (!call.pairwise && is_read_in_place(plan, call.bytes())) return;
+  if (!call.pairwise && is_read()) return;
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });

@@ -56,6 +56,8 @@ class BriefCall {
   /// former are the plan's, but of a pairwise call.
   std::span<const Rank> to() const { return to_; }
   std::span<const Rank> from() const { return from_; }
+  /// Whether its blocks are read where they are; of a pairwise call, the longest.
+  bool is_read() const { return is_read_in_place(plan_->plan, call_.bytes()); }
   bool needs_credit() const { return !to_.empty() || !from_.empty(); }
   std::byte* at(const Place& place) const {
     auto* first =

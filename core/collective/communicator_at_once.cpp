@@ -16,13 +16,20 @@ namespace {
 constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
 constexpr int kPausesUntimed = 8;  // who waits longer has the time for that look
 
+// Where ranks take turns on the cores an operation reads whatever has come (4 on two, by that / in order:
+// all-to-all of 64 and 256 KiB 112 / 131, 454 / 516 us).
+bool reads_in_any_order(const Call& call, const PreparedPlan& plan, const ShortWait& wait) {
+  return wait.yields() && is_read_in_place(plan.plan, call.bytes());
+}
+
 bool is_timed(const Tally& tally) { return tally.calls < kAllTimed || tally.calls % kTimedEvery == 0; }
 
 }  // namespace
 
 void Communicator::run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait) {
   PreparedPlan& prepared = plans_->turn(plan, next_);
-  if (!BriefCall::is_possible(call, prepared, size()) || times_dimensions_)
+  if (!BriefCall::is_possible(call, prepared, size()) || times_dimensions_ ||
+      reads_in_any_order(call, prepared, wait))
     return start(call, prepared, completion);
   make_brief(passing_, call, prepared);
   run(passing_, completion, wait);
@@ -34,18 +41,14 @@ void Communicator::make_brief(BriefCall& brief, const Call& call, PreparedPlan& 
 
 // If not all of it is possible an operation goes on there.
 void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait) {
-  // Where ranks take turns on the cores an operation reads whatever has come (4 on two, by that / in order:
-  // all-to-all of 64 and 256 KiB 112 / 131, 454 / 516 us).
-  const bool in_any_order = wait.yields() && is_read_in_place(brief.plan().plan, brief.call().bytes());
-  if (in_any_order || !is_alone(brief))
+  if (!is_alone(brief) || reads_in_any_order(brief.call(), brief.plan(), wait))
     return brief.start_time(), start(brief.call(), brief.plan(), completion);
   Attempt attempt{brief, completion, wait};
   if (!go_on(attempt)) go_on_by_operation(attempt);
 }
 
 bool Communicator::start(BriefCall& brief, Completion& completion) {
-  const bool is_long = is_read_in_place(brief.plan().plan, brief.call().bytes()) &&
-                       brief.call().bytes() >= kLongWork;  // it leaves the lock
+  const bool is_long = brief.is_read() && brief.call().bytes() >= kLongWork;  // it leaves the lock
   if (is_long || !is_alone(brief))
     return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
   Attempt attempt{brief, completion, ShortWait::none()};
@@ -87,7 +90,7 @@ bool Communicator::go_on(Attempt& attempt) {
   if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
   if (brief.needs_credit())
     credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
-  else if (is_read_in_place(brief.plan().plan, brief.call().bytes()))
+  else if (brief.is_read())
     note_quiet(next_, brief.call(), brief.plan(), brief.fingerprint());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
@@ -113,7 +116,6 @@ bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) 
   const BriefCall& brief = attempt.brief;
   const Step& step = *todo.step;
   if (step.verb == Verb::send) return send_brief(brief, todo);
-  if (step.after_sends && read_ > 0) return false;
   if (step.peers > 0) return take_brief(attempt, todo);
   std::byte *own = brief.at(todo.own), *into = brief.at(todo.into);
   const Bytes bytes = todo.header.bytes;
@@ -132,18 +134,20 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
   if (is_one_shot) header.segment = kSenderWasAlone;
   const std::span<const std::byte> payload{brief.at(todo.own), header.bytes};
   bool sent = false;
-  if (is_read_in_place(brief.plan().plan, payload.size())) {
-    Outgoing message = addressed(header, *todo.step, brief.plan());
-    message.payload = payload;
-    message.unfinished = &read_;
-    sent = local.send_single_copy(message);
-  } else if (payload.size() <= View::kInline) {
+  if (payload.size() <= View::kInline) {
     sent = local.send_inline(header, payload, brief.peers(todo));
   } else {
     Outgoing message = addressed(header, *todo.step, brief.plan());
     message.payload = payload;
-    if (is_one_shot) stage(message, next_);
-    sent = is_one_shot ? local.send(message) : local.send_at_once(message);
+    if (is_read_in_place(brief.plan().plan, payload.size())) {
+      message.unfinished = &read_;
+      sent = local.send_single_copy(message);
+    } else if (is_one_shot) {
+      stage(message, next_);
+      sent = local.send(message);
+    } else {
+      sent = local.send_at_once(message);
+    }
   }
   if (sent && credit_.owes()) note_told(*todo.step, brief.plan(), next_);
   return sent;

@@ -119,11 +119,6 @@ inline Elements within(const Range& range, Elements end) {
   return std::min(range.first + range.count, std::max(range.first, end)) - range.first;
 }
 
-/// Whether a payload of that call stays where it is, and is read there, see Plan::single_copy.
-inline bool is_read_in_place(const Plan& plan, Bytes payload) {
-  return plan.single_copy && payload > kMostStaged;
-}
-
 /// How far its messages go that way or the other.
 inline Elements reach_of(const Call& call, const Step& step) {
   if (!call.pairwise) return call.count;

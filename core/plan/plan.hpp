@@ -123,6 +123,11 @@ struct Plan {
   std::vector<std::int32_t> index_;  // open addressing over (tag, from)
 };
 
+/// Whether a payload of a call by that plan stays where it is, and is read there, see Plan::single_copy.
+inline bool is_read_in_place(const Plan& plan, Bytes payload) {
+  return plan.single_copy && payload > kMostStaged;
+}
+
 /// Where slices may be cut: at whole cache lines, but where there are fewer than parts.
 enum class Cuts : std::uint8_t { at_lines_where_enough, at_lines };
 
