@@ -8,7 +8,6 @@
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/route.hpp"
-#include "interpose/mpi/type_map.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -61,7 +60,8 @@ int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::u
   auto pack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
-    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type).get()) {
+    const TypeMap* map = host.is_device() ? nullptr : &type_map_of(type);
+    if (map && !map->is_none()) {
       map->pack(to + at, static_cast<const std::byte*>(host.get()), static_cast<std::uint64_t>(number));
       return MPI_SUCCESS;
     }
@@ -79,7 +79,8 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
     int position = 0, error = MPI_SUCCESS;
-    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type).get())
+    const TypeMap* map = host.is_device() ? nullptr : &type_map_of(type);
+    if (map && !map->is_none())
       map->unpack(static_cast<std::byte*>(host.get()), from + at, static_cast<std::uint64_t>(number));
     else if (size > kMostAtOnce)
       error = copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type);
@@ -117,7 +118,7 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   for (Portion& portion : held().portions()) {
     if (is_predefined(combiner_of(portion.type))) continue;
     if (!is_device(portion.to, portion.type)) portion.map = type_map_of(portion.type);
-    if (portion.map) continue;
+    if (!portion.map.is_none()) continue;
     // The program may free its own meanwhile. A duplicate would copy its attributes, by callbacks.
     PMPI_Type_contiguous(1, portion.type, &portion.type);
     PMPI_Type_commit(&portion.type);
@@ -129,7 +130,6 @@ const void* CallBuffers::pack(const Side& side, std::uint64_t first, std::uint64
                               std::uint64_t bytes) {
   std::byte* to = held().in.take(bytes);
   std::byte* from = at_element(side.buffer, first, side.type);
-  held().from = {from, elements, bytes, side.type};
   return pack_elements(to, from, elements, bytes, side.type) ? nullptr : to;
 }
 
@@ -143,19 +143,6 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
     to += these;
   }
   return held().in.data();
-}
-
-bool CallBuffers::packed_sides(const void* in, const void* out, PackedSide& packs,
-                               PackedSide& unpacks) const {
-  if (!held_ || held_->to || !held_->unequal.empty()) return false;
-  auto is_side = [](const Portion& portion, const void* of_program, PackedSide& side) {
-    if (!portion.type) return true;
-    const std::shared_ptr<const TypeMap>* map = known_type_map_of(portion.type);
-    if (!map || !of_program || portion.to != of_program || portion.bytes > PackedSide::kMost) return false;
-    side = {*map, portion.elements};
-    return true;
-  };
-  return is_side(held_->from, in, packs) && is_side(held_->whole, out, unpacks);
 }
 
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
@@ -196,8 +183,8 @@ int CallBuffers::bring_back() {
   }
   const std::byte* from = held().out.data();
   for (const Portion& portion : held().portions()) {
-    if (portion.map)
-      portion.map->unpack(portion.to, from, portion.elements);
+    if (!portion.map.is_none())
+      portion.map.unpack(portion.to, from, portion.elements);
     else if (int error = unpack_elements(portion.to, portion.elements, from, portion.bytes, portion.type))
       return error;
     from += portion.bytes;

@@ -24,12 +24,20 @@ struct Side {
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
-/// One side of a call that has been made: how the same elements of another buffer of the program's are
-/// packed, or where the result is unpacked.
-struct PackedSide {
-  static constexpr std::uint64_t kMost = 256;
-  std::shared_ptr<const TypeMap> map = {};  // null: it is not packed
-  std::uint64_t elements = 0;
+/// Of a copy; a small one needs no allocation.
+class CopyMemory {
+ public:
+  std::byte* take(std::uint64_t bytes) {
+    if (bytes <= sizeof few_) return data_ = few_.data();
+    many_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return data_ = many_.get();
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  alignas(16) std::array<std::byte, 256> few_;
+  std::unique_ptr<std::byte[]> many_;
+  std::byte* data_ = nullptr;
 };
 
 class CallBuffers {
@@ -55,10 +63,6 @@ class CallBuffers {
   void* reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile);
   std::shared_ptr<OwnReductionCall> reduction() const { return reduction_; }
 
-  /// How the elements were packed that the program has there, and how what comes will be unpacked to there;
-  /// false: in another way, or of more than kMost bytes.
-  bool packed_sides(const void* in, const void* out, PackedSide& packs, PackedSide& unpacks) const;
-
   /// Whether the program's own buffers will do.
   bool are_none() const { return !held_; }
   /// Once, after a right call; an MPI error code.
@@ -72,29 +76,13 @@ class CallBuffers {
     std::byte* to;
     std::uint64_t elements, bytes;
     MPI_Datatype type;
-    std::shared_ptr<const TypeMap> map = {};  // where the call is outlived, and so in place of the type
-  };
-  // Of a copy; a small one needs no allocation.
-  class Memory {
-   public:
-    std::byte* take(std::uint64_t bytes) {
-      if (bytes <= sizeof few_) return data_ = few_.data();
-      many_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      return data_ = many_.get();
-    }
-    std::byte* data() const { return data_; }
-
-   private:
-    alignas(16) std::array<std::byte, 256> few_;
-    std::unique_ptr<std::byte[]> many_;
-    std::byte* data_ = nullptr;
+    TypeMap map = {};  // where the call is outlived, and so in place of the type
   };
   struct Held {
-    Memory in, out;
+    CopyMemory in, out;
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
-    Portion from{};                           // what was packed, where it was one alone
     Portion whole{};                          // where there is one alone
     std::vector<Portion> unequal;             // else
     std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived

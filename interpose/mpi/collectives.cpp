@@ -4,6 +4,7 @@
 #include <array>
 
 #include "interpose/mpi/device_buffers.hpp"
+#include "interpose/mpi/packed_call.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/vector_routes.hpp"
@@ -21,11 +22,7 @@ bool moves_bytes(const RoutedCall& route) {
 template <class Again, class Anew>
 int as_bytes(Collective collective, Form form, RoutedCall& route, const Side& in, const Side& out,
              MPI_Comm comm, Again again, Anew anew) {
-  const auto bytes = static_cast<int>(route.bytes);
-  Made made{{MPI_BYTE, MPI_BYTE, bytes, 0, route.call.root, collective, SaidCall::kBytes, form},
-            nullptr,
-            nullptr,
-            comm};
+  Made made{said_by_bytes(collective, route.bytes, route.call.root, form), nullptr, nullptr, comm};
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) {
     const bool is_readable = adapt_movement(to, in, out, buffers);
     made.in = to.call.in;
@@ -42,20 +39,12 @@ int as_bytes(Collective collective, Form form, RoutedCall& route, const Side& in
   return anew(adapt, &made);
 }
 
-// Of the others one side counts on some ranks alone, and may be no type elsewhere.
-bool says_both_types(Collective collective, const Side& in) {
-  return (collective == Collective::broadcast || collective == Collective::all_gather ||
-          collective == Collective::all_to_all) &&
-         in.buffer != MPI_IN_PLACE;
-}
-
 template <class Original>
 int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
-               const Made& as_said, Original original) {
+               Original original) {
   auto again = [&](const Made& made, CallBuffers& buffers) {
     const std::optional<int> done = run_kept(made);
     if (done != MPI_SUCCESS) return done;
-    if (says_both_types(collective, in)) keep_packed(as_said, made, route, buffers, in.type, out.type);
     return std::optional(buffers.finish());
   };
   return as_bytes(collective, Form::blocking, route, in, out, comm, again, [&](auto adapt, const Made* made) {
@@ -83,10 +72,9 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
       out.buffer,
       comm};
   if (const std::optional<int> done = run_kept(made)) return *done;
-  if (says_both_types(collective, in))
-    if (const std::optional<int> done = run_packed(made, in.type, out.type)) return *done;
+  if (const std::optional<int> done = run_packed(collective, task, in, out, comm)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
-  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, made, original);
+  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original, &made);
 }

@@ -33,7 +33,7 @@ void KeptCalls::add(KeptCall call, const Lists& lists, Rank ranks) {
   if (!calls_) calls_ = std::make_unique<std::array<KeptCall, kPlaces>>();
   std::size_t at = place_of(call.said);
   while ((*calls_)[at].call) at = (at + 1) % kPlaces;
-  has_packings |= call.packing != nullptr;
+  has_some_by_bytes |= SaidCall::is_by_bytes(call.said);
   (*calls_)[at] = std::move(call);
   ++kept_;
 }
@@ -41,7 +41,7 @@ void KeptCalls::add(KeptCall call, const Lists& lists, Rank ranks) {
 void KeptCalls::clear() {
   if (calls_) calls_->fill({});
   kept_ = 0;
-  has_packings = false;
+  has_some_by_bytes = false;
 }
 
 }  // namespace ddl::mpi

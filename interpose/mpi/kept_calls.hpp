@@ -57,7 +57,8 @@ class SaidCall {
   void name_other(const void* name) { words_[1] = reinterpret_cast<std::uintptr_t>(name); }
   const void* type() const { return reinterpret_cast<const void*>(words_[0]); }
   Collective collective() const { return static_cast<Collective>(words_[3] >> 32 & 0xff); }
-  bool is_by_bytes() const { return (words_[3] >> 40 & 0xff) == kBytes; }
+  bool is_by_bytes() const { return is_by_bytes(words_); }
+  static bool is_by_bytes(const Words& all) { return (all[3] >> 40 & 0xff) == kBytes; }
 
   static std::uint64_t hash_of(const Words& all) {
     return (all[0] ^ all[1] << 1 ^ all[2] * 31 ^ (all[3] << 24 | all[3] >> 40)) * 0x9e3779b97f4a7c15ull;
@@ -83,13 +84,6 @@ struct BufferOf {
   }
 };
 
-/// Of a call with elements that have to be packed: the engine's is the one of so many bytes.
-struct KeptPacking {
-  PackedSide in, out;
-  // The engine's buffers; a broadcast's root has one.
-  bool has_in = false, has_out = false, is_out_in = false;
-};
-
 struct KeptCall {
   SaidCall::Words said;
   ddl_kept_call* call = nullptr;  // of the engine
@@ -98,7 +92,6 @@ struct KeptCall {
   std::shared_ptr<const Blocks> blocks = {}, in_blocks = {};  // the engine's call reads them
   std::shared_ptr<OwnReductionCall> reduction = {};           // its context, of an operation that
   unsigned operations_freed = 0;                              // was there when so many had been freed
-  std::shared_ptr<const KeptPacking> packing = {};
 
   bool is(const SaidCall::Words& other, const Lists& other_lists, Rank ranks) const {
     if (((said[0] ^ other[0]) | (said[1] ^ other[1]) | (said[2] ^ other[2]) | (said[3] ^ other[3])) != 0)
@@ -138,7 +131,7 @@ class KeptCalls {
   bool is_full() const { return kept_ == kMost; }
   void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
-  bool has_packings = false;
+  bool has_some_by_bytes = false;
   /// Once an operation of the program's has been freed, which may be one for each call: then keeping costs
   /// more than it saves.
   bool keeps_reductions = true;

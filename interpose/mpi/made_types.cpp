@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/type_map.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
@@ -99,16 +98,31 @@ bool is_committed(MPI_Datatype type) {
   return PMPI_Send(nullptr, 0, type, MPI_PROC_NULL, 0, state().own_self) == MPI_SUCCESS;
 }
 
+std::optional<std::uint64_t> ask_size(MPI_Datatype type) {
+  MPI_Count size = 0;
+  if (PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(size);
+}
+
+int ask_combiner(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = MPI_UNDEFINED;
+  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  return combiner;
+}
+
 std::optional<TypeFacts> look_at(MPI_Datatype type) {
   TypeFacts facts;
-  const std::optional<std::uint64_t> size = is_committed(type) ? size_of_type(type) : std::nullopt;
+  const std::optional<std::uint64_t> size = is_committed(type) ? ask_size(type) : std::nullopt;
   if (!size || PMPI_Type_get_extent(type, &facts.lower, &facts.extent) != MPI_SUCCESS) return std::nullopt;
   facts.type = type;
   facts.size = *size;
-  facts.combiner = combiner_of(type);
+  facts.combiner = ask_combiner(type);
   const bool is_contiguous = facts.combiner == MPI_COMBINER_CONTIGUOUS;
   const bool may_be_dense = facts.lower == 0 && static_cast<std::uint64_t>(facts.extent) == *size;
-  if (!is_contiguous && !may_be_dense) return facts;
+  if (!is_contiguous && !may_be_dense) {
+    facts.map = TypeMap::of_few(type, facts.combiner, facts.size, facts.extent);
+    return facts;
+  }
   const Repeated repeated = repeated_by(type, facts.combiner);
   facts.is_dense =
       may_be_dense && (is_predefined(facts.combiner) || (repeated.of && is_dense(repeated.of.get())));
@@ -130,32 +144,25 @@ const TypeFacts* facts_of(MPI_Datatype type) {
   found->freed = freed;
   found->number = types_seen.fetch_add(1, std::memory_order_relaxed);
   Place& place = place_at(at);
-  place.before = std::exchange(place.last, *found);
+  place.before = std::move(place.last);
+  place.last = *std::move(found);
   return &place.last;
 }
 
-const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type) {
+const TypeMap& type_map_of(MPI_Datatype type) {
   constexpr int kWorthIt = 3;  // finding it takes as long as MPI needs to pack a few times
-  static const auto& none = *new std::shared_ptr<const TypeMap>;
+  static const auto& none = *new TypeMap;
   TypeFacts* facts = find_facts(type);
   if (!facts) return none;
-  if (facts->times_packed == kWorthIt) return facts->map;
+  if (facts->times_packed == kWorthIt || !facts->map.is_none()) return facts->map;
   if (++facts->times_packed < kWorthIt) return none;
   return facts->map = TypeMap::of(type);
 }
 
-const std::shared_ptr<const TypeMap>* known_type_map_of(MPI_Datatype type) {
-  const TypeFacts* facts = find_facts(type);
-  return facts && facts->map ? &facts->map : nullptr;
-}
-
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {
-  MPI_Count size = 0;
   if (const std::uint64_t known = size_of_known(type)) return known;
   if (const TypeFacts* facts = find_facts(type)) return facts->size;
-  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0)
-    return std::nullopt;
-  return static_cast<std::uint64_t>(size);
+  return type == MPI_DATATYPE_NULL ? std::nullopt : ask_size(type);
 }
 
 std::optional<std::uint64_t> size_in_call(MPI_Datatype type) {
@@ -180,11 +187,7 @@ bool is_dense(MPI_Datatype type) {
 int combiner_of(MPI_Datatype type) {
   if (is_known(type)) return MPI_COMBINER_NAMED;
   if (const TypeFacts* facts = find_facts(type)) return facts->combiner;
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-  if (type == MPI_DATATYPE_NULL ||
-      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
-    return MPI_UNDEFINED;
-  return combiner;
+  return type == MPI_DATATYPE_NULL ? MPI_UNDEFINED : ask_combiner(type);
 }
 
 bool is_predefined(int combiner) {

@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
-namespace ddl::mpi {
+#include "interpose/mpi/type_map.hpp"
 
-class TypeMap;
+namespace ddl::mpi {
 
 struct TypeFacts {
   MPI_Datatype type = nullptr;
@@ -24,17 +24,15 @@ struct TypeFacts {
   // What one of MPI_Type_contiguous consists of, where MPI names that; else null.
   MPI_Datatype element = nullptr;
   int elements = 0;
-  std::shared_ptr<const TypeMap> map = {};  // once it has been packed often enough to be worth it
-  int times_packed = 0;                     // or unpacked, until then
+  TypeMap map = {};      // at once where that is easy, else when it has been packed often enough; or none
+  int times_packed = 0;  // or unpacked, until then
 };
 /// Null where it is no type, or not committed. Valid until this thread's next call of this.
 const TypeFacts* facts_of(MPI_Datatype type);
 
-/// How to pack elements of a type, or unpack them; null: MPI does that. Valid until this thread's next call
+/// How to pack elements of a type, or unpack them; none: MPI does that. Valid until this thread's next call
 /// of facts_of().
-const std::shared_ptr<const TypeMap>& type_map_of(MPI_Datatype type);
-/// The same where it is there already; else null.
-const std::shared_ptr<const TypeMap>* known_type_map_of(MPI_Datatype type);
+const TypeMap& type_map_of(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type);

@@ -12,7 +12,6 @@
 #include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/state.hpp"
-#include "interpose/mpi/type_map.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -50,50 +49,6 @@ bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other) {
   if (is_made) made.said.name_type(lasting_name(type));
   if (is_other_made) made.said.name_other(lasting_name(other));
   return is_made || is_other_made;
-}
-
-std::optional<int> run_packed(Made made, MPI_Datatype type, MPI_Datatype other) {
-  CommState* comm = state_of_noted(made.comm);
-  if (!comm || !comm->kept.has_packings || !name_types(made, type, other)) return std::nullopt;
-  const KeptCall* kept = comm->kept.find(made.said, {}, comm->size);
-  if (!kept || !kept->packing || state().api->is_device(made.in, made.out)) return std::nullopt;
-  const KeptPacking& how = *kept->packing;
-  alignas(16) std::array<std::byte, PackedSide::kMost> packed_in, packed_out;
-  if (how.in.map) how.in.map->pack(packed_in.data(), static_cast<const std::byte*>(made.in), how.in.elements);
-  const void* in = how.in.map ? packed_in.data() : how.has_in ? made.in : nullptr;
-  void* out = how.is_out_in ? const_cast<void*>(in)
-              : how.out.map ? packed_out.data()
-              : how.has_out ? const_cast<void*>(made.out)
-                            : nullptr;
-  const std::optional<int> done = make_again(*kept, *comm, made, in, out);
-  if (done == MPI_SUCCESS && how.out.map)
-    how.out.map->unpack(static_cast<std::byte*>(const_cast<void*>(made.out)), packed_out.data(),
-                        how.out.elements);
-  return done;
-}
-
-void keep_packed(Made made, const Made& bytes, const RoutedCall& route, const CallBuffers& buffers,
-                 MPI_Datatype type, MPI_Datatype other) {
-  KeptCalls& all = route.comm->kept;
-  KeptPacking how;
-  if (all.is_full() || !buffers.packed_sides(made.in, made.out, how.in, how.out)) return;
-  const ddl_collective_call& call = route.call;
-  how.has_in = call.in != nullptr;
-  how.has_out = call.out != nullptr;
-  how.is_out_in = how.has_out && call.in == call.out;
-  // What is not packed is the program's own, and no part of it.
-  if (how.has_in && !how.in.map && call.in != made.in) return;
-  if (how.has_out && !how.is_out_in && !how.out.map && call.out != made.out) return;
-  if (!name_types(made, type, other) || all.find(made.said, {}, route.comm->size)) return;
-  const KeptCall* same = all.find(bytes.said, {}, route.comm->size);
-  if (!same) return;
-  all.add({.said = made.said.words(),
-           .call = same->call,
-           .in = {},
-           .out = {},
-           .lists = {},
-           .packing = std::make_shared<const KeptPacking>(std::move(how))},
-          {}, route.comm->size);
 }
 
 std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,

@@ -148,12 +148,6 @@ std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   return pass_again(made, original);  // by the name of its type
 }
-/// Likewise a call with elements of such types that are packed.
-std::optional<int> run_packed(Made made, MPI_Datatype type, MPI_Datatype other);
-/// `bytes` is kept, and `made` has just been made as that, of these buffers: from now on it can be
-/// run_packed().
-void keep_packed(Made made, const Made& bytes, const RoutedCall& route, const CallBuffers& buffers,
-                 MPI_Datatype type, MPI_Datatype other);
 /// Starts it once more if it is kept; nothing: it is not. `buffers`: what it needs for itself, which is its
 /// own from then on.
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);

@@ -1,12 +1,16 @@
 #include "interpose/mpi/type_map.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "interpose/mpi/made_types.hpp"
+#include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
 namespace {
@@ -16,7 +20,14 @@ using Stretches = std::vector<TypeMap::Stretch>;
 constexpr std::size_t kMostStretches = 4096;  // 64 KiB of a map
 constexpr std::int64_t kMostSteps = 1 << 16;  // to find them, of all types that a type is made of together
 
-// What a type was made of, in MPI's order.
+// How a type was made, as the standard lists it (MPI 3.1, 4.1.13).
+struct Making {
+  int combiner = MPI_UNDEFINED;
+  std::span<const int> integers;
+  std::span<const MPI_Aint> addresses;
+};
+
+// The same with what it was made of.
 struct Contents {
   int combiner = MPI_UNDEFINED;
   std::vector<int> integers;
@@ -78,74 +89,86 @@ std::optional<Stretches> stretches_of_predefined(MPI_Datatype type) {
   return Stretches{{0, *size}};
 }
 
-// A block of a type that is made: so many elements of `of`, so many bytes behind its beginning.
-struct Block {
-  std::int64_t count;
-  MPI_Aint at;
-  std::size_t of = 0;
+// The blocks of a subarray, row by row.
+template <class Add>
+class Rows {
+ public:
+  Rows(const Making& made, MPI_Aint extent, Add add)
+      : said_(made.integers), dimensions_(said_[0]), is_c_(said_.back() == MPI_ORDER_C), extent_(extent),
+        add_(add) {}
+  bool for_all() {
+    std::int64_t rows = 1;
+    for (int d = 1; d < dimensions_; ++d) rows *= part(d);
+    return rows <= kMostSteps && add(dimensions_ - 1, 0);
+  }
+
+ private:
+  // By dimension, from the fastest on.
+  std::int64_t whole(int d) const { return said(0, d); }
+  std::int64_t part(int d) const { return said(1, d); }
+  std::int64_t start(int d) const { return said(2, d); }
+  std::int64_t said(int what, int d) const {
+    return said_[static_cast<std::size_t>(1 + what * dimensions_ + (is_c_ ? dimensions_ - 1 - d : d))];
+  }
+  // What begins so many elements of that dimension behind the beginning of all.
+  bool add(int d, std::int64_t at) {
+    at += start(d);
+    if (d == 0) return add_(part(0), at * extent_, 0);
+    const std::int64_t each = whole(d - 1), end = at + part(d), first = start(0), length = part(0);
+    for (; at < end; ++at)
+      if (d > 1 ? !add(d - 1, at * each) : !add_(length, (at * each + first) * extent_, 0)) return false;
+    return true;
+  }
+
+  const std::span<const int> said_;
+  const int dimensions_;
+  const bool is_c_;
+  const MPI_Aint extent_;
+  Add add_;
 };
 
-// The blocks of a subarray, row by row; false where it is another.
-bool rows_of(const Contents& made, MPI_Aint extent, std::vector<Block>& blocks) {
-  const int dimensions = made.integers[0];
-  const bool is_c = made.integers.back() == MPI_ORDER_C;
-  std::int64_t rows = 1;
-  auto said = [&](int what, int dimension) {  // from the fastest dimension on
-    const int place = is_c ? dimensions - 1 - dimension : dimension;
-    return std::int64_t{made.integers[static_cast<std::size_t>(1 + what * dimensions + place)]};
-  };
-  for (int d = 1; d < dimensions; ++d) rows *= said(1, d);
-  if (rows > kMostSteps) return false;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t at = said(2, 0), each = 1, left = row;
-    for (int d = 1; d < dimensions; ++d) {
-      each *= said(0, d - 1);
-      at += (said(2, d) + left % said(1, d)) * each;
-      left /= said(1, d);
-    }
-    blocks.push_back({said(1, 0), at * extent});
-  }
-  return true;
-}
-
-// As the standard lists what was said (MPI 3.1, 4.1.13); nothing where we do not follow.
-std::optional<std::vector<Block>> blocks_of(const Contents& made, MPI_Aint extent) {
-  const std::vector<int>& said = made.integers;
+// Calls `add` for each block that a type was made of: so many elements, so many bytes behind its beginning,
+// of the type of that number. `extent`: that of the first. False where we do not follow, or add() does not.
+template <class Add>
+bool for_blocks(const Making& made, MPI_Aint extent, Add add) {
+  const std::span<const int> said = made.integers;
   const auto count = static_cast<std::size_t>(said.empty() ? 0 : said[0]);
-  std::vector<Block> blocks;
-  if (made.combiner != MPI_COMBINER_CONTIGUOUS && count > kMostSteps) return std::nullopt;
+  if (made.combiner != MPI_COMBINER_CONTIGUOUS && count > kMostSteps) return false;
+  auto for_all = [&](auto length_of, auto place_of, bool are_types) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (!add(std::int64_t{length_of(i)}, static_cast<MPI_Aint>(place_of(i)), are_types ? i : 0))
+        return false;
+    return true;
+  };
+  auto own_length = [&](std::size_t i) { return said[1 + i]; };
+  auto same_length = [&](std::size_t) { return said[1]; };
+  auto own_place = [&](std::size_t i) { return made.addresses[i]; };
   switch (made.combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
-      return std::vector<Block>{{1, 0}};
+      return add(1, 0, 0);
     case MPI_COMBINER_CONTIGUOUS:
-      return std::vector<Block>{{said[0], 0}};
+      return add(said[0], 0, 0);
     case MPI_COMBINER_VECTOR:
+      return for_all(same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * said[2] * extent; },
+                     false);
     case MPI_COMBINER_HVECTOR:
-      for (std::size_t i = 0; i < count; ++i) {
-        const MPI_Aint stride = made.combiner == MPI_COMBINER_VECTOR ? said[2] * extent : made.addresses[0];
-        blocks.push_back({said[1], static_cast<MPI_Aint>(i) * stride});
-      }
-      return blocks;
+      return for_all(same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * made.addresses[0]; },
+                     false);
     case MPI_COMBINER_INDEXED:
-      for (std::size_t i = 0; i < count; ++i) blocks.push_back({said[1 + i], said[1 + count + i] * extent});
-      return blocks;
+      return for_all(own_length, [&](std::size_t i) { return said[1 + count + i] * extent; }, false);
     case MPI_COMBINER_HINDEXED:
-      for (std::size_t i = 0; i < count; ++i) blocks.push_back({said[1 + i], made.addresses[i]});
-      return blocks;
+      return for_all(own_length, own_place, false);
     case MPI_COMBINER_INDEXED_BLOCK:
-      for (std::size_t i = 0; i < count; ++i) blocks.push_back({said[1], said[2 + i] * extent});
-      return blocks;
+      return for_all(same_length, [&](std::size_t i) { return said[2 + i] * extent; }, false);
     case MPI_COMBINER_HINDEXED_BLOCK:
-      for (std::size_t i = 0; i < count; ++i) blocks.push_back({said[1], made.addresses[i]});
-      return blocks;
+      return for_all(same_length, own_place, false);
     case MPI_COMBINER_STRUCT:
-      for (std::size_t i = 0; i < count; ++i) blocks.push_back({said[1 + i], made.addresses[i], i});
-      return blocks;
+      return for_all(own_length, own_place, true);
     case MPI_COMBINER_SUBARRAY:
-      return rows_of(made, extent, blocks) ? std::optional(blocks) : std::nullopt;
+      return Rows(made, extent, add).for_all();
     default:
-      return std::nullopt;
+      return false;
   }
 }
 
@@ -164,17 +187,16 @@ std::optional<Stretches> stretches_of(MPI_Datatype type, std::int64_t& steps_lef
     extents.push_back(extent_of(part.get()));
   }
   if (parts.empty() || steps_left < 0) return std::nullopt;
-  const std::optional<std::vector<Block>> blocks = blocks_of(made, extents[0]);
   Builder builder(steps_left);
-  for (std::size_t i = 0; blocks && i < blocks->size(); ++i) {
-    const auto& [count, at, of] = (*blocks)[i];
-    if (!builder.add(parts[of], extents[of], at, count)) return std::nullopt;
-  }
-  return blocks ? std::optional(builder.all()) : std::nullopt;
+  auto add = [&](std::int64_t count, MPI_Aint at, std::size_t of) {
+    return builder.add(parts[of], extents[of], at, count);
+  };
+  if (!for_blocks({made.combiner, made.integers, made.addresses}, extents[0], add)) return std::nullopt;
+  return builder.all();
 }
 
 // Whether MPI sees the same bytes. Open MPI 4.1.4 takes a stride of -1 byte for none.
-bool are_those_of(MPI_Datatype type, const Stretches& stretches) {
+bool are_those_of(MPI_Datatype type, std::span<const TypeMap::Stretch> stretches, std::uint64_t size) {
   MPI_Aint lower = 0, extent = 0;
   std::ptrdiff_t begin = std::numeric_limits<std::ptrdiff_t>::max(),
                  end = std::numeric_limits<std::ptrdiff_t>::min();
@@ -185,87 +207,197 @@ bool are_those_of(MPI_Datatype type, const Stretches& stretches) {
     bytes += one.bytes;
   }
   return PMPI_Type_get_true_extent(type, &lower, &extent) == MPI_SUCCESS && begin == lower &&
-         end == lower + extent && bytes == size_of_type(type);
+         end == lower + extent && bytes == size;
+}
+
+// The type to which MPI_Type_create_resized has given another extent, if that was made, too; else none.
+TypePart resized_by(MPI_Datatype type, int combiner) {
+  if (combiner != MPI_COMBINER_RESIZED) return {};
+  int no_integer = 0;
+  std::array<MPI_Aint, 2> lower_and_extent{};
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, 0, 2, 1, &no_integer, lower_and_extent.data(), &of) != MPI_SUCCESS)
+    return {};
+  TypePart part(of);
+  return is_known(of) ? TypePart{} : std::move(part);
+}
+
+// A type that was made of few blocks of types that are known, as one call wants it: on the stack.
+class Few {
+ public:
+  // False where it is another.
+  bool find(MPI_Datatype type) {
+    int integers = 0, addresses = 0, types = 0, combiner = 0;
+    std::array<int, 2 * kMost + 1> said;
+    std::array<MPI_Aint, kMost> places;
+    std::array<MPI_Datatype, kMost> of;
+    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS ||
+        is_predefined(combiner) || integers > static_cast<int>(said.size()) ||
+        addresses > static_cast<int>(kMost) || types > static_cast<int>(kMost) || types == 0 ||
+        PMPI_Type_get_contents(type, integers, addresses, types, said.data(), places.data(), of.data()) !=
+            MPI_SUCCESS)
+      return false;
+    std::array<std::uint64_t, kMost> sizes;
+    bool are_known = true;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(types); ++i) {
+      sizes[i] = i > 0 && of[i] == of[i - 1] ? sizes[i - 1] : size_of_known(of[i]);
+      if (sizes[i] > 0) continue;
+      const TypePart part(of[i]);
+      are_known = false;
+    }
+    if (!are_known) return false;
+    auto add = [&](std::int64_t count, MPI_Aint at, std::size_t which) {
+      return this->add(at, static_cast<std::uint64_t>(count) * sizes[which]);
+    };
+    const Making made{combiner,
+                      {said.data(), static_cast<std::size_t>(integers)},
+                      {places.data(), static_cast<std::size_t>(addresses)}};
+    return for_blocks(made, static_cast<MPI_Aint>(sizes[0]), add) && number_ > 0;
+  }
+  std::span<const TypeMap::Stretch> all() const { return {all_.data(), number_}; }
+
+ private:
+  static constexpr std::size_t kMost = 128;  // 6 KiB
+
+  bool add(std::ptrdiff_t offset, std::uint64_t bytes) {
+    if (bytes == 0) return true;
+    if (number_ > 0) {
+      TypeMap::Stretch& last = all_[number_ - 1];
+      if (last.offset + static_cast<std::ptrdiff_t>(last.bytes) == offset) return last.bytes += bytes, true;
+    }
+    if (number_ == kMost) return false;
+    all_[number_++] = {offset, bytes};
+    return true;
+  }
+
+  std::array<TypeMap::Stretch, kMost> all_;
+  std::size_t number_ = 0;
+};
+
+// What MPI_Type_vector was given; nothing where it was made otherwise.
+struct Vector {
+  MPI_Aint blocks, block, stride;  // the last two in bytes
+};
+std::optional<Vector> vector_of(MPI_Datatype type, int combiner) {
+  const bool in_elements = combiner == MPI_COMBINER_VECTOR;
+  if (!in_elements && combiner != MPI_COMBINER_HVECTOR) return std::nullopt;
+  std::array<int, 3> said{};
+  MPI_Aint stride = 0;
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, in_elements ? 3 : 2, in_elements ? 0 : 1, 1, said.data(), &stride, &of) !=
+      MPI_SUCCESS)
+    return std::nullopt;
+  const TypePart part(of);
+  const auto size = static_cast<MPI_Aint>(size_of_known(of));
+  if (size == 0) return std::nullopt;
+  return Vector{said[0], said[1] * size, in_elements ? said[2] * size : stride};
 }
 
 // ---- copying ----
 
-enum class Way { pack, unpack };
-
 // Between bytes in a row and others.
-template <Way way>
-void copy(std::byte* row, std::byte* others, std::size_t bytes) {
-  std::memcpy(way == Way::pack ? row : others, way == Way::pack ? others : row, bytes);
+template <bool packs>
+void copy_bytes(std::byte* row, std::byte* others, std::size_t bytes) {
+  std::memcpy(packs ? row : others, packs ? others : row, bytes);
 }
 
 // Of a length that may be a usual one, which takes no call.
-template <Way way>
+template <bool packs>
 void copy_next(std::byte*& row, std::byte* others, std::uint64_t bytes) {
   if (bytes == 8)
-    copy<way>(row, others, 8);
+    copy_bytes<packs>(row, others, 8);
   else if (bytes == 4)
-    copy<way>(row, others, 4);
+    copy_bytes<packs>(row, others, 4);
   else
-    copy<way>(row, others, bytes);
+    copy_bytes<packs>(row, others, bytes);
   row += bytes;
 }
 
-template <Way way, std::size_t bytes>
+template <bool packs, std::size_t bytes>
 void copy_alike(std::byte*& row, std::byte* others, std::ptrdiff_t stride, std::uint64_t count) {
-  for (; count > 0; --count, row += bytes, others += stride) copy<way>(row, others, bytes);
+  for (; count > 0; --count, row += bytes, others += stride) copy_bytes<packs>(row, others, bytes);
 }
 
-template <Way way>
+template <bool packs>
 void copy_strided(std::byte*& row, std::byte* others, std::uint64_t bytes, std::ptrdiff_t stride,
                   std::uint64_t count) {
-  if (bytes == 4) return copy_alike<way, 4>(row, others, stride, count);
-  if (bytes == 8) return copy_alike<way, 8>(row, others, stride, count);
-  if (bytes == 16) return copy_alike<way, 16>(row, others, stride, count);
-  for (; count > 0; --count, others += stride) copy_next<way>(row, others, bytes);
-}
-
-template <Way way>
-void copy_all(const Stretches& stretches, std::ptrdiff_t stride, std::ptrdiff_t extent, std::byte* row,
-              std::byte* others, std::uint64_t elements) {
-  const std::uint64_t each = stretches.size();
-  if (each == 0) return;
-  const auto [offset, bytes] = stretches[0];
-  if (each == 1 || (stride != 0 && stride * static_cast<std::ptrdiff_t>(each) == extent))
-    return copy_strided<way>(row, others + offset, bytes, each == 1 ? extent : stride, each * elements);
-  for (; elements > 0; --elements, others += extent) {
-    if (stride != 0) {
-      copy_strided<way>(row, others + offset, bytes, stride, each);
-      continue;
-    }
-    for (const TypeMap::Stretch& one : stretches) copy_next<way>(row, others + one.offset, one.bytes);
-  }
+  if (bytes == 4) return copy_alike<packs, 4>(row, others, stride, count);
+  if (bytes == 8) return copy_alike<packs, 8>(row, others, stride, count);
+  if (bytes == 16) return copy_alike<packs, 16>(row, others, stride, count);
+  for (; count > 0; --count, others += stride) copy_next<packs>(row, others, bytes);
 }
 
 }  // namespace
 
-TypeMap::TypeMap(std::vector<Stretch> stretches, MPI_Aint extent)
-    : stretches_(std::move(stretches)), extent_(extent) {
-  if (stretches_.size() < 2) return;
-  stride_ = stretches_[1].offset - stretches_[0].offset;
-  for (std::size_t i = 1; i < stretches_.size(); ++i)
-    if (stretches_[i].bytes != stretches_[0].bytes ||
-        stretches_[i].offset - stretches_[i - 1].offset != stride_)
-      stride_ = 0;
+TypeMap::TypeMap(std::span<const Stretch> stretches, MPI_Aint extent)
+    : stretches_(stretches.size()), first_(stretches[0]), extent_(extent) {
+  if (stretches_ < 2) return;
+  stride_ = stretches[1].offset - stretches[0].offset;
+  bool are_alike = true;
+  for (std::size_t i = 1; are_alike && i < stretches_; ++i)
+    are_alike =
+        stretches[i].bytes == first_.bytes && stretches[i].offset - stretches[i - 1].offset == stride_;
+  if (are_alike) return;
+  auto all = std::make_shared_for_overwrite<Stretch[]>(stretches_);
+  std::copy(stretches.begin(), stretches.end(), all.get());
+  unlike_ = std::move(all);
 }
 
-std::shared_ptr<const TypeMap> TypeMap::of(MPI_Datatype type) {
+TypeMap TypeMap::of(MPI_Datatype type) {
   std::int64_t steps_left = kMostSteps;
   std::optional<Stretches> stretches = stretches_of(type, steps_left);
-  if (!stretches || !are_those_of(type, *stretches)) return nullptr;
-  return std::shared_ptr<const TypeMap>(new TypeMap(std::move(*stretches), extent_of(type)));
+  const std::optional<std::uint64_t> size = size_of_type(type);
+  if (!stretches || stretches->empty() || !size || !are_those_of(type, *stretches, *size)) return {};
+  return {*stretches, extent_of(type)};
+}
+
+TypeMap TypeMap::of_few(MPI_Datatype type, int combiner, std::uint64_t size, MPI_Aint extent) {
+  if (const std::optional<Vector> made = vector_of(type, combiner)) {
+    // Without gaps it is none of these, and MPI must see the same bytes.
+    if (made->blocks < 2 || made->block < 1 || made->stride <= made->block ||
+        extent != (made->blocks - 1) * made->stride + made->block ||
+        size != static_cast<std::uint64_t>(made->blocks * made->block))
+      return {};
+    TypeMap map;
+    map.stretches_ = static_cast<std::uint64_t>(made->blocks);
+    map.first_.bytes = static_cast<std::uint64_t>(made->block);
+    map.stride_ = made->stride;
+    map.extent_ = extent;
+    return map;
+  }
+  if (const TypePart part = resized_by(type, combiner)) {
+    TypeMap map = of_few(part.get(), combiner_of(part.get()), size, extent_of(part.get()));
+    map.extent_ = extent;
+    return map;
+  }
+  Few few;
+  if (!few.find(type) || !are_those_of(type, few.all(), size)) return {};
+  return {few.all(), extent};
+}
+
+template <bool packs>
+void TypeMap::copy(std::byte* row, std::byte* others, std::uint64_t elements) const {
+  const auto [offset, bytes] = first_;
+  const auto span = stride_ * static_cast<std::ptrdiff_t>(stretches_);
+  if (stretches_ == 1 || (!unlike_ && span == extent_))
+    return copy_strided<packs>(row, others + offset, bytes, stretches_ == 1 ? extent_ : stride_,
+                               stretches_ * elements);
+  for (; elements > 0; --elements, others += extent_) {
+    if (!unlike_) {
+      copy_strided<packs>(row, others + offset, bytes, stride_, stretches_);
+      continue;
+    }
+    for (std::size_t i = 0; i < stretches_; ++i)
+      copy_next<packs>(row, others + unlike_[i].offset, unlike_[i].bytes);
+  }
 }
 
 void TypeMap::pack(std::byte* to, const std::byte* from, std::uint64_t elements) const {
-  copy_all<Way::pack>(stretches_, stride_, extent_, to, const_cast<std::byte*>(from), elements);
+  copy<true>(to, const_cast<std::byte*>(from), elements);
 }
 
 void TypeMap::unpack(std::byte* to, const std::byte* from, std::uint64_t elements) const {
-  copy_all<Way::unpack>(stretches_, stride_, extent_, const_cast<std::byte*>(from), to, elements);
+  copy<false>(const_cast<std::byte*>(from), to, elements);
 }
 
 }  // namespace ddl::mpi
