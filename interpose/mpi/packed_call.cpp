@@ -1,7 +1,11 @@
 #include "interpose/mpi/packed_call.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
 #include "interpose/mpi/made_types.hpp"
-#include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -65,6 +69,115 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
     unpacks->map.unpack(static_cast<std::byte*>(const_cast<void*>(out.buffer)), unpacked.data(),
                         unpacks->elements);
   return done;
+}
+
+PackedExchange::Bytes& PackedExchange::bytes_of_thread(int side) {
+  thread_local std::array<Bytes, 2> both;
+  return both[static_cast<std::size_t>(side)];
+}
+
+PackedExchange::PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root,
+                               MPI_Comm comm)
+    : in_(in),
+      out_(out),
+      in_bytes_(bytes_of_thread(0)),
+      out_bytes_(bytes_of_thread(1)),
+      made_{said_by_bytes(collective, 0, root, Form::blocking), nullptr, nullptr, comm} {
+  CommState* known = state_of_noted(comm);
+  const bool has_one = collective == Collective::all_gather_v;
+  if (!known || !in_bytes_.set(in, has_one ? 1 : known->size) || !out_bytes_.set(out, known->size)) return;
+  const auto me = static_cast<std::size_t>(known->me);
+  if (in_bytes_.lengths[has_one ? 0 : me] != out_bytes_.lengths[me]) return;
+  // Whose places count is said where others say a count.
+  const int packs = (in_bytes_.packs ? 1 : 0) + (out_bytes_.packs ? 2 : 0);
+  made_.said = {MPI_BYTE, MPI_BYTE, 0, packs, root, collective, SaidCall::kBytes, Form::blocking};
+  made_.lists = {out_bytes_.lengths.data(), out_bytes_.packs ? nullptr : out_bytes_.places.data()};
+  if (!has_one) {
+    made_.lists[2] = in_bytes_.lengths.data();
+    made_.lists[3] = in_bytes_.packs ? nullptr : in_bytes_.places.data();
+  }
+  if (!state().api->is_device(in.buffer, out.buffer)) comm_ = known;
+}
+
+bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  if (!side.counts || !side.displacements || side.buffer == MPI_IN_PLACE) return false;
+  lengths.resize(static_cast<std::size_t>(blocks));
+  places.resize(static_cast<std::size_t>(blocks));
+  maps.resize(side.types ? static_cast<std::size_t>(blocks) : 1);
+  total = 0;
+  packs = false;
+  std::int64_t size = 0, extent = 0;
+  for (Rank block = 0; block < blocks; ++block) {
+    const auto at = static_cast<std::size_t>(block);
+    const MPI_Datatype type = side.type_of(block);
+    if (block > 0 && side.types) maps[at] = maps[at - 1];
+    TypeMap& map = maps[side.types ? at : 0];
+    if (block == 0 || type != side.type_of(block - 1)) {
+      size = extent = static_cast<std::int64_t>(size_of_known(type));
+      map = {};
+      if (size == 0) {
+        const TypeFacts* facts = facts_of(type);
+        if (!facts || (!facts->is_dense && facts->map.is_none())) return false;
+        size = static_cast<std::int64_t>(facts->size);
+        extent = facts->extent;
+        if (!facts->is_dense) map = facts->map;
+      }
+    }
+    if (side.counts[block] < 0 || size > kMost) return false;
+    const std::int64_t length = side.counts[block] * size;
+    const std::int64_t place = side.displacements[block] * (side.types ? 1 : extent);
+    if (length > kMost || place > kMost || place < -kMost) return false;
+    packs = packs || (length > 0 && !map.is_none());
+    total += static_cast<std::uint64_t>(length);
+    lengths[at] = static_cast<int>(length);
+    places[at] = static_cast<int>(place);
+  }
+  if (!side.buffer && total > 0) return false;  // MPI_BOTTOM
+  constexpr std::uint64_t kMostKept = 1 << 20;  // none that is kept is larger
+  return total <= kMostKept * static_cast<std::uint64_t>(blocks);
+}
+
+template <class Copy>
+void PackedExchange::Bytes::for_packed(const BlockSide& side, std::byte* packed, Copy copy) const {
+  auto* begin = static_cast<std::byte*>(const_cast<void*>(side.buffer));
+  for (std::size_t block = 0; block < lengths.size(); ++block) {
+    const auto bytes = static_cast<std::size_t>(lengths[block]);
+    if (bytes == 0) continue;
+    const TypeMap& map = maps[side.types ? block : 0];
+    copy(map, packed, begin + places[block], static_cast<std::uint64_t>(side.counts[block]), bytes);
+    packed += bytes;
+  }
+}
+
+std::optional<int> PackedExchange::run_again() {
+  const KeptCall* kept = comm_->kept.find(made_.said, made_.lists, comm_->size);
+  if (!kept) return std::nullopt;
+  CopyMemory packed, unpacked;
+  const void* from = in_.buffer;
+  void* to = const_cast<void*>(out_.buffer);
+  if (in_bytes_.packs) {
+    from = packed.take(in_bytes_.total);
+    in_bytes_.for_packed(
+        in_, packed.data(),
+        [](const TypeMap& map, std::byte* row, std::byte* at, std::uint64_t elements, std::size_t bytes) {
+          map.is_none() ? static_cast<void>(std::memcpy(row, at, bytes)) : map.pack(row, at, elements);
+        });
+  }
+  if (out_bytes_.packs) to = unpacked.take(out_bytes_.total);
+  const std::optional<int> done = make_again(*kept, *comm_, made_, from, to);
+  if (done == MPI_SUCCESS && out_bytes_.packs)
+    out_bytes_.for_packed(
+        out_, unpacked.data(),
+        [](const TypeMap& map, std::byte* row, std::byte* at, std::uint64_t elements, std::size_t bytes) {
+          map.is_none() ? static_cast<void>(std::memcpy(at, row, bytes)) : map.unpack(at, row, elements);
+        });
+  return done;
+}
+
+void PackedExchange::give(const ddl_collective_call& call) {
+  made_.in = call.in;
+  made_.out = call.out;
 }
 
 }  // namespace ddl::mpi

@@ -1,15 +1,19 @@
 // Small movements of elements that do not lie as in a message, of types that the program made, maybe for one
 // call alone: packed here and made as the kept call of so many bytes.
+//
+// Thread safety: all.
 #pragma once
 
 #include <mpi.h>
 
 #include <optional>
+#include <vector>
 
 #include "core/plan/kind.hpp"
 #include "interpose/mpi/call_buffers.hpp"
 #include "interpose/mpi/kept_calls.hpp"
 #include "interpose/mpi/route.hpp"
+#include "interpose/mpi/run_call.hpp"
 
 namespace ddl::mpi {
 
@@ -20,5 +24,42 @@ SaidCall said_by_bytes(Collective collective, std::uint64_t bytes, Rank root, Fo
 /// device's, MPI has to pack, or the call is erroneous.
 std::optional<int> run_packed(Collective collective, Task task, const Side& in, const Side& out,
                               MPI_Comm comm);
+
+/// A blocking call with blocks of unequal length, at least some of a type that the program made, as one of so
+/// many bytes for each rank. What is said below of it holds where is_one(); else it takes another way, as
+/// above. Valid until the next one of this thread.
+class PackedExchange {
+ public:
+  /// Of MPI_Allgatherv `in` has one block.
+  PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm);
+  bool is_one() const { return comm_ != nullptr; }
+  /// Nothing: it is not kept.
+  std::optional<int> run_again();
+  /// What it is kept as, once the engine has been given those buffers.
+  const Made* made() const { return is_one() ? &made_ : nullptr; }
+  void give(const ddl_collective_call& call);
+
+ private:
+  // One side, by block.
+  struct Bytes {
+    std::vector<int> lengths, places;  // places as the program has them
+    std::vector<TypeMap> maps;         // none: as in a message; one alone where all are of one type
+    std::uint64_t total = 0;
+    bool packs = false;  // all lie one after the other, in a copy
+
+    // False where it takes another way.
+    bool set(const BlockSide& side, Rank blocks);
+    template <class Copy>
+    void for_packed(const BlockSide& side, std::byte* packed, Copy copy) const;
+  };
+
+  static Bytes& bytes_of_thread(int side);
+
+  const BlockSide& in_;
+  const BlockSide& out_;
+  Bytes &in_bytes_, &out_bytes_;
+  CommState* comm_ = nullptr;
+  Made made_;
+};
 
 }  // namespace ddl::mpi

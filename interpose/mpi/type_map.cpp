@@ -94,7 +94,10 @@ template <class Add>
 class Rows {
  public:
   Rows(const Making& made, MPI_Aint extent, Add add)
-      : said_(made.integers), dimensions_(said_[0]), is_c_(said_.back() == MPI_ORDER_C), extent_(extent),
+      : said_(made.integers),
+        dimensions_(said_[0]),
+        is_c_(said_.back() == MPI_ORDER_C),
+        extent_(extent),
         add_(add) {}
   bool for_all() {
     std::int64_t rows = 1;
@@ -150,17 +153,19 @@ bool for_blocks(const Making& made, MPI_Aint extent, Add add) {
     case MPI_COMBINER_CONTIGUOUS:
       return add(said[0], 0, 0);
     case MPI_COMBINER_VECTOR:
-      return for_all(same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * said[2] * extent; },
-                     false);
+      return for_all(
+          same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * said[2] * extent; }, false);
     case MPI_COMBINER_HVECTOR:
-      return for_all(same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * made.addresses[0]; },
-                     false);
+      return for_all(
+          same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * made.addresses[0]; }, false);
     case MPI_COMBINER_INDEXED:
-      return for_all(own_length, [&](std::size_t i) { return said[1 + count + i] * extent; }, false);
+      return for_all(
+          own_length, [&](std::size_t i) { return said[1 + count + i] * extent; }, false);
     case MPI_COMBINER_HINDEXED:
       return for_all(own_length, own_place, false);
     case MPI_COMBINER_INDEXED_BLOCK:
-      return for_all(same_length, [&](std::size_t i) { return said[2 + i] * extent; }, false);
+      return for_all(
+          same_length, [&](std::size_t i) { return said[2 + i] * extent; }, false);
     case MPI_COMBINER_HINDEXED_BLOCK:
       return for_all(same_length, own_place, false);
     case MPI_COMBINER_STRUCT:

@@ -1,6 +1,7 @@
 // The hooks of the collectives with a count for every rank: each says what the engine is to do, and what the
 // original is.
 #include "interpose/mpi/collectives.hpp"
+#include "interpose/mpi/packed_call.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/vector_routes.hpp"
@@ -12,20 +13,12 @@ constexpr Collective kAllGather = Collective::all_gather_v, kGather = Collective
                      kScatter = Collective::scatter_v, kAllToAll = Collective::all_to_all_v,
                      kAllToAllTypes = Collective::all_to_all_w;
 
-template <class Original>
-int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original,
-             const Made* made = nullptr) {
-  RoutedCall route = route_pairs(collective, pairs, root, comm);
-  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
-  return run_call(collective, route, comm, adapt, original, made);
-}
-
 // A call, and the types that count on this rank.
 struct NamedMade {
   Made made;
-  MPI_Datatype type, other;
+  MPI_Datatype type, other;  // null: none
 
-  std::optional<int> run_kept() { return run_kept_by_name(made, type, other); }
+  bool has_known_types() const { return is_known(type) && (!other || is_known(other)); }
   std::optional<int> start_kept(MPI_Request* request) {
     return start_kept_by_name(made, request, type, other);
   }
@@ -60,6 +53,34 @@ NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& m
   return {made, one.buffer == MPI_IN_PLACE ? many.type : one.type, many.type};
 }
 
+// A call that is not kept as it was made. `named`: to be kept as that, where MPI names all its types.
+template <class Route, class Adapt, class Original>
+int exchange_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
+                  Route find_route, Adapt adapt, Original original, const NamedMade* named) {
+  if (named && named->has_known_types()) {
+    RoutedCall route = find_route();
+    return run_call(collective, route, comm, adapt, original, &named->made);
+  }
+  PackedExchange packed(collective, in, out, root, comm);
+  if (packed.is_one())
+    if (const std::optional<int> done = packed.run_again()) return *done;
+  auto adapt_packed = [&](RoutedCall& to, CallBuffers& buffers) {
+    const bool is_readable = adapt(to, buffers);
+    packed.give(to.call);
+    return is_readable;
+  };
+  RoutedCall route = find_route();
+  return run_call(collective, route, comm, adapt_packed, original, packed.made());
+}
+
+template <class Original>
+int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original,
+             const NamedMade* named = nullptr) {
+  auto route = [&] { return route_pairs(collective, pairs, root, comm); };
+  auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
+  return exchange_anew(collective, pairs.in, pairs.out, root, comm, route, adapt, original, named);
+}
+
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
                    Original original, const Made* made = nullptr) {
@@ -75,15 +96,17 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
   const Side from{in, in_count, in_type};
   const BlockSide to{out, counts, displacements, out_type};
   NamedMade named = all_gather_made(from, to, comm, Form::blocking);
-  if (const std::optional<int> done = named.run_kept()) return *done;
-  RoutedCall route = route_all_gather_v(from, to, comm);
+  if (const std::optional<int> done = run_kept(named.made)) return *done;
+  auto route = [&] { return route_all_gather_v(from, to, comm); };
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
   };
   auto original = [&] {
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
   };
-  return run_call(kAllGather, route, comm, adapt, original, &named.made);
+  const int at_its_beginning = 0;
+  const BlockSide one{in, &in_count, &at_its_beginning, in_type};
+  return exchange_anew(kAllGather, one, to, 0, comm, route, adapt, original, &named);
 }
 
 int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -108,11 +131,11 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
   const Side one{in, in_count, in_type};
   const BlockSide many{out, counts, displacements, out_type};
   NamedMade named = rooted_made(kGather, one, many, in, out, root, comm, Form::blocking);
-  if (const std::optional<int> done = named.run_kept()) return *done;
+  if (const std::optional<int> done = run_kept(named.made)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Gatherv)(in, in_count, in_type, out, counts, displacements, out_type, root, comm);
   };
-  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &named.made);
+  return exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, original, &named);
 }
 
 int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -135,11 +158,11 @@ int scatterv(const void* in, const int counts[], const int displacements[], MPI_
   const Side one{out, out_count, out_type};
   const BlockSide many{in, counts, displacements, in_type};
   NamedMade named = rooted_made(kScatter, one, many, in, out, root, comm, Form::blocking);
-  if (const std::optional<int> done = named.run_kept()) return *done;
+  if (const std::optional<int> done = run_kept(named.made)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Scatterv)(in, counts, displacements, in_type, out, out_count, out_type, root, comm);
   };
-  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &named.made);
+  return exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, original, &named);
 }
 
 int iscatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
@@ -163,12 +186,12 @@ int alltoallv(const void* in, const int in_counts[], const int in_displacements[
                     {out, out_counts, out_displacements, out_type},
                     in == MPI_IN_PLACE};
   NamedMade named = all_to_all_made(pairs, comm, Form::blocking);
-  if (const std::optional<int> done = named.run_kept()) return *done;
+  if (const std::optional<int> done = run_kept(named.made)) return *done;
   auto original = [&] {
     return DDL_NEXT(MPI_Alltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                    out_displacements, out_type, comm);
   };
-  return exchange(kAllToAll, pairs, 0, comm, original, &named.made);
+  return exchange(kAllToAll, pairs, 0, comm, original, &named);
 }
 
 int ialltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,

@@ -9,24 +9,37 @@
 
 #include "matrix.h"
 
-enum { kRepeats = 100, kLong = 1000, kMostCount = 20, kMostExtent = 8 };
+enum { kRepeats = 150, kLong = 1000, kMostCount = 20, kMostExtent = 8 };
 
 /* Those from ALLGATHERV on say the count for every rank. */
-enum kind { BCAST, ALLGATHER, ALLTOALL, GATHER, SCATTER, ALLGATHERV, ALLTOALLV, GATHERV, SCATTERV, KINDS };
-static const char* const kNames[KINDS] = {"bcast",      "allgather", "alltoall", "gather",  "scatter",
-                                          "allgatherv", "alltoallv", "gatherv",  "scatterv"};
+enum kind {
+  BCAST,
+  ALLGATHER,
+  ALLTOALL,
+  GATHER,
+  SCATTER,
+  ALLGATHERV,
+  ALLTOALLV,
+  ALLTOALLW,
+  GATHERV,
+  SCATTERV,
+  KINDS
+};
+static const char* const kNames[KINDS] = {"bcast",      "allgather", "alltoall",  "gather",  "scatter",
+                                          "allgatherv", "alltoallv", "alltoallw", "gatherv", "scatterv"};
 static int is_in_blocks(enum kind kind) {
-  return kind == ALLTOALL || kind == SCATTER || kind == ALLTOALLV || kind == SCATTERV;
+  return kind == ALLTOALL || kind == SCATTER || kind == ALLTOALLV || kind == ALLTOALLW || kind == SCATTERV;
 }
 static int is_of_root(enum kind kind) { return kind == BCAST || kind == SCATTER || kind == SCATTERV; }
 static int is_to_root(enum kind kind) { return kind == GATHER || kind == GATHERV; }
 
 /* Ways to lay four ints into memory, in the order in which they travel: two without gaps, and others, of
  * which one is backwards. NAMED: four of MPI_INT. */
-enum { kInts = 4, LAYOUTS = 6, NAMED = LAYOUTS };
+enum { kInts = 4, LAYOUTS = 11, NAMED = LAYOUTS };
 static const int kPlaces[LAYOUTS + 1][kInts] = {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 3, 4}, {0, 2, 4, 6},
-                                                {3, 2, 1, 0}, {5, 0, 1, 7}, {0, 1, 2, 3}};
-static const int kExtents[LAYOUTS + 1] = {4, 4, 5, 7, 4, kMostExtent, 4};
+                                                {3, 2, 1, 0}, {5, 0, 1, 7}, {0, 2, 4, 6}, {7, 0, 1, 2},
+                                                {1, 3, 5, 7}, {4, 5, 0, 1}, {0, 1, 3, 4}, {0, 1, 2, 3}};
+static const int kExtents[LAYOUTS + 1] = {4, 4, 5, 7, 4, 8, 8, 8, kMostExtent, 6, 5, 4};
 
 static int size, me;
 static int *in, *out;
@@ -50,9 +63,37 @@ static struct elements elements_of(int layout, int n) {
   if (layout == 1) MPI_Type_vector(2, 2, 2, MPI_INT, &type);
   if (layout == 2) MPI_Type_vector(2, 2, 3, MPI_INT, &type);
   if (layout == 3) MPI_Type_vector(kInts, 1, 2, MPI_INT, &type);
-  if (layout > 3) MPI_Type_create_indexed_block(kInts, 1, kPlaces[layout], MPI_INT, &type);
+  if (layout == 4 || layout == 5) MPI_Type_create_indexed_block(kInts, 1, kPlaces[layout], MPI_INT, &type);
+  if (layout == 6) {
+    const int all[] = {kInts, 2}, part[] = {kInts, 1}, start[] = {0, 0};
+    MPI_Type_create_subarray(2, all, part, start, MPI_ORDER_C, MPI_INT, &type);
+  }
+  if (layout == 7) {
+    const int lengths[] = {1, 3};
+    const MPI_Aint places[] = {7 * sizeof(int), 0};
+    const MPI_Datatype ints[] = {MPI_INT, MPI_INT};
+    MPI_Type_create_struct(2, lengths, places, ints, &type);
+  }
+  if (layout == 8) {
+    const int all[] = {kInts, 2}, part[] = {kInts, 1}, start[] = {0, 1};
+    MPI_Datatype column;
+    MPI_Type_create_subarray(2, all, part, start, MPI_ORDER_C, MPI_INT, &column);
+    MPI_Type_create_resized(column, 0, kMostExtent * (int)sizeof(int), &type);
+    MPI_Type_free(&column);
+  }
+  if (layout == 9) {
+    const int lengths[] = {2, 2}, places[] = {4, 0};
+    MPI_Type_indexed(2, lengths, places, MPI_INT, &type);
+  }
+  if (layout == 10) MPI_Type_create_hvector(2, 2, 3 * sizeof(int), MPI_INT, &type);
   MPI_Type_commit(&type);
   return (struct elements){layout, n, type};
+}
+
+/* In bytes, of all. */
+static int extent_of(struct elements elements) {
+  const int ints = elements.layout == NAMED ? elements.count : elements.count * kExtents[elements.layout];
+  return ints * (int)sizeof(int);
 }
 
 static void forget(struct elements* elements) {
@@ -83,10 +124,14 @@ static void check_output(enum kind kind, int layout, int n, int blocks, int root
 
 static void call(enum kind kind, MPI_Comm comm, int root, struct elements from, struct elements to) {
   static int in_counts[64], in_places[64], out_counts[64], out_places[64];
+  int in_bytes[64], out_bytes[64];
+  MPI_Datatype in_types[64], out_types[64];
   const int is_root = me == root;
   for (int r = 0; r < size; ++r) {
     in_counts[r] = from.count, in_places[r] = r * from.count;
     out_counts[r] = to.count, out_places[r] = r * to.count;
+    in_types[r] = from.type, out_types[r] = to.type;
+    in_bytes[r] = r * extent_of(from), out_bytes[r] = r * extent_of(to);
   }
   /* What does not count on a rank may be anything there. */
   const int* const no_counts = NULL;
@@ -114,6 +159,9 @@ static void call(enum kind kind, MPI_Comm comm, int root, struct elements from, 
       break;
     case ALLTOALLV:
       MPI_Alltoallv(in, in_counts, in_places, from.type, out, out_counts, out_places, to.type, comm);
+      break;
+    case ALLTOALLW:
+      MPI_Alltoallw(in, in_counts, in_bytes, in_types, out, out_counts, out_bytes, out_types, comm);
       break;
     case GATHERV:
       MPI_Gatherv(in, from.count, from.type, is_root ? out : NULL, is_root ? out_counts : no_counts,
