@@ -32,6 +32,7 @@ static int is_in_blocks(enum kind kind) {
 }
 static int is_of_root(enum kind kind) { return kind == BCAST || kind == SCATTER || kind == SCATTERV; }
 static int is_to_root(enum kind kind) { return kind == GATHER || kind == GATHERV; }
+static int says_places(enum kind kind) { return kind >= ALLGATHERV; }
 
 /* Ways to lay four ints into memory, in the order in which they travel: two without gaps, and others, of
  * which one is backwards. NAMED: four of MPI_INT. */
@@ -42,6 +43,7 @@ static const int kPlaces[LAYOUTS + 1][kInts] = {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 
 static const int kExtents[LAYOUTS + 1] = {4, 4, 5, 7, 4, 8, 8, 8, kMostExtent, 6, 5, 4};
 
 static int size, me;
+static int backwards; /* the blocks of what says where they lie: the last rank has the first */
 static int *in, *out;
 
 static void wrong(const char* what, enum kind kind, int n, int i, int got, int expected) {
@@ -100,6 +102,8 @@ static void forget(struct elements* elements) {
   if (elements->layout != NAMED) MPI_Type_free(&elements->type);
 }
 
+static int place_of(int rank) { return backwards ? size - 1 - rank : rank; }
+
 static int* int_of(int* memory, int layout, int n, int block, int i) {
   return memory + (block * n + i / kInts) * kExtents[layout] + kPlaces[layout][i % kInts];
 }
@@ -113,7 +117,7 @@ static void check_output(enum kind kind, int layout, int n, int blocks, int root
   int held = 0;
   for (int b = 0; b < blocks; ++b)
     for (int i = 0; i < n * kInts; ++i) {
-      int* got = int_of(out, layout, n, b, i);
+      int* got = int_of(out, layout, n, blocks > 1 ? place_of(b) : b, i);
       const int want = expected(kind, root, b, i, seed);
       if (*got != want) return wrong("made types", kind, n, b * n * kInts + i, *got, want);
       *got = kUntouched;
@@ -128,10 +132,10 @@ static void call(enum kind kind, MPI_Comm comm, int root, struct elements from, 
   MPI_Datatype in_types[64], out_types[64];
   const int is_root = me == root;
   for (int r = 0; r < size; ++r) {
-    in_counts[r] = from.count, in_places[r] = r * from.count;
-    out_counts[r] = to.count, out_places[r] = r * to.count;
+    in_counts[r] = from.count, in_places[r] = place_of(r) * from.count;
+    out_counts[r] = to.count, out_places[r] = place_of(r) * to.count;
     in_types[r] = from.type, out_types[r] = to.type;
-    in_bytes[r] = r * extent_of(from), out_bytes[r] = r * extent_of(to);
+    in_bytes[r] = place_of(r) * extent_of(from), out_bytes[r] = place_of(r) * extent_of(to);
   }
   /* What does not count on a rank may be anything there. */
   const int* const no_counts = NULL;
@@ -182,9 +186,11 @@ static void several(int times, enum kind kind, MPI_Comm comm, int root, int n, i
   const int is_root = me == root;
   struct elements from = elements_of(in_layout, n), to = elements_of(out_layout, n);
   ++cases_done;
+  backwards = says_places(kind) && seed % 3 == 1;
   for (int i = 0; i <= size * n * kMostExtent; ++i) in[i] = out[i] = kUntouched;
   for (int b = 0; b < in_blocks; ++b)
-    for (int i = 0; i < n * kInts; ++i) *int_of(in, in_layout, n, b, i) = value(me, b, i, seed);
+    for (int i = 0; i < n * kInts; ++i)
+      *int_of(in, in_layout, n, in_blocks > 1 ? place_of(b) : b, i) = value(me, b, i, seed);
   for (int i = 0; i < times; ++i) call(kind, comm, root, from, to);
   forget(&from);
   forget(&to);
