@@ -43,26 +43,35 @@ static void reduce_scatter(void) {
   free(at);
 }
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+static void movements(int count, MPI_Datatype type) {
   MPI_Request request;
   int* at = blocks(0);
-  MPI_Allgather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, MPI_COMM_WORLD);
+  MPI_Allgather(at + me * kInts, count, type, at, count, type, MPI_COMM_WORLD);
   check("allgather", at, 0, size);
   at = blocks(0);
-  MPI_Iallgather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, MPI_COMM_WORLD, &request);
+  MPI_Iallgather(at + me * kInts, count, type, at, count, type, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   check("nonblocking allgather", at, 0, size);
   for (int root = 0; root < size; ++root) {
     at = blocks(0);
-    MPI_Gather(at + me * kInts, kInts, MPI_INT, at, kInts, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Gather(at + me * kInts, count, type, at, count, type, root, MPI_COMM_WORLD);
     check("gather", at, me == root ? 0 : me, me == root ? size : 1);
     at = blocks(me == root);
-    MPI_Scatter(at, kInts, MPI_INT, at + me * kInts, kInts, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Scatter(at, count, type, at + me * kInts, count, type, root, MPI_COMM_WORLD);
     check("scatter", at, me, 1);
   }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  movements(kInts, MPI_INT);
+  MPI_Datatype block; /* a call with a type that the program made is remembered when it is made again */
+  MPI_Type_contiguous(kInts, MPI_INT, &block);
+  MPI_Type_commit(&block);
+  for (int turn = 0; turn < 5; ++turn) movements(1, block);
+  MPI_Type_free(&block);
   reduce_scatter();
   long all = 0;
   MPI_Allreduce(&failures, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
