@@ -15,8 +15,7 @@ namespace {
 // Elements of a type that the program made, maybe for this call alone: to the engine they are bytes, and the
 // call is kept as one of so many bytes.
 bool moves_bytes(const RoutedCall& route) {
-  constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
-  return !route.reason && !route.is_lasting && route.bytes <= kMost;
+  return !route.reason && !route.is_lasting && route.bytes <= KeptCalls::kMostBytes;
 }
 // `again` makes it once more if it is kept, `anew` otherwise.
 template <class Again, class Anew>

@@ -119,17 +119,16 @@ std::optional<TypeFacts> look_at(MPI_Datatype type) {
   facts.combiner = ask_combiner(type);
   const bool is_contiguous = facts.combiner == MPI_COMBINER_CONTIGUOUS;
   const bool may_be_dense = facts.lower == 0 && static_cast<std::uint64_t>(facts.extent) == *size;
-  if (!is_contiguous && !may_be_dense) {
-    facts.map = TypeMap::of_few(type, facts.combiner, facts.size, facts.extent);
-    return facts;
+  if (is_contiguous || may_be_dense) {
+    const Repeated repeated = repeated_by(type, facts.combiner);
+    facts.is_dense =
+        may_be_dense && (is_predefined(facts.combiner) || (repeated.of && is_dense(repeated.of.get())));
+    if (is_contiguous && repeated.of && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED) {
+      facts.element = repeated.of.get();
+      facts.elements = repeated.count;
+    }
   }
-  const Repeated repeated = repeated_by(type, facts.combiner);
-  facts.is_dense =
-      may_be_dense && (is_predefined(facts.combiner) || (repeated.of && is_dense(repeated.of.get())));
-  if (is_contiguous && repeated.of && combiner_of(repeated.of.get()) == MPI_COMBINER_NAMED) {
-    facts.element = repeated.of.get();
-    facts.elements = repeated.count;
-  }
+  if (!facts.is_dense) facts.map = TypeMap::of_few(type, facts.combiner, facts.size, facts.extent);
   return facts;
 }
 

@@ -1,6 +1,5 @@
 #include "interpose/mpi/packed_call.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -44,12 +43,13 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
   const bool is_source = task.kind == Kind::broadcast && in_blocks > 0;
   const bool has_in = in_blocks > 0, has_out = out_blocks > 0 && !is_source;
   if (has_in && has_out && in.buffer == out.buffer) return std::nullopt;
+  // Of MPI's own types it is kept as it was said.
+  if ((!has_in || is_known(in.type)) && (!has_out || is_known(out.type))) return std::nullopt;
   const std::optional<Packing> packs = has_in ? packing_of(in, in_blocks) : Packing{};
   const std::optional<Packing> unpacks = has_out ? packing_of(out, out_blocks) : Packing{};
   if (!packs || !unpacks || (has_in && has_out && packs->bytes != unpacks->bytes)) return std::nullopt;
   const std::uint64_t block = has_in ? packs->bytes : unpacks->bytes;
-  constexpr std::uint64_t kMost = 1 << 20;  // none that is kept is larger
-  if (block > kMost) return std::nullopt;
+  if (block > KeptCalls::kMostBytes) return std::nullopt;
   const Made made{said_by_bytes(collective, block, task.root, Form::blocking), in.buffer, out.buffer, comm};
   const KeptCall* kept = known->kept.find(made.said, {}, known->size);
   if (!kept || state().api->is_device(in.buffer, out.buffer)) return std::nullopt;
@@ -72,8 +72,11 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
 }
 
 PackedExchange::Bytes& PackedExchange::bytes_of_thread(int side) {
-  thread_local std::array<Bytes, 2> both;
-  return both[static_cast<std::size_t>(side)];
+  const auto at = static_cast<std::size_t>(side);
+  static auto& by_any_thread = *new std::array<Bytes, 2>;  // outlives exit handlers of the program
+  if (!state().several_threads) return by_any_thread[at];
+  thread_local std::array<Bytes, 2> by_this_thread;
+  return by_this_thread[at];
 }
 
 PackedExchange::PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root,
@@ -85,7 +88,9 @@ PackedExchange::PackedExchange(Collective collective, const BlockSide& in, const
       made_{said_by_bytes(collective, 0, root, Form::blocking), nullptr, nullptr, comm} {
   CommState* known = state_of_noted(comm);
   const bool has_one = collective == Collective::all_gather_v;
-  if (!known || !in_bytes_.set(in, has_one ? 1 : known->size) || !out_bytes_.set(out, known->size)) return;
+  if (!known || known->size > KeptCalls::kMostRanks || !in_bytes_.set(in, has_one ? 1 : known->size) ||
+      !out_bytes_.set(out, known->size))
+    return;
   const auto me = static_cast<std::size_t>(known->me);
   if (in_bytes_.lengths[has_one ? 0 : me] != out_bytes_.lengths[me]) return;
   // Whose places count is said where others say a count.
@@ -108,6 +113,7 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
   total = 0;
   packs = false;
   std::int64_t size = 0, extent = 0;
+  bool is_followed = true;
   for (Rank block = 0; block < blocks; ++block) {
     const auto at = static_cast<std::size_t>(block);
     const MPI_Datatype type = side.type_of(block);
@@ -115,18 +121,21 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
     TypeMap& map = maps[side.types ? at : 0];
     if (block == 0 || type != side.type_of(block - 1)) {
       size = extent = static_cast<std::int64_t>(size_of_known(type));
+      is_followed = true;
       map = {};
       if (size == 0) {
         const TypeFacts* facts = facts_of(type);
-        if (!facts || (!facts->is_dense && facts->map.is_none())) return false;
+        if (!facts) return false;
+        is_followed = facts->is_dense || !facts->map.is_none();
         size = static_cast<std::int64_t>(facts->size);
         extent = facts->extent;
         if (!facts->is_dense) map = facts->map;
       }
     }
-    if (side.counts[block] < 0 || size > kMost) return false;
+    if (side.counts[block] < 0 || size > kMost || (side.counts[block] > 0 && !is_followed)) return false;
     const std::int64_t length = side.counts[block] * size;
-    const std::int64_t place = side.displacements[block] * (side.types ? 1 : extent);
+    // Of a block of nothing it may be anything.
+    const std::int64_t place = length == 0 ? 0 : side.displacements[block] * (side.types ? 1 : extent);
     if (length > kMost || place > kMost || place < -kMost) return false;
     packs = packs || (length > 0 && !map.is_none());
     total += static_cast<std::uint64_t>(length);
@@ -134,8 +143,7 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
     places[at] = static_cast<int>(place);
   }
   if (!side.buffer && total > 0) return false;  // MPI_BOTTOM
-  constexpr std::uint64_t kMostKept = 1 << 20;  // none that is kept is larger
-  return total <= kMostKept * static_cast<std::uint64_t>(blocks);
+  return total <= KeptCalls::kMostBytes * static_cast<std::uint64_t>(blocks);
 }
 
 template <class Copy>
@@ -154,7 +162,8 @@ std::optional<int> PackedExchange::run_again() {
   const KeptCall* kept = comm_->kept.find(made_.said, made_.lists, comm_->size);
   if (!kept) return std::nullopt;
   CopyMemory packed, unpacked;
-  const void* from = in_.buffer;
+  const bool has_one = !made_.lists[2];
+  const void* from = has_one ? static_cast<const std::byte*>(in_.buffer) + in_bytes_.places[0] : in_.buffer;
   void* to = const_cast<void*>(out_.buffer);
   if (in_bytes_.packs) {
     from = packed.take(in_bytes_.total);

@@ -1,5 +1,5 @@
-// Small movements of elements that do not lie as in a message, of types that the program made, maybe for one
-// call alone: packed here and made as the kept call of so many bytes.
+// Small movements of elements of types that the program made, maybe for one call alone: packed here, where
+// they do not lie as in a message, and made as the kept call of so many bytes.
 //
 // Thread safety: all.
 #pragma once
@@ -20,18 +20,21 @@ namespace ddl::mpi {
 /// A movement that is kept by its bytes, of whatever type, is kept as this.
 SaidCall said_by_bytes(Collective collective, std::uint64_t bytes, Rank root, Form form);
 
-/// A blocking call; nothing: it is none that is kept, or takes another way: the buffers overlap or are a
-/// device's, MPI has to pack, or the call is erroneous.
+/// A blocking call; nothing: it is none that is kept, or takes another way: MPI names its types or has to
+/// pack, the buffers are the same one or a device's, or it is erroneous.
 std::optional<int> run_packed(Collective collective, Task task, const Side& in, const Side& out,
                               MPI_Comm comm);
 
-/// A blocking call with blocks of unequal length, at least some of a type that the program made, as one of so
-/// many bytes for each rank. What is said below of it holds where is_one(); else it takes another way, as
-/// above. Valid until the next one of this thread.
+/// A blocking call with blocks of unequal length as one of so many bytes for each rank. What is said below of
+/// it holds where is_one(); else it takes another way: MPI has to pack, a buffer is a device's or MPI_BOTTOM,
+/// a block is 2 GiB away, the call is erroneous, or none like it is ever kept. Valid until the next one of
+/// this thread.
 class PackedExchange {
  public:
   /// Of MPI_Allgatherv `in` has one block.
   PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm);
+  PackedExchange(const PackedExchange&) = delete;
+  PackedExchange& operator=(const PackedExchange&) = delete;
   bool is_one() const { return comm_ != nullptr; }
   /// Nothing: it is not kept.
   std::optional<int> run_again();

@@ -41,7 +41,11 @@ bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffe
   // Where another thread may free an operation meanwhile, a call that is kept would hold it.
   if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions)) return false;
   const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && buffers.are_none());
-  return can_be_kept && route.comm->kept.is_made_again(made.said, made.lists, route.comm->size);
+  KeptCalls& kept = route.comm->kept;
+  const Rank ranks = route.comm->size;
+  // One that is kept may have been made on a device's memory now.
+  return can_be_kept && ranks <= KeptCalls::kMostRanks && kept.is_made_again(made.said, made.lists, ranks) &&
+         !kept.find(made.said, made.lists, ranks);
 }
 
 bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other) {

@@ -132,12 +132,11 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   return make_again(*kept, *comm, made, kept->in.at(made.in, made.out), kept->out.at(made.in, made.out));
 }
 inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
-/// Likewise where the program may have made these types, which count on this rank: then they get names that
-/// last. `other` null: there is one alone.
-inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type, MPI_Datatype other = nullptr) {
+/// Likewise where the program may have made the type: then it gets a name that lasts.
+inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type) {
   CommState* comm = state_of_noted(made.comm);
   if (const std::optional<int> done = run_kept(made, comm)) return *done;
-  if (!comm || !name_types(made, type, other)) return std::nullopt;
+  if (!comm || !name_types(made, type, nullptr)) return std::nullopt;
   return run_kept(made, comm);
 }
 /// A reduction that has been made before, by the engine or by the original; nothing: it has not. What passes

@@ -357,12 +357,11 @@ TypeMap TypeMap::of(MPI_Datatype type) {
 }
 
 TypeMap TypeMap::of_few(MPI_Datatype type, int combiner, std::uint64_t size, MPI_Aint extent) {
-  if (const std::optional<Vector> made = vector_of(type, combiner)) {
-    // Without gaps it is none of these, and MPI must see the same bytes.
-    if (made->blocks < 2 || made->block < 1 || made->stride <= made->block ||
-        extent != (made->blocks - 1) * made->stride + made->block ||
-        size != static_cast<std::uint64_t>(made->blocks * made->block))
-      return {};
+  const std::optional<Vector> made = vector_of(type, combiner);
+  // However many, with gaps; and MPI must see the same bytes.
+  if (made && made->blocks > 1 && made->block > 0 && made->stride > made->block &&
+      extent == (made->blocks - 1) * made->stride + made->block &&
+      size == static_cast<std::uint64_t>(made->blocks * made->block)) {
     TypeMap map;
     map.stretches_ = static_cast<std::uint64_t>(made->blocks);
     map.first_.bytes = static_cast<std::uint64_t>(made->block);

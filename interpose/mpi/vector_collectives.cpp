@@ -105,7 +105,10 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
   };
   const int at_its_beginning = 0;
-  const BlockSide one{in, &in_count, &at_its_beginning, in_type};
+  BlockSide one{in, &in_count, &at_its_beginning, in_type};
+  const CommState* known = state_of_noted(comm);
+  if (in == MPI_IN_PLACE && known && counts && displacements)
+    one = {out, counts + known->me, displacements + known->me, out_type};
   return exchange_anew(kAllGather, one, to, 0, comm, route, adapt, original, &named);
 }
 
