@@ -139,7 +139,8 @@ static int count_of(enum kind kind, int shape, int root, int sender, int receive
 }
 
 static void try(enum kind kind, int shape, int turn) {
-  const int root = (int)chance((unsigned)shape, 7, 0) % size, step = kind == ALLTOALLW ? shape % 3 + 1 : 0;
+  const int root = (int)chance((unsigned)shape, 7, 0) % size,
+            step = kind == ALLTOALLW ? shape / KINDS % 3 + 1 : 0;
   const int backwards = chance((unsigned)shape, 8, (unsigned)turn / 4) % 2 == 1;
   const int layout = (int)chance((unsigned)shape, 9, (unsigned)me) % LAYOUTS;
   const int shift = kShift * ((turn + me) % 3);
