@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/mpi/made_types.hpp"
+#include "interpose/mpi/type_making.hpp"
 #include "interpose/mpi/types.hpp"
 
 namespace ddl::mpi {
@@ -19,37 +19,6 @@ using Stretches = std::vector<TypeMap::Stretch>;
 
 constexpr std::size_t kMostStretches = 4096;  // 64 KiB of a map
 constexpr std::int64_t kMostSteps = 1 << 16;  // to find them, of all types that a type is made of together
-
-// How a type was made, as the standard lists it (MPI 3.1, 4.1.13).
-struct Making {
-  int combiner = MPI_UNDEFINED;
-  std::span<const int> integers;
-  std::span<const MPI_Aint> addresses;
-};
-
-// The same with what it was made of.
-struct Contents {
-  int combiner = MPI_UNDEFINED;
-  std::vector<int> integers;
-  std::vector<MPI_Aint> addresses;
-  std::vector<TypePart> types;
-};
-
-Contents contents_of(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0;
-  Contents found;
-  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &found.combiner) != MPI_SUCCESS ||
-      is_predefined(found.combiner))
-    return found;
-  std::vector<MPI_Datatype> handles(static_cast<std::size_t>(types));
-  found.integers.resize(static_cast<std::size_t>(integers));
-  found.addresses.resize(static_cast<std::size_t>(addresses));
-  if (PMPI_Type_get_contents(type, integers, addresses, types, found.integers.data(), found.addresses.data(),
-                             handles.data()) != MPI_SUCCESS)
-    return {};
-  for (MPI_Datatype handle : handles) found.types.emplace_back(handle);
-  return found;
-}
 
 // Grows by what comes next in a message; false where it is more than we want.
 class Builder {
@@ -89,94 +58,6 @@ std::optional<Stretches> stretches_of_predefined(MPI_Datatype type) {
   return Stretches{{0, *size}};
 }
 
-// The blocks of a subarray, row by row.
-template <class Add>
-class Rows {
- public:
-  Rows(const Making& made, MPI_Aint extent, Add add)
-      : said_(made.integers),
-        dimensions_(said_[0]),
-        is_c_(said_.back() == MPI_ORDER_C),
-        extent_(extent),
-        add_(add) {}
-  bool for_all() {
-    std::int64_t rows = 1;
-    for (int d = 1; d < dimensions_; ++d) rows *= part(d);
-    return rows <= kMostSteps && add(dimensions_ - 1, 0);
-  }
-
- private:
-  // By dimension, from the fastest on.
-  std::int64_t whole(int d) const { return said(0, d); }
-  std::int64_t part(int d) const { return said(1, d); }
-  std::int64_t start(int d) const { return said(2, d); }
-  std::int64_t said(int what, int d) const {
-    return said_[static_cast<std::size_t>(1 + what * dimensions_ + (is_c_ ? dimensions_ - 1 - d : d))];
-  }
-  // What begins so many elements of that dimension behind the beginning of all.
-  bool add(int d, std::int64_t at) {
-    at += start(d);
-    if (d == 0) return add_(part(0), at * extent_, 0);
-    const std::int64_t each = whole(d - 1), end = at + part(d), first = start(0), length = part(0);
-    for (; at < end; ++at)
-      if (d > 1 ? !add(d - 1, at * each) : !add_(length, (at * each + first) * extent_, 0)) return false;
-    return true;
-  }
-
-  const std::span<const int> said_;
-  const int dimensions_;
-  const bool is_c_;
-  const MPI_Aint extent_;
-  Add add_;
-};
-
-// Calls `add` for each block that a type was made of: so many elements, so many bytes behind its beginning,
-// of the type of that number. `extent`: that of the first. False where we do not follow, or add() does not.
-template <class Add>
-bool for_blocks(const Making& made, MPI_Aint extent, Add add) {
-  const std::span<const int> said = made.integers;
-  const auto count = static_cast<std::size_t>(said.empty() ? 0 : said[0]);
-  if (made.combiner != MPI_COMBINER_CONTIGUOUS && count > kMostSteps) return false;
-  auto for_all = [&](auto length_of, auto place_of, bool are_types) {
-    for (std::size_t i = 0; i < count; ++i)
-      if (!add(std::int64_t{length_of(i)}, static_cast<MPI_Aint>(place_of(i)), are_types ? i : 0))
-        return false;
-    return true;
-  };
-  auto own_length = [&](std::size_t i) { return said[1 + i]; };
-  auto same_length = [&](std::size_t) { return said[1]; };
-  auto own_place = [&](std::size_t i) { return made.addresses[i]; };
-  switch (made.combiner) {
-    case MPI_COMBINER_DUP:
-    case MPI_COMBINER_RESIZED:
-      return add(1, 0, 0);
-    case MPI_COMBINER_CONTIGUOUS:
-      return add(said[0], 0, 0);
-    case MPI_COMBINER_VECTOR:
-      return for_all(
-          same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * said[2] * extent; }, false);
-    case MPI_COMBINER_HVECTOR:
-      return for_all(
-          same_length, [&](std::size_t i) { return static_cast<MPI_Aint>(i) * made.addresses[0]; }, false);
-    case MPI_COMBINER_INDEXED:
-      return for_all(
-          own_length, [&](std::size_t i) { return said[1 + count + i] * extent; }, false);
-    case MPI_COMBINER_HINDEXED:
-      return for_all(own_length, own_place, false);
-    case MPI_COMBINER_INDEXED_BLOCK:
-      return for_all(
-          same_length, [&](std::size_t i) { return said[2 + i] * extent; }, false);
-    case MPI_COMBINER_HINDEXED_BLOCK:
-      return for_all(same_length, own_place, false);
-    case MPI_COMBINER_STRUCT:
-      return for_all(own_length, own_place, true);
-    case MPI_COMBINER_SUBARRAY:
-      return Rows(made, extent, add).for_all();
-    default:
-      return false;
-  }
-}
-
 std::optional<Stretches> stretches_of(MPI_Datatype type, std::int64_t& steps_left) {
   constexpr int kOfAType = 16;  // steps that take as long as the questions about one
   const Contents made = contents_of(type);
@@ -213,18 +94,6 @@ bool are_those_of(MPI_Datatype type, std::span<const TypeMap::Stretch> stretches
   }
   return PMPI_Type_get_true_extent(type, &lower, &extent) == MPI_SUCCESS && begin == lower &&
          end == lower + extent && bytes == size;
-}
-
-// The type to which MPI_Type_create_resized has given another extent, if that was made, too; else none.
-TypePart resized_by(MPI_Datatype type, int combiner) {
-  if (combiner != MPI_COMBINER_RESIZED) return {};
-  int no_integer = 0;
-  std::array<MPI_Aint, 2> lower_and_extent{};
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, 0, 2, 1, &no_integer, lower_and_extent.data(), &of) != MPI_SUCCESS)
-    return {};
-  TypePart part(of);
-  return is_known(of) ? TypePart{} : std::move(part);
 }
 
 // A type that was made of few blocks of types that are known, as one call wants it: on the stack.
@@ -278,25 +147,6 @@ class Few {
   std::array<TypeMap::Stretch, kMost> all_;
   std::size_t number_ = 0;
 };
-
-// What MPI_Type_vector was given; nothing where it was made otherwise.
-struct Vector {
-  MPI_Aint blocks, block, stride;  // the last two in bytes
-};
-std::optional<Vector> vector_of(MPI_Datatype type, int combiner) {
-  const bool in_elements = combiner == MPI_COMBINER_VECTOR;
-  if (!in_elements && combiner != MPI_COMBINER_HVECTOR) return std::nullopt;
-  std::array<int, 3> said{};
-  MPI_Aint stride = 0;
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, in_elements ? 3 : 2, in_elements ? 0 : 1, 1, said.data(), &stride, &of) !=
-      MPI_SUCCESS)
-    return std::nullopt;
-  const TypePart part(of);
-  const auto size = static_cast<MPI_Aint>(size_of_known(of));
-  if (size == 0) return std::nullopt;
-  return Vector{said[0], said[1] * size, in_elements ? said[2] * size : stride};
-}
 
 // ---- copying ----
 
@@ -357,7 +207,7 @@ TypeMap TypeMap::of(MPI_Datatype type) {
 }
 
 TypeMap TypeMap::of_few(MPI_Datatype type, int combiner, std::uint64_t size, MPI_Aint extent) {
-  const std::optional<Vector> made = vector_of(type, combiner);
+  const std::optional<VectorShape> made = vector_of(type, combiner);
   // However many, with gaps; and MPI must see the same bytes.
   if (made && made->blocks > 1 && made->block > 0 && made->stride > made->block &&
       extent == (made->blocks - 1) * made->stride + made->block &&
