@@ -79,13 +79,13 @@ PackedExchange::Bytes& PackedExchange::bytes_of_thread(int side) {
   return by_this_thread[at];
 }
 
-PackedExchange::PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root,
-                               MPI_Comm comm)
+PackedExchange::PackedExchange(Collective collective, Form form, const BlockSide& in, const BlockSide& out,
+                               int root, MPI_Comm comm)
     : in_(in),
       out_(out),
       in_bytes_(bytes_of_thread(0)),
       out_bytes_(bytes_of_thread(1)),
-      made_{said_by_bytes(collective, 0, root, Form::blocking), nullptr, nullptr, comm} {
+      made_{said_by_bytes(collective, 0, root, form), nullptr, nullptr, comm} {
   CommState* known = state_of_noted(comm);
   const bool has_one = collective == Collective::all_gather_v;
   if (!known || known->size > KeptCalls::kMostRanks || !in_bytes_.set(in, has_one ? 1 : known->size) ||
@@ -95,7 +95,7 @@ PackedExchange::PackedExchange(Collective collective, const BlockSide& in, const
   if (in_bytes_.lengths[has_one ? 0 : me] != out_bytes_.lengths[me]) return;
   // Whose places count is said where others say a count.
   const int packs = (in_bytes_.packs ? 1 : 0) + (out_bytes_.packs ? 2 : 0);
-  made_.said = {MPI_BYTE, MPI_BYTE, 0, packs, root, collective, SaidCall::kBytes, Form::blocking};
+  made_.said = {MPI_BYTE, MPI_BYTE, 0, packs, root, collective, SaidCall::kBytes, form};
   made_.lists = {out_bytes_.lengths.data(), out_bytes_.packs ? nullptr : out_bytes_.places.data()};
   if (!has_one) {
     made_.lists[2] = in_bytes_.lengths.data();
@@ -158,12 +158,16 @@ void PackedExchange::Bytes::for_packed(const BlockSide& side, std::byte* packed,
   }
 }
 
+const void* PackedExchange::in_buffer() const {
+  const bool has_one = !made_.lists[2];
+  return has_one ? static_cast<const std::byte*>(in_.buffer) + in_bytes_.places[0] : in_.buffer;
+}
+
 std::optional<int> PackedExchange::run_again() {
   const KeptCall* kept = comm_->kept.find(made_.said, made_.lists, comm_->size);
   if (!kept) return std::nullopt;
   CopyMemory packed, unpacked;
-  const bool has_one = !made_.lists[2];
-  const void* from = has_one ? static_cast<const std::byte*>(in_.buffer) + in_bytes_.places[0] : in_.buffer;
+  const void* from = in_buffer();
   void* to = const_cast<void*>(out_.buffer);
   if (in_bytes_.packs) {
     from = packed.take(in_bytes_.total);
@@ -182,6 +186,16 @@ std::optional<int> PackedExchange::run_again() {
           map.is_none() ? static_cast<void>(std::memcpy(at, row, bytes)) : map.unpack(at, row, elements);
         });
   return done;
+}
+
+std::optional<int> PackedExchange::start_again(MPI_Request* request) {
+  if (!comm_->kept.find(made_.said, made_.lists, comm_->size)) return std::nullopt;
+  CallBuffers buffers;
+  const auto in_blocks = static_cast<Rank>(in_bytes_.lengths.size());
+  made_.in = in_bytes_.packs ? buffers.pack(in_, in_blocks, in_bytes_.total) : in_buffer();
+  if (in_bytes_.packs && !made_.in) return std::nullopt;
+  made_.out = out_bytes_.packs ? buffers.unpack_later(out_, comm_->size, out_bytes_.total) : out_.buffer;
+  return start_kept(made_, request, &buffers);
 }
 
 void PackedExchange::give(const ddl_collective_call& call) {

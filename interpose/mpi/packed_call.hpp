@@ -25,19 +25,21 @@ SaidCall said_by_bytes(Collective collective, std::uint64_t bytes, Rank root, Fo
 std::optional<int> run_packed(Collective collective, Task task, const Side& in, const Side& out,
                               MPI_Comm comm);
 
-/// A blocking call with blocks of unequal length as one of so many bytes for each rank. What is said below of
+/// A call with blocks of unequal length as one of so many bytes for each rank. What is said below of
 /// it holds where is_one(); else it takes another way: MPI has to pack, a buffer is a device's or MPI_BOTTOM,
 /// a block is 2 GiB away, the call is erroneous, or none like it is ever kept. Valid until the next one of
 /// this thread.
 class PackedExchange {
  public:
   /// Of MPI_Allgatherv `in` has one block.
-  PackedExchange(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm);
+  PackedExchange(Collective collective, Form form, const BlockSide& in, const BlockSide& out, int root,
+                 MPI_Comm comm);
   PackedExchange(const PackedExchange&) = delete;
   PackedExchange& operator=(const PackedExchange&) = delete;
   bool is_one() const { return comm_ != nullptr; }
   /// Nothing: it is not kept.
   std::optional<int> run_again();
+  std::optional<int> start_again(MPI_Request* request);
   /// What it is kept as, once the engine has been given those buffers.
   const Made* made() const { return is_one() ? &made_ : nullptr; }
   void give(const ddl_collective_call& call);
@@ -57,6 +59,7 @@ class PackedExchange {
   };
 
   static Bytes& bytes_of_thread(int side);
+  const void* in_buffer() const;  // where nothing is packed
 
   const BlockSide& in_;
   const BlockSide& out_;

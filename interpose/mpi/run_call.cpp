@@ -67,7 +67,7 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
   comm->ends_with_barrier = made.said.collective() == Collective::barrier;
-  if (buffers) buffers->outlive_call(nullptr, nullptr);
+  if (buffers) buffers->outlive_call(kept->blocks, kept->in_blocks);
   Pending* call = buffers ? new_pending(comm, std::move(*buffers), 0)
                           : ready_pending(comm, {kept->blocks, kept->in_blocks});
   ddl_started* started = nullptr;

@@ -19,8 +19,10 @@ struct NamedMade {
   MPI_Datatype type, other;  // null: none
 
   bool has_known_types() const { return is_known(type) && (!other || is_known(other)); }
+  // What a persistent request starts is kept by the names of its types, which live as long as that.
   std::optional<int> start_kept(MPI_Request* request) {
-    return start_kept_by_name(made, request, type, other);
+    return PersistentStart::current() ? start_kept_by_name(made, request, type, other)
+                                      : mpi::start_kept(made, request);
   }
 };
 NamedMade all_gather_made(const Side& in, const BlockSide& out, MPI_Comm comm, Form form) {
@@ -54,23 +56,48 @@ NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& m
 }
 
 // A call that is not kept as it was made. `named`: to be kept as that, where MPI names all its types.
-template <class Route, class Adapt, class Original>
-int exchange_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
-                  Route find_route, Adapt adapt, Original original, const NamedMade* named) {
-  if (named && named->has_known_types()) {
+// `again` makes it as one of so many bytes, if it is kept as that; `anew` otherwise.
+template <class Route, class Adapt, class Again, class Anew>
+int exchange_anew(Collective collective, Form form, const BlockSide& in, const BlockSide& out, int root,
+                  MPI_Comm comm, const NamedMade* named, Route find_route, Adapt adapt, Again again,
+                  Anew anew) {
+  if (PersistentStart::current() || (named && named->has_known_types())) {
     RoutedCall route = find_route();
-    return run_call(collective, route, comm, adapt, original, &named->made);
+    return anew(route, adapt, named ? &named->made : nullptr);
   }
-  PackedExchange packed(collective, in, out, root, comm);
+  PackedExchange packed(collective, form, in, out, root, comm);
   if (packed.is_one())
-    if (const std::optional<int> done = packed.run_again()) return *done;
+    if (const std::optional<int> done = again(packed)) return *done;
   auto adapt_packed = [&](RoutedCall& to, CallBuffers& buffers) {
     const bool is_readable = adapt(to, buffers);
     packed.give(to.call);
     return is_readable;
   };
   RoutedCall route = find_route();
-  return run_call(collective, route, comm, adapt_packed, original, packed.made());
+  return anew(route, adapt_packed, packed.made());
+}
+
+template <class Route, class Adapt, class Original>
+int run_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
+             const NamedMade* named, Route find_route, Adapt adapt, Original original) {
+  return exchange_anew(
+      collective, Form::blocking, in, out, root, comm, named, find_route, adapt,
+      [](PackedExchange& packed) { return packed.run_again(); },
+      [&](RoutedCall& route, auto adapt_it, const Made* made) {
+        return run_call(collective, route, comm, adapt_it, original, made);
+      });
+}
+
+template <class Route, class Adapt, class Original>
+int start_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
+               MPI_Request* request, const NamedMade* named, Route find_route, Adapt adapt,
+               Original original) {
+  return exchange_anew(
+      collective, Form::nonblocking, in, out, root, comm, named, find_route, adapt,
+      [&](PackedExchange& packed) { return packed.start_again(request); },
+      [&](RoutedCall& route, auto adapt_it, const Made* made) {
+        return start_call(collective, route, comm, request, adapt_it, original, made);
+      });
 }
 
 template <class Original>
@@ -78,16 +105,31 @@ int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm,
              const NamedMade* named = nullptr) {
   auto route = [&] { return route_pairs(collective, pairs, root, comm); };
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
-  return exchange_anew(collective, pairs.in, pairs.out, root, comm, route, adapt, original, named);
+  return run_anew(collective, pairs.in, pairs.out, root, comm, named, route, adapt, original);
 }
 
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
-                   Original original, const Made* made = nullptr) {
-  RoutedCall route = route_pairs(collective, pairs, root, comm);
+                   Original original, const NamedMade* named = nullptr) {
+  auto route = [&] { return route_pairs(collective, pairs, root, comm); };
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
-  return start_call(collective, route, comm, request, adapt, original, made);
+  return start_anew(collective, pairs.in, pairs.out, root, comm, request, named, route, adapt, original);
 }
+
+// An all-gather's own block as one side: where it lies among the others, in place.
+struct OwnBlock {
+  OwnBlock(const Side& in, const BlockSide& out, MPI_Comm comm)
+      : count(in.count), block{in.buffer, &count, &at_its_beginning, in.type} {
+    const CommState* known = state_of_noted(comm);
+    if (in.buffer == MPI_IN_PLACE && known && out.counts && out.displacements)
+      block = {out.buffer, out.counts + known->me, out.displacements + known->me, out.type};
+  }
+  OwnBlock(const OwnBlock&) = delete;
+  OwnBlock& operator=(const OwnBlock&) = delete;
+
+  const int count, at_its_beginning = 0;
+  BlockSide block;
+};
 
 }  // namespace
 
@@ -104,12 +146,8 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
   auto original = [&] {
     return DDL_NEXT(MPI_Allgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm);
   };
-  const int at_its_beginning = 0;
-  BlockSide one{in, &in_count, &at_its_beginning, in_type};
-  const CommState* known = state_of_noted(comm);
-  if (in == MPI_IN_PLACE && known && counts && displacements)
-    one = {out, counts + known->me, displacements + known->me, out_type};
-  return exchange_anew(kAllGather, one, to, 0, comm, route, adapt, original, &named);
+  const OwnBlock own(from, to, comm);
+  return run_anew(kAllGather, own.block, to, 0, comm, &named, route, adapt, original);
 }
 
 int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -118,7 +156,7 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
   const BlockSide to{out, counts, displacements, out_type};
   NamedMade named = all_gather_made(from, to, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
-  RoutedCall route = route_all_gather_v(from, to, comm);
+  auto route = [&] { return route_all_gather_v(from, to, comm); };
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
   };
@@ -126,7 +164,8 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
     return DDL_NEXT(MPI_Iallgatherv)(in, in_count, in_type, out, counts, displacements, out_type, comm,
                                      request);
   };
-  return start_call(kAllGather, route, comm, request, adapt, original, &named.made);
+  const OwnBlock own(from, to, comm);
+  return start_anew(kAllGather, own.block, to, 0, comm, request, &named, route, adapt, original);
 }
 
 int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int counts[],
@@ -153,7 +192,7 @@ int igatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, cons
                                   request);
   };
   return start_exchange(kGather, pairs_of_gather(one, many, root, comm), root, comm, request, original,
-                        &named.made);
+                        &named);
 }
 
 int scatterv(const void* in, const int counts[], const int displacements[], MPI_Datatype in_type, void* out,
@@ -179,7 +218,7 @@ int iscatterv(const void* in, const int counts[], const int displacements[], MPI
                                    request);
   };
   return start_exchange(kScatter, pairs_of_scatter(many, one, root, comm), root, comm, request, original,
-                        &named.made);
+                        &named);
 }
 
 int alltoallv(const void* in, const int in_counts[], const int in_displacements[], MPI_Datatype in_type,
@@ -209,7 +248,7 @@ int ialltoallv(const void* in, const int in_counts[], const int in_displacements
     return DDL_NEXT(MPI_Ialltoallv)(in, in_counts, in_displacements, in_type, out, out_counts,
                                     out_displacements, out_type, comm, request);
   };
-  return start_exchange(kAllToAll, pairs, 0, comm, request, original, &named.made);
+  return start_exchange(kAllToAll, pairs, 0, comm, request, original, &named);
 }
 
 int alltoallw(const void* in, const int in_counts[], const int in_displacements[],

@@ -1,8 +1,8 @@
 /* Calls with a count for every rank, with types that the program makes for each call: as many elements for
  * each two ranks as chance will have it, none among them, blocks that lie in another order now and then, and
  * in place. The same again and again, from and to other memory: what arrives is what sends and receives with
- * the same types bring, and nothing else is touched. An ordinary MPI program: it knows nothing of who serves
- * its calls.
+ * the same types bring, and nothing else is touched. Blocking and started. An ordinary MPI program: it knows
+ * nothing of who serves its calls.
  *
  *   made_blocks [SHAPES] */
 #include <stdio.h>
@@ -98,35 +98,62 @@ static void exchange(const struct side* from, const struct side* to, int skips_o
   MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
-static void call(enum kind kind, const struct side* from, const struct side* to, int root) {
+/* Blocking, or started. */
+static void call(enum kind kind, const struct side* from, const struct side* to, int root, int starts,
+                 MPI_Request* request) {
   const MPI_Datatype from_type = from->types[0], to_type = to->types[0];
   const int is_root = me == root;
+  const int in_place = kind == ALLGATHERV_IN_PLACE;
+  const void* own = in_place ? MPI_IN_PLACE : from->buffer + from->bytes[0];
+  const int own_count = in_place ? 0 : from->counts[0];
+  const MPI_Datatype own_type = in_place ? MPI_DATATYPE_NULL : from_type;
+  unsigned char* many = is_root ? to->buffer : NULL;
+  const int* counts = is_root ? to->counts : NULL;
+  const int* places = is_root ? to->places : NULL;
+  const MPI_Datatype type_of_many = is_root ? to_type : MPI_DATATYPE_NULL;
+  const MPI_Comm world = MPI_COMM_WORLD;
   switch (kind) {
     case ALLTOALLV:
-      MPI_Alltoallv(from->buffer, from->counts, from->places, from_type, to->buffer, to->counts, to->places,
-                    to_type, MPI_COMM_WORLD);
+      if (starts)
+        MPI_Ialltoallv(from->buffer, from->counts, from->places, from_type, to->buffer, to->counts,
+                       to->places, to_type, world, request);
+      else
+        MPI_Alltoallv(from->buffer, from->counts, from->places, from_type, to->buffer, to->counts, to->places,
+                      to_type, world);
       break;
     case ALLTOALLW:
-      MPI_Alltoallw(from->buffer, from->counts, from->places, from->types, to->buffer, to->counts, to->places,
-                    to->types, MPI_COMM_WORLD);
+      if (starts)
+        MPI_Ialltoallw(from->buffer, from->counts, from->places, from->types, to->buffer, to->counts,
+                       to->places, to->types, world, request);
+      else
+        MPI_Alltoallw(from->buffer, from->counts, from->places, from->types, to->buffer, to->counts,
+                      to->places, to->types, world);
       break;
     case ALLGATHERV:
-      MPI_Allgatherv(from->buffer + from->bytes[0], from->counts[0], from_type, to->buffer, to->counts,
-                     to->places, to_type, MPI_COMM_WORLD);
-      break;
     case ALLGATHERV_IN_PLACE:
-      MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, to->buffer, to->counts, to->places, to_type,
-                     MPI_COMM_WORLD);
+      if (starts)
+        MPI_Iallgatherv(own, own_count, own_type, to->buffer, to->counts, to->places, to_type, world,
+                        request);
+      else
+        MPI_Allgatherv(own, own_count, own_type, to->buffer, to->counts, to->places, to_type, world);
       break;
     case GATHERV:
-      MPI_Gatherv(from->buffer + from->bytes[root], from->counts[root], from_type,
-                  is_root ? to->buffer : NULL, is_root ? to->counts : NULL, is_root ? to->places : NULL,
-                  is_root ? to_type : MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
+      if (starts)
+        MPI_Igatherv(from->buffer + from->bytes[root], from->counts[root], from_type, many, counts, places,
+                     type_of_many, root, world, request);
+      else
+        MPI_Gatherv(from->buffer + from->bytes[root], from->counts[root], from_type, many, counts, places,
+                    type_of_many, root, world);
       break;
     default:
-      MPI_Scatterv(is_root ? from->buffer : NULL, is_root ? from->counts : NULL,
-                   is_root ? from->places : NULL, is_root ? from_type : MPI_DATATYPE_NULL,
-                   to->buffer + to->bytes[root], to->counts[root], to_type, root, MPI_COMM_WORLD);
+      if (starts)
+        MPI_Iscatterv(is_root ? from->buffer : NULL, is_root ? from->counts : NULL,
+                      is_root ? from->places : NULL, is_root ? from_type : MPI_DATATYPE_NULL,
+                      to->buffer + to->bytes[root], to->counts[root], to_type, root, world, request);
+      else
+        MPI_Scatterv(is_root ? from->buffer : NULL, is_root ? from->counts : NULL,
+                     is_root ? from->places : NULL, is_root ? from_type : MPI_DATATYPE_NULL,
+                     to->buffer + to->bytes[root], to->counts[root], to_type, root, world);
   }
 }
 
@@ -165,9 +192,11 @@ static void try(enum kind kind, int shape, int turn) {
   } else {
     exchange(&from, &wanted, 0);
   }
-  call(kind, &from, &to, root);
-  free_side(&from);
+  MPI_Request request = MPI_REQUEST_NULL;
+  call(kind, &from, &to, root, shape / (3 * KINDS) % 2, &request);
+  free_side(&from); /* what is under way may go on with them */
   free_side(&to);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   ++cases_done;
   if (memcmp(out, expected, kBytes) == 0) return;
   int at = 0;
