@@ -111,9 +111,9 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
   places.resize(static_cast<std::size_t>(blocks));
   maps.resize(side.types ? static_cast<std::size_t>(blocks) : 1);
   total = 0;
-  packs = false;
+  packs = asks_mpi = false;
   std::int64_t size = 0, extent = 0;
-  bool is_followed = true;
+  bool is_in_row = true;
   for (Rank block = 0; block < blocks; ++block) {
     const auto at = static_cast<std::size_t>(block);
     const MPI_Datatype type = side.type_of(block);
@@ -121,23 +121,24 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
     TypeMap& map = maps[side.types ? at : 0];
     if (block == 0 || type != side.type_of(block - 1)) {
       size = extent = static_cast<std::int64_t>(size_of_known(type));
-      is_followed = true;
+      is_in_row = true;
       map = {};
       if (size == 0) {
         const TypeFacts* facts = facts_of(type);
         if (!facts) return false;
-        is_followed = facts->is_dense || !facts->map.is_none();
         size = static_cast<std::int64_t>(facts->size);
         extent = facts->extent;
-        if (!facts->is_dense) map = facts->map;
+        is_in_row = facts->is_dense;
+        if (!is_in_row) map = facts->map;
       }
     }
-    if (side.counts[block] < 0 || size > kMost || (side.counts[block] > 0 && !is_followed)) return false;
+    if (side.counts[block] < 0 || size > kMost) return false;
     const std::int64_t length = side.counts[block] * size;
     // Of a block of nothing it may be anything.
     const std::int64_t place = length == 0 ? 0 : side.displacements[block] * (side.types ? 1 : extent);
     if (length > kMost || place > kMost || place < -kMost) return false;
-    packs = packs || (length > 0 && !map.is_none());
+    packs = packs || (length > 0 && !is_in_row);
+    asks_mpi = asks_mpi || (length > 0 && !is_in_row && map.is_none());
     total += static_cast<std::uint64_t>(length);
     lengths[at] = static_cast<int>(length);
     places[at] = static_cast<int>(place);
@@ -166,6 +167,12 @@ const void* PackedExchange::in_buffer() const {
 std::optional<int> PackedExchange::run_again() {
   const KeptCall* kept = comm_->kept.find(made_.said, made_.lists, comm_->size);
   if (!kept) return std::nullopt;
+  if (in_bytes_.asks_mpi || out_bytes_.asks_mpi) {
+    CallBuffers buffers;
+    if (!copy_to(buffers)) return std::nullopt;
+    const std::optional<int> done = make_again(*kept, *comm_, made_, made_.in, const_cast<void*>(made_.out));
+    return done == MPI_SUCCESS ? buffers.finish() : done;
+  }
   CopyMemory packed, unpacked;
   const void* from = in_buffer();
   void* to = const_cast<void*>(out_.buffer);
@@ -188,14 +195,17 @@ std::optional<int> PackedExchange::run_again() {
   return done;
 }
 
+bool PackedExchange::copy_to(CallBuffers& buffers) {
+  const auto in_blocks = static_cast<Rank>(in_bytes_.lengths.size());
+  made_.in = in_bytes_.packs ? buffers.pack(in_, in_blocks, in_bytes_.total) : in_buffer();
+  made_.out = out_bytes_.packs ? buffers.unpack_later(out_, comm_->size, out_bytes_.total) : out_.buffer;
+  return !in_bytes_.packs || made_.in;
+}
+
 std::optional<int> PackedExchange::start_again(MPI_Request* request) {
   if (!comm_->kept.find(made_.said, made_.lists, comm_->size)) return std::nullopt;
   CallBuffers buffers;
-  const auto in_blocks = static_cast<Rank>(in_bytes_.lengths.size());
-  made_.in = in_bytes_.packs ? buffers.pack(in_, in_blocks, in_bytes_.total) : in_buffer();
-  if (in_bytes_.packs && !made_.in) return std::nullopt;
-  made_.out = out_bytes_.packs ? buffers.unpack_later(out_, comm_->size, out_bytes_.total) : out_.buffer;
-  return start_kept(made_, request, &buffers);
+  return copy_to(buffers) ? start_kept(made_, request, &buffers) : std::nullopt;
 }
 
 void PackedExchange::give(const ddl_collective_call& call) {

@@ -26,7 +26,7 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
                               MPI_Comm comm);
 
 /// A call with blocks of unequal length as one of so many bytes for each rank. What is said below of
-/// it holds where is_one(); else it takes another way: MPI has to pack, a buffer is a device's or MPI_BOTTOM,
+/// it holds where is_one(); else it takes another way: a buffer is a device's or MPI_BOTTOM,
 /// a block is 2 GiB away, the call is erroneous, or none like it is ever kept. Valid until the next one of
 /// this thread.
 class PackedExchange {
@@ -50,7 +50,8 @@ class PackedExchange {
     std::vector<int> lengths, places;  // places as the program has them
     std::vector<TypeMap> maps;         // none: as in a message; one alone where all are of one type
     std::uint64_t total = 0;
-    bool packs = false;  // all lie one after the other, in a copy
+    bool packs = false;     // all lie one after the other, in a copy
+    bool asks_mpi = false;  // of some it is MPI that packs them
 
     // False where it takes another way.
     bool set(const BlockSide& side, Rank blocks);
@@ -59,7 +60,8 @@ class PackedExchange {
   };
 
   static Bytes& bytes_of_thread(int side);
-  const void* in_buffer() const;  // where nothing is packed
+  const void* in_buffer() const;       // where nothing is packed
+  bool copy_to(CallBuffers& buffers);  // and has `made_` name them; false: MPI cannot pack
 
   const BlockSide& in_;
   const BlockSide& out_;

@@ -26,8 +26,9 @@ static unsigned chance(unsigned a, unsigned b, unsigned c) {
   return (unsigned)(x >> 40);
 }
 
-/* Types of three ints: in a row, with gaps, backwards, with a hole at the end, of unequal parts. */
-enum { LAYOUTS = 6 };
+/* Types of three ints: in a row, with gaps, backwards, of unequal parts, with a hole at the end, of another
+ * one that was made. */
+enum { LAYOUTS = 7 };
 static MPI_Datatype made(int layout) {
   const int backwards[] = {2, 1, 0}, lengths[] = {1, 2}, whole[] = {3, 2}, part[] = {3, 1}, start[] = {0, 1};
   const MPI_Aint places[] = {12, 0};
@@ -48,6 +49,11 @@ static MPI_Datatype made(int layout) {
       break;
     case 4:
       MPI_Type_create_subarray(2, whole, part, start, MPI_ORDER_C, MPI_INT, &type);
+      break;
+    case 5:
+      MPI_Type_vector(3, 1, 2, MPI_INT, &row);
+      MPI_Type_contiguous(1, row, &type);
+      MPI_Type_free(&row);
       break;
     default:
       MPI_Type_contiguous(3, MPI_INT, &row);
