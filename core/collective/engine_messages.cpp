@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/collective/engine.hpp"

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "interpose/mpi/by_thread.hpp"
 #include "interpose/mpi/made_types.hpp"
 
 namespace ddl::mpi {
 namespace {
 
 std::vector<Block>& empty_list() {
-  thread_local std::vector<Block> list;
+  std::vector<Block>& list = by_thread<std::vector<Block>>();
   list.clear();
   return list;
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "interpose/mpi/by_thread.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
 
@@ -27,21 +28,7 @@ struct Place {
 };
 using Places = std::array<Place, kPlaces>;
 
-// Looking up what a thread has of its own costs some nanoseconds: not where MPI allows one thread at a time.
-Place& place_at(std::size_t at) {
-  static Places& by_any_thread = *new Places;  // outlives exit handlers, as of the program's that end MPI
-  if (!state().several_threads) return by_any_thread[at];
-  thread_local Places* by_this_thread = nullptr;
-  if (!by_this_thread) {
-    struct AtThreadEnd {
-      ~AtThreadEnd() { delete std::exchange(by_this_thread, nullptr); }
-    };
-    thread_local AtThreadEnd at_thread_end;
-    static_cast<void>(&at_thread_end);
-    by_this_thread = new Places;
-  }
-  return (*by_this_thread)[at];
-}
+Place& place_at(std::size_t at) { return by_thread<Places>()[at]; }
 
 TypeFacts* find_facts(MPI_Datatype type) {
   const std::size_t at = place_of(type);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "interpose/mpi/by_thread.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/state.hpp"
 #include "interpose/mpi/types.hpp"
@@ -71,20 +72,12 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
   return done;
 }
 
-PackedExchange::Bytes& PackedExchange::bytes_of_thread(int side) {
-  const auto at = static_cast<std::size_t>(side);
-  static auto& by_any_thread = *new std::array<Bytes, 2>;  // outlives exit handlers of the program
-  if (!state().several_threads) return by_any_thread[at];
-  thread_local std::array<Bytes, 2> by_this_thread;
-  return by_this_thread[at];
-}
-
 PackedExchange::PackedExchange(Collective collective, Form form, const BlockSide& in, const BlockSide& out,
                                int root, MPI_Comm comm)
     : in_(in),
       out_(out),
-      in_bytes_(bytes_of_thread(0)),
-      out_bytes_(bytes_of_thread(1)),
+      in_bytes_(by_thread<Both>()[0]),
+      out_bytes_(by_thread<Both>()[1]),
       made_{said_by_bytes(collective, 0, root, form), nullptr, nullptr, comm} {
   CommState* known = state_of_noted(comm);
   const bool has_one = collective == Collective::all_gather_v;
@@ -137,7 +130,7 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
     // Of a block of nothing it may be anything.
     const std::int64_t place = length == 0 ? 0 : side.displacements[block] * (side.types ? 1 : extent);
     if (length > kMost || place > kMost || place < -kMost) return false;
-    packs = packs || (length > 0 && !is_in_row);
+    packs = packs || (side.counts[block] > 0 && !is_in_row);  // though it be of no bytes, as adapt_pairs()
     asks_mpi = asks_mpi || (length > 0 && !is_in_row && map.is_none());
     total += static_cast<std::uint64_t>(length);
     lengths[at] = static_cast<int>(length);

@@ -1,11 +1,12 @@
-// Small movements of elements of types that the program made, maybe for one call alone: packed here, where
-// they do not lie as in a message, and made as the kept call of so many bytes.
+// Small movements of elements of types that the program made, maybe for one call alone: packed, where they do
+// not lie as in a message, and made as the kept call of so many bytes.
 //
 // Thread safety: all.
 #pragma once
 
 #include <mpi.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -58,8 +59,8 @@ class PackedExchange {
     template <class Copy>
     void for_packed(const BlockSide& side, std::byte* packed, Copy copy) const;
   };
+  using Both = std::array<Bytes, 2>;
 
-  static Bytes& bytes_of_thread(int side);
   const void* in_buffer() const;       // where nothing is packed
   bool copy_to(CallBuffers& buffers);  // and has `made_` name them; false: MPI cannot pack
 

@@ -63,6 +63,7 @@ std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Data
 
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers) {
   // The starts of a persistent request have one of their own.
+  if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
   CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;

@@ -151,7 +151,7 @@ std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original
 /// own from then on.
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);
 std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
-                                      MPI_Datatype other = nullptr);
+                                      MPI_Datatype other);
 /// Whether it is to be kept when it is done.
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
 /// `reduction`: of a call with one of the program's own.

@@ -55,13 +55,15 @@ NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& m
   return {made, one.buffer == MPI_IN_PLACE ? many.type : one.type, many.type};
 }
 
-// A call that is not kept as it was made. `named`: to be kept as that, where MPI names all its types.
+// A call that is not kept as it was made. `named`: to be kept as that, where MPI names all its types or a
+// persistent request starts it.
 // `again` makes it as one of so many bytes, if it is kept as that; `anew` otherwise.
 template <class Route, class Adapt, class Again, class Anew>
 int exchange_anew(Collective collective, Form form, const BlockSide& in, const BlockSide& out, int root,
                   MPI_Comm comm, const NamedMade* named, Route find_route, Adapt adapt, Again again,
                   Anew anew) {
-  if (PersistentStart::current() || (named && named->has_known_types())) {
+  const bool is_persistent = form == Form::nonblocking && PersistentStart::current();
+  if (is_persistent || (named && named->has_known_types())) {
     RoutedCall route = find_route();
     return anew(route, adapt, named ? &named->made : nullptr);
   }

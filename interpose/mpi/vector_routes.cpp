@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/api/c_types.hpp"
+#include "interpose/mpi/by_thread.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/state.hpp"
@@ -39,18 +40,25 @@ bool are_dense(const BlockSide& side, Rank ranks) {
   return true;
 }
 
+// Of two lone blocks.
+struct LoneLists {
+  struct {
+    std::vector<int> counts, places;
+  } both[2];
+  int last = 0;
+};
+
 // One block and those of all others, which are empty. Two at a time are in use.
 BlockSide lone_block(const Side& side, Rank at, int displacement, Rank ranks) {
-  thread_local std::vector<int> counts[2], places[2];
-  thread_local int turn = 0;
-  turn = 1 - turn;
-  counts[turn].assign(static_cast<std::size_t>(ranks), 0);
-  places[turn].assign(static_cast<std::size_t>(ranks), 0);
+  LoneLists& lists = by_thread<LoneLists>();
+  auto& [counts, places] = lists.both[lists.last = 1 - lists.last];
+  counts.assign(static_cast<std::size_t>(ranks), 0);
+  places.assign(static_cast<std::size_t>(ranks), 0);
   if (at >= 0) {
-    counts[turn][static_cast<std::size_t>(at)] = side.count;
-    places[turn][static_cast<std::size_t>(at)] = displacement;
+    counts[static_cast<std::size_t>(at)] = side.count;
+    places[static_cast<std::size_t>(at)] = displacement;
   }
-  return {side.buffer, counts[turn].data(), places[turn].data(), side.type};
+  return {side.buffer, counts.data(), places.data(), side.type};
 }
 
 BlockSide no_blocks(Rank ranks) { return lone_block({nullptr, 0, MPI_BYTE}, -1, 0, ranks); }

@@ -9,7 +9,7 @@
 
 #include "matrix.h"
 
-enum { kMostBytes = 1 << 18, kMargin = 1 << 16, kRoom = 1 << 20, kTurns = 4 };
+enum { kMostRanks = 16, kMostBytes = 1 << 18, kMargin = 1 << 16, kRoom = 1 << 20, kTurns = 4 };
 
 static unsigned long long seed;
 static int below(int most) { /* the same on all ranks */
@@ -192,19 +192,25 @@ static void check_strides(int me) {
 /* A program may end MPI in a handler that runs after those of all libraries. */
 static MPI_Datatype at_the_end;
 static void end(void) {
-  int numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-  for (int turn = 0; turn < 2 * kTurns; ++turn) MPI_Bcast(numbers, 1, at_the_end, 0, MPI_COMM_WORLD);
+  int numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8}, counts[kMostRanks], places[kMostRanks];
+  static int in[8 * kMostRanks], out[8 * kMostRanks];
+  for (int r = 0; r < kMostRanks; ++r) counts[r] = 1, places[r] = r;
+  for (int turn = 0; turn < 2 * kTurns; ++turn) {
+    MPI_Bcast(numbers, 1, at_the_end, 0, MPI_COMM_WORLD);
+    MPI_Alltoallv(in, counts, places, at_the_end, out, counts, places, at_the_end, MPI_COMM_WORLD);
+    MPI_Gatherv(in, 1, at_the_end, out, counts, places, at_the_end, 0, MPI_COMM_WORLD);
+  }
   MPI_Type_free(&at_the_end);
   MPI_Finalize();
 }
 
 int main(int argc, char** argv) {
   atexit(end);
-  int me, size, types = argc > 2 ? atoi(argv[2]) : 400, bytes;
-  MPI_Init(&argc, &argv);
+  int me, size, types = argc > 2 ? atoi(argv[2]) : 400, bytes, provided;
+  seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+  MPI_Init_thread(&argc, &argv, seed % 2 ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
   for (int number = 0; number < types; ++number) {
     MPI_Datatype type = random_type(1 + below(4));
     MPI_Type_size(type, &bytes);

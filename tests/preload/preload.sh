@@ -29,15 +29,16 @@ import json, sys
 print(sum(c["engine"]["calls"] for c in json.load(open(sys.argv[1]))["collectives"] if c["name"] == "MPI_Iallreduce"))
 P
 }
-# served CALLS [NAMES]: all ranks together are reported to have made so many all-reduces, most on the engine, and nothing
-# else but calls of these names.
+# served CALLS [NAMES]: all ranks together are reported to have made so many all-reduces, many on the engine (the first
+# twenty of each size; then, on a busy machine, the original may be measured to be faster), and nothing else but calls of
+# these names.
 served() { python3 - "$work/report.json" "$@" <<'P' || fail "other calls are reported"
 import json, sys
 names = {c["name"] for c in json.load(open(sys.argv[1]))["collectives"]}
 collectives = [c for c in json.load(open(sys.argv[1]))["collectives"] if "llreduce" in c["name"]]
 engine = sum(c["engine"]["calls"] for c in collectives)
 calls = engine + sum(o["calls"] for c in collectives for o in c["original"])
-if calls != int(sys.argv[2]) or engine < calls / 2 or not names <= {"MPI_Allreduce", "MPI_Iallreduce", *sys.argv[3:]}:
+if calls != int(sys.argv[2]) or engine < calls / 6 or not names <= {"MPI_Allreduce", "MPI_Iallreduce", *sys.argv[3:]}:
     sys.exit(f"{engine} of {calls} calls, of {names}")
 P
 }
