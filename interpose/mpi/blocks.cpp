@@ -8,8 +8,12 @@
 namespace ddl::mpi {
 namespace {
 
+struct LastList {
+  std::vector<Block> blocks;
+};
+
 std::vector<Block>& empty_list() {
-  std::vector<Block>& list = by_thread<std::vector<Block>>();
+  std::vector<Block>& list = by_thread<LastList>().blocks;
   list.clear();
   return list;
 }

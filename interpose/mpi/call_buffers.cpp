@@ -60,8 +60,7 @@ int pack_elements(std::byte* to, std::byte* from, std::uint64_t elements, std::u
   auto pack = [&](void* these, int number, std::uint64_t at, std::uint64_t size) {
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
-    const TypeMap* map = host.is_device() ? nullptr : &type_map_of(type);
-    if (map && !map->is_none()) {
+    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type)) {
       map->pack(to + at, static_cast<const std::byte*>(host.get()), static_cast<std::uint64_t>(number));
       return MPI_SUCCESS;
     }
@@ -79,8 +78,7 @@ int unpack_elements(std::byte* to, std::uint64_t elements, const std::byte* from
     HostBuffer host(these, number, type);
     if (!host.fetch()) return MPI_ERR_BUFFER;
     int position = 0, error = MPI_SUCCESS;
-    const TypeMap* map = host.is_device() ? nullptr : &type_map_of(type);
-    if (map && !map->is_none())
+    if (const TypeMap* map = host.is_device() ? nullptr : type_map_of(type))
       map->unpack(static_cast<std::byte*>(host.get()), from + at, static_cast<std::uint64_t>(number));
     else if (size > kMostAtOnce)
       error = copy_elements(from + at, 1, type_of_bytes(size).get(), host.get(), number, type);
@@ -117,8 +115,11 @@ void CallBuffers::outlive_call(std::shared_ptr<const Blocks> blocks, std::shared
   held().blocks[1] = std::move(others);
   for (Portion& portion : held().portions()) {
     if (is_predefined(combiner_of(portion.type))) continue;
-    if (!is_device(portion.to, portion.type)) portion.map = type_map_of(portion.type);
-    if (!portion.map.is_none()) continue;
+    const TypeMap* map = is_device(portion.to, portion.type) ? nullptr : type_map_of(portion.type);
+    if (map) {
+      portion.map = *map;
+      continue;
+    }
     // The program may free its own meanwhile. A duplicate would copy its attributes, by callbacks.
     PMPI_Type_contiguous(1, portion.type, &portion.type);
     PMPI_Type_commit(&portion.type);

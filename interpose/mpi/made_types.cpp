@@ -135,14 +135,13 @@ const TypeFacts* facts_of(MPI_Datatype type) {
   return &place.last;
 }
 
-const TypeMap& type_map_of(MPI_Datatype type) {
+const TypeMap* type_map_of(MPI_Datatype type) {
   constexpr int kWorthIt = 3;  // finding it takes as long as MPI needs to pack a few times
-  static const auto& none = *new TypeMap;
   TypeFacts* facts = find_facts(type);
-  if (!facts) return none;
-  if (facts->times_packed == kWorthIt || !facts->map.is_none()) return facts->map;
-  if (++facts->times_packed < kWorthIt) return none;
-  return facts->map = TypeMap::of(type);
+  if (!facts) return nullptr;
+  if (facts->map.is_none() && facts->times_packed < kWorthIt && ++facts->times_packed == kWorthIt)
+    facts->map = TypeMap::of(type);
+  return facts->map.is_none() ? nullptr : &facts->map;
 }
 
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type) {

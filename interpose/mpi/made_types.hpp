@@ -30,9 +30,9 @@ struct TypeFacts {
 /// Null where it is no type, or not committed. Valid until this thread's next call of this.
 const TypeFacts* facts_of(MPI_Datatype type);
 
-/// How to pack elements of a type, or unpack them; none: MPI does that. Valid until this thread's next call
+/// How to pack elements of a type, or unpack them; null: MPI does that. Valid until this thread's next call
 /// of facts_of().
-const TypeMap& type_map_of(MPI_Datatype type);
+const TypeMap* type_map_of(MPI_Datatype type);
 
 /// Bytes of an element of any type; nothing where it is none.
 std::optional<std::uint64_t> size_of_type(MPI_Datatype type);

@@ -140,15 +140,22 @@ bool PackedExchange::Bytes::set(const BlockSide& side, Rank blocks) {
   return total <= KeptCalls::kMostBytes * static_cast<std::uint64_t>(blocks);
 }
 
-template <class Copy>
-void PackedExchange::Bytes::for_packed(const BlockSide& side, std::byte* packed, Copy copy) const {
+template <bool to_row>
+void PackedExchange::Bytes::copy(const BlockSide& side, std::byte* row) const {
   auto* begin = static_cast<std::byte*>(const_cast<void*>(side.buffer));
   for (std::size_t block = 0; block < lengths.size(); ++block) {
     const auto bytes = static_cast<std::size_t>(lengths[block]);
     if (bytes == 0) continue;
+    std::byte* elements = begin + places[block];
     const TypeMap& map = maps[side.types ? block : 0];
-    copy(map, packed, begin + places[block], static_cast<std::uint64_t>(side.counts[block]), bytes);
-    packed += bytes;
+    const auto number = static_cast<std::uint64_t>(side.counts[block]);
+    if (map.is_none())
+      std::memcpy(to_row ? row : elements, to_row ? elements : row, bytes);
+    else if (to_row)
+      map.pack(row, elements, number);
+    else
+      map.unpack(elements, row, number);
+    row += bytes;
   }
 }
 
@@ -171,20 +178,11 @@ std::optional<int> PackedExchange::run_again() {
   void* to = const_cast<void*>(out_.buffer);
   if (in_bytes_.packs) {
     from = packed.take(in_bytes_.total);
-    in_bytes_.for_packed(
-        in_, packed.data(),
-        [](const TypeMap& map, std::byte* row, std::byte* at, std::uint64_t elements, std::size_t bytes) {
-          map.is_none() ? static_cast<void>(std::memcpy(row, at, bytes)) : map.pack(row, at, elements);
-        });
+    in_bytes_.copy<true>(in_, packed.data());
   }
   if (out_bytes_.packs) to = unpacked.take(out_bytes_.total);
   const std::optional<int> done = make_again(*kept, *comm_, made_, from, to);
-  if (done == MPI_SUCCESS && out_bytes_.packs)
-    out_bytes_.for_packed(
-        out_, unpacked.data(),
-        [](const TypeMap& map, std::byte* row, std::byte* at, std::uint64_t elements, std::size_t bytes) {
-          map.is_none() ? static_cast<void>(std::memcpy(at, row, bytes)) : map.unpack(at, row, elements);
-        });
+  if (done == MPI_SUCCESS && out_bytes_.packs) out_bytes_.copy<false>(out_, unpacked.data());
   return done;
 }
 
@@ -196,9 +194,10 @@ bool PackedExchange::copy_to(CallBuffers& buffers) {
 }
 
 std::optional<int> PackedExchange::start_again(MPI_Request* request) {
-  if (!comm_->kept.find(made_.said, made_.lists, comm_->size)) return std::nullopt;
+  const KeptCall* kept = comm_->kept.find(made_.said, made_.lists, comm_->size);
   CallBuffers buffers;
-  return copy_to(buffers) ? start_kept(made_, request, &buffers) : std::nullopt;
+  if (!kept || !copy_to(buffers)) return std::nullopt;
+  return mpi::start_again(*kept, *comm_, made_, request, &buffers);
 }
 
 void PackedExchange::give(const ddl_collective_call& call) {

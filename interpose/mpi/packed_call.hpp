@@ -56,8 +56,9 @@ class PackedExchange {
 
     // False where it takes another way.
     bool set(const BlockSide& side, Rank blocks);
-    template <class Copy>
-    void for_packed(const BlockSide& side, std::byte* packed, Copy copy) const;
+    /// From the blocks to bytes one behind the other, or back.
+    template <bool to_row>
+    void copy(const BlockSide& side, std::byte* row) const;
   };
   using Both = std::array<Bytes, 2>;
 

@@ -63,25 +63,29 @@ std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Data
 
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers) {
   // The starts of a persistent request have one of their own.
-  if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
   CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
-  if (!kept) return std::nullopt;
-  comm->ends_with_barrier = made.said.collective() == Collective::barrier;
-  if (buffers) buffers->outlive_call(kept->blocks, kept->in_blocks);
-  Pending* call = buffers ? new_pending(comm, std::move(*buffers), 0)
-                          : ready_pending(comm, {kept->blocks, kept->in_blocks});
+  return kept ? start_again(*kept, *comm, made, request, buffers) : std::nullopt;
+}
+
+std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made& made, MPI_Request* request,
+                               CallBuffers* buffers) {
+  if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
+  comm.ends_with_barrier = made.said.collective() == Collective::barrier;
+  if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
+  Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)
+                          : ready_pending(&comm, {kept.blocks, kept.in_blocks});
   ddl_started* started = nullptr;
   const ddl_outcome outcome =
-      state().api->start_kept(comm->engine, kept->call, kept->in.at(made.in, made.out),
-                              kept->out.at(made.in, made.out), number_on(*comm), call, &started);
+      state().api->start_kept(comm.engine, kept.call, kept.in.at(made.in, made.out),
+                              kept.out.at(made.in, made.out), number_on(comm), call, &started);
   if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
   const int finished = buffers && outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
   buffers ? drop_pending(call) : put_back(call);
   if (finished != MPI_SUCCESS) return finished;
   if (outcome == DDL_DONE) return make_done_request(request);
   if (outcome == DDL_FAILED) return report_failure(made.comm);
-  if (!state().api->is_device(made.in, made.out)) forget_kept(*comm);  // they take another way by now
+  if (!state().api->is_device(made.in, made.out)) forget_kept(comm);  // they take another way by now
   return std::nullopt;
 }
 

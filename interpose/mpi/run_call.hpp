@@ -150,6 +150,9 @@ std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original
 /// Starts it once more if it is kept; nothing: it is not. `buffers`: what it needs for itself, which is its
 /// own from then on.
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);
+/// Starts that one; nothing: it has to be made anew.
+std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made& made, MPI_Request* request,
+                               CallBuffers* buffers);
 std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
                                       MPI_Datatype other);
 /// Whether it is to be kept when it is done.

@@ -20,6 +20,13 @@ using Stretches = std::vector<TypeMap::Stretch>;
 constexpr std::size_t kMostStretches = 4096;  // 64 KiB of a map
 constexpr std::int64_t kMostSteps = 1 << 16;  // to find them, of all types that a type is made of together
 
+// Whether that begins where the last stretch ends: then it is a part of it from now on.
+bool is_joined(TypeMap::Stretch& last, std::ptrdiff_t offset, std::uint64_t bytes) {
+  if (last.offset + static_cast<std::ptrdiff_t>(last.bytes) != offset) return false;
+  last.bytes += bytes;
+  return true;
+}
+
 // Grows by what comes next in a message; false where it is more than we want.
 class Builder {
  public:
@@ -29,8 +36,7 @@ class Builder {
   bool add(std::ptrdiff_t offset, std::uint64_t bytes) {
     if (--steps_left_ < 0) return false;
     if (bytes == 0) return true;
-    if (!all_.empty() && all_.back().offset + static_cast<std::ptrdiff_t>(all_.back().bytes) == offset)
-      return all_.back().bytes += bytes, true;
+    if (!all_.empty() && is_joined(all_.back(), offset, bytes)) return true;
     if (all_.size() == kMostStretches) return false;
     return all_.push_back({offset, bytes}), true;
   }
@@ -134,11 +140,7 @@ class Few {
   static constexpr std::size_t kMost = 128;  // 6 KiB
 
   bool add(std::ptrdiff_t offset, std::uint64_t bytes) {
-    if (bytes == 0) return true;
-    if (number_ > 0) {
-      TypeMap::Stretch& last = all_[number_ - 1];
-      if (last.offset + static_cast<std::ptrdiff_t>(last.bytes) == offset) return last.bytes += bytes, true;
-    }
+    if (bytes == 0 || (number_ > 0 && is_joined(all_[number_ - 1], offset, bytes))) return true;
     if (number_ == kMost) return false;
     all_[number_++] = {offset, bytes};
     return true;
