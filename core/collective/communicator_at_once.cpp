@@ -14,7 +14,7 @@ namespace {
 // A look at the clock is a tenth of a call that is done at once: after some, every so many are timed, for
 // all.
 constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
-constexpr int kPausesUntimed = 8;  // who waits longer has the time for that look
+constexpr int kPausesUntimed = 8, kYieldsUntimed = 1;  // who waits longer has the time for that look
 
 // Where ranks take turns on the cores an operation reads whatever has come (4 on two, by that / in order:
 // all-to-all of 64 and 256 KiB 112 / 131, 454 / 516 us).
@@ -169,7 +169,7 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
     Arrived message = local.first_from(from);
     for (int waited = 0; !message.header || take_answer(message, from); message = local.first_from(from)) {
       if (message.header) continue;
-      if (++waited == kPausesUntimed || attempt.wait.yields()) attempt.brief.start_time();
+      if (++waited > (attempt.wait.yields() ? kYieldsUntimed : kPausesUntimed)) attempt.brief.start_time();
       if (!attempt.wait.once()) return false;
     }
     const Header &header = *message.header, &awaited = todo.header;
