@@ -22,14 +22,13 @@ CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber numb
   return record;
 }
 
-PassingNote::PassingNote() : record_(last_note.record) {
-  if (state().several_threads) {
-    Activity* activity = noted_in.load(std::memory_order_acquire);
-    unsigned thread = 0;
-    state_of(MPI_COMM_NULL, thread);
-    record_ = activity ? &activity->records[thread % Activity::kThreads] : nullptr;
-  }
-  if (record_) record_->pass();
+// Where only one thread makes calls, what it has noted last.
+CallRecord* PassingNote::record_of_thread() {
+  Activity* activity = state().several_threads ? noted_in.load(std::memory_order_acquire) : nullptr;
+  if (!activity) return nullptr;
+  unsigned thread = 0;
+  state_of(MPI_COMM_NULL, thread);
+  return &activity->records[thread % Activity::kThreads];
 }
 
 void end_notes() {

@@ -26,19 +26,6 @@ inline std::uint64_t next_number(std::atomic<std::uint64_t>& calls) {
 }
 
 CallRecord* begin_note(Activity& activity, const CallName& name, NoteNumber number, MPI_Comm comm);
-/// While it lives, the original library has the call that this thread has noted.
-class PassingNote {
- public:
-  PassingNote();
-  ~PassingNote() {
-    if (record_) record_->take_back();
-  }
-  PassingNote(const PassingNote&) = delete;
-  PassingNote& operator=(const PassingNote&) = delete;
-
- private:
-  CallRecord* record_;
-};
 /// Nothing is noted any more.
 void end_notes();
 
@@ -58,6 +45,24 @@ struct LastNote {
   }
 };
 inline LastNote last_note;
+
+/// While it lives, the original library has the call that this thread has noted.
+class PassingNote {
+ public:
+  PassingNote() : record_(last_note.record ? last_note.record : record_of_thread()) {
+    if (record_) record_->pass();
+  }
+  ~PassingNote() {
+    if (record_) record_->take_back();
+  }
+  PassingNote(const PassingNote&) = delete;
+  PassingNote& operator=(const PassingNote&) = delete;
+
+ private:
+  static CallRecord* record_of_thread();
+
+  CallRecord* record_;
+};
 
 /// state_of() the communicator of the call that this thread has noted; null while the engine is off.
 inline CommState* state_of_noted(MPI_Comm comm) {

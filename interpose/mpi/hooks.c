@@ -43,10 +43,16 @@ static ddl_function find(ddl_function* slot, const char* name) {
   return found;
 }
 
-static ddl_function resolve(ddl_function* slot, const char* name) {
+static __attribute__((noinline)) ddl_function find_or_end(ddl_function* slot, const char* name) {
   ddl_function found = find(slot, name);
   if (!found) ddl_no_such_function(name, "MPI");
   return found;
+}
+
+/* In every call. */
+static inline ddl_function resolve(ddl_function* slot, const char* name) {
+  ddl_function found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+  return __builtin_expect(found != NULL, 1) ? found : find_or_end(slot, name);
 }
 
 static void after_fork(void) { front_is_up = 0; }

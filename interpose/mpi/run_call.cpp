@@ -7,6 +7,7 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "core/base/log.hpp"
 #include "interpose/mpi/call_note.hpp"
@@ -16,20 +17,19 @@
 namespace ddl::mpi {
 namespace {
 
-struct Counts {
-  std::atomic<std::uint64_t> empty{0};
-  PassedCalls passed;
-};
+// Calls without elements.
+constinit std::array<std::array<std::atomic<std::uint64_t>, 2>, kCollectives> empty_calls{};
+static_assert(std::is_trivially_destructible_v<PassedCalls>);
 
-Counts& counts_of(Collective collective, Form form) {
-  static auto& all = *new std::array<std::array<Counts, 2>, kCollectives>;  // outlives exit handlers
-  return all[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
+template <class Counts>
+auto& of(Counts& counts, Collective collective, Form form) {
+  return counts[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
 }
 
 }  // namespace
 
 int done_without_elements(Collective collective, Form form) {
-  auto& empty = counts_of(collective, form).empty;
+  auto& empty = of(empty_calls, collective, form);
   if (state().several_threads)
     empty.fetch_add(1, std::memory_order_relaxed);
   else
@@ -126,18 +126,13 @@ void note_passed(const Made& made, const RoutedCall& route) {
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
 }
 
-PassedCalls& passed_calls(Collective collective, Form form) { return counts_of(collective, form).passed; }
-
-void PassedCalls::end(const char* name, const char* reason, std::uint64_t bytes,
-                      std::optional<Nanoseconds> time) {
-  std::lock_guard lock(mutex_);
-  if (reason != reason_) {
-    tell_locked(name);
-    reason_ = reason;
-  }
-  if (time) usual_ = *time;
-  untold_.add(bytes, usual_);
-  if (time) tell_locked(name);
+void PassedCalls::end_timed(Collective collective, Form form, const char* reason, std::uint64_t bytes,
+                            Nanoseconds time) {
+  const std::lock_guard lock(mutex_);
+  begin_reason(collective, form, reason);
+  usual_ = time;
+  untold_.add(bytes, time);
+  tell_locked(name_of(collective, form));
 }
 
 void PassedCalls::tell(const char* name) {
@@ -157,10 +152,10 @@ void tell_counts() {
   for (int c = 0; c < kCollectives; ++c)
     for (Form form : {Form::blocking, Form::nonblocking}) {
       const auto collective = static_cast<Collective>(c);
-      Counts& counts = counts_of(collective, form);
       const char* name = name_of(collective, form);
-      if (std::uint64_t calls = counts.empty.exchange(0)) s.api->count_empty(s.job, name, calls);
-      counts.passed.tell(name);
+      if (std::uint64_t calls = of(empty_calls, collective, form).exchange(0))
+        s.api->count_empty(s.job, name, calls);
+      of(passed_calls, collective, form).tell(name);
     }
 }
 

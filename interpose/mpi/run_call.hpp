@@ -4,7 +4,9 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -47,12 +49,24 @@ class PassedCalls {
     calls_.store(number + 1, std::memory_order_relaxed);
     return number < kAllTimed || number % kTimedEvery == 0;
   }
-  /// It is over; `time`: where it was timed.
-  void end(const char* name, const char* reason, std::uint64_t bytes, std::optional<Nanoseconds> time);
+  /// It is over. Where it was timed, so long it took.
+  void end(Collective collective, Form form, const char* reason, std::uint64_t bytes,
+           std::optional<Nanoseconds> time) {
+    if (time) return end_timed(collective, form, reason, bytes, *time);
+    const std::lock_guard lock(mutex_);
+    begin_reason(collective, form, reason);
+    untold_.add(bytes, usual_);
+  }
   void tell(const char* name);
 
  private:
   static constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
+  void end_timed(Collective collective, Form form, const char* reason, std::uint64_t bytes, Nanoseconds time);
+  void begin_reason(Collective collective, Form form, const char* reason) {
+    if (reason == reason_) return;
+    tell_locked(name_of(collective, form));
+    reason_ = reason;
+  }
   void tell_locked(const char* name);
 
   std::atomic<std::uint64_t> calls_{0};
@@ -61,13 +75,14 @@ class PassedCalls {
   Tally untold_;
   Nanoseconds usual_ = 0;  // the last that was timed
 };
-PassedCalls& passed_calls(Collective collective, Form form);
+/// Of all collectives, in both forms. They outlive exit handlers, which may make calls.
+inline constinit std::array<std::array<PassedCalls, 2>, kCollectives> passed_calls{};
 
 /// Runs the original and counts it with the reason.
 template <class Original>
 int pass_through(Collective collective, Form form, const char* reason, std::uint64_t bytes,
                  Original original) {
-  PassedCalls& passed = passed_calls(collective, form);
+  PassedCalls& passed = passed_calls[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
   const int result = [&] {
@@ -76,7 +91,7 @@ int pass_through(Collective collective, Form form, const char* reason, std::uint
   }();
   std::optional<Nanoseconds> time;
   if (is_timed) time = now() - began;
-  passed.end(name_of(collective, form), reason, bytes, time);
+  passed.end(collective, form, reason, bytes, time);
   return result;
 }
 template <class Original>
