@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/support/sums.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -40,7 +41,7 @@ TEST(Engine, EveryRankGetsTheSumOnEveryMachine) {
   for (const auto& machine : kMachines) {
     VirtualJob job(machine);
     auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
-    for (Elements count : {0, 1, 2, 3, 7, 64, 1000, 4097, 300'000}) {
+    for (Elements count : {0, 1, 2, 3, 7, 64, 1000, 4097, 300'000 / test::thinned(10)}) {
       job.each([&](Rank rank) {
         std::vector<float> in = shares(rank, count, 3), out(count, -1);
         Call call{in.data(), out.data(), count, DType::float32, Op::sum};
@@ -232,7 +233,7 @@ TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
       std::mt19937 alike(5), alone(static_cast<unsigned>(rank));
       std::vector<float> side_in = shares(rank, 300, 1), side_out(300);
       std::unique_ptr<Completion> side;
-      for (std::uint32_t i = 0; i < 600; ++i) {
+      for (std::uint32_t i = 0; i < 600 / test::thinned(3); ++i) {
         Elements count = std::array<Elements, 6>{0, 1, 22, 23, 4096, 5000}[alike() % 6];
         bool starts_side = alike() % 16 == 0, ends_side = alike() % 16 == 0;
         if (starts_side && !side)

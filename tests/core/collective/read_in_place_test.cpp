@@ -57,7 +57,7 @@ TEST(ReadInPlace, EveryWayOfEveryCallComesOutRight) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       for (Kind kind : test::kAllKinds)
-        for (Elements count : {1000, 4097, 50'001, 400'003 / test::thinned(8)})
+        for (Elements count : {1000, 4097, 50'001 / test::thinned(2), 400'003 / test::thinned(10)})
           for (Where where : {Where::in_place, Where::apart}) {
             const Task task{kind, has_root(kind) ? 1 : 0};
             for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {
@@ -148,14 +148,14 @@ TEST(ReadInPlace, ThreadsWithMiddlingAndSmallCallsShareTheEngine) {
       std::int32_t in = rank + 1, out = 0;
       BriefCall brief;
       small[me]->make_brief(brief, {&in, &out, 1, DType::int32, Op::sum}, small[me]->plans().plan_for({}, 4));
-      for (int i = 0; i < 10'000 / test::thinned(4); ++i) {
+      for (int i = 0; i < 10'000 / test::thinned(10); ++i) {
         Completion completion;
         engine.start(*small[me], brief, &in, &out, 0, completion);
         engine.wait(*small[me], completion);
         ASSERT_EQ(out, 3);
       }
     });
-    for (int i = 0; i < 400 / test::thinned(4); ++i) {
+    for (int i = 0; i < 400 / test::thinned(10); ++i) {
       CallBuffers buffers(Kind::all_gather, 0, rank, 2, 200'000, Where::apart);
       BriefCall brief;
       large[me]->make_brief(brief, buffers.call, reading(*large[me], buffers.call));

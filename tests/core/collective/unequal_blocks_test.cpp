@@ -3,6 +3,7 @@
 
 #include "core/collective/credit.hpp"
 #include "core/collective/engine.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/unequal_buffers.hpp"
 #include "tests/support/virtual_job.hpp"
 
@@ -86,7 +87,7 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
         const Bytes bytes = reads ? Bytes{32} << 10 : Bytes{16} << 10;
-        for (int round = 0; round < 64; ++round) {
+        for (int round = 0; round < 64 / test::thinned(4); ++round) {
           PairwiseBuffers buffers(round % 8, me, job.size());
           PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, bytes);
           EXPECT_EQ(plan.plan.single_copy, reads && job.size() > 1 && machine.back() == 0);

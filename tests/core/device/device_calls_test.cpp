@@ -11,6 +11,7 @@
 #include "core/device/kernels_image.hpp"
 #include "core/reduce/reduce.hpp"
 #include "tests/core/device/fake_device.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace ddl {
 namespace {
@@ -187,7 +188,7 @@ TEST_F(DeviceCallsTest, OneIsDoneWhenTheOthersReadNoMore) {
 
 // A rank may be a chunk ahead of another that reads what the first has just replaced.
 TEST_F(DeviceCallsTest, ManyChunksOfRanksThatRunApart) {
-  for (int turn = 0; turn < 20; ++turn) {
+  for (int turn = 0; turn < 20 / test::thinned(4); ++turn) {
     make_ranks(3, 512);
     auto outs = submit_all(20000);
     agree(1);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/support/lazy_job.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace ddl {
 namespace {
@@ -194,7 +195,7 @@ class Walker {
 };
 
 void try_programs(const std::vector<HostIndex>& hosts, Bytes threshold, unsigned first, unsigned programs) {
-  for (unsigned seed = first; seed < first + programs; ++seed) {
+  for (unsigned seed = first; seed < first + programs / test::thinned(2); ++seed) {
     SCOPED_TRACE(seed);
     LazyJob job(hosts);
     if (seed % 2) job.job.make_wire_read_late();
