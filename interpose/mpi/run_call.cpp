@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -18,18 +17,13 @@ namespace ddl::mpi {
 namespace {
 
 // Calls without elements.
-constinit std::array<std::array<std::atomic<std::uint64_t>, 2>, kCollectives> empty_calls{};
+constinit ByCollective<std::atomic<std::uint64_t>> empty_calls{};
 static_assert(std::is_trivially_destructible_v<PassedCalls>);
-
-template <class Counts>
-auto& of(Counts& counts, Collective collective, Form form) {
-  return counts[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
-}
 
 }  // namespace
 
 int done_without_elements(Collective collective, Form form) {
-  auto& empty = of(empty_calls, collective, form);
+  auto& empty = at(empty_calls, collective, form);
   if (state().several_threads)
     empty.fetch_add(1, std::memory_order_relaxed);
   else
@@ -126,15 +120,6 @@ void note_passed(const Made& made, const RoutedCall& route) {
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
 }
 
-void PassedCalls::end_timed(Collective collective, Form form, const char* reason, std::uint64_t bytes,
-                            Nanoseconds time) {
-  const std::lock_guard lock(mutex_);
-  begin_reason(collective, form, reason);
-  usual_ = time;
-  untold_.add(bytes, time);
-  tell_locked(name_of(collective, form));
-}
-
 void PassedCalls::tell(const char* name) {
   std::lock_guard lock(mutex_);
   tell_locked(name);
@@ -153,9 +138,9 @@ void tell_counts() {
     for (Form form : {Form::blocking, Form::nonblocking}) {
       const auto collective = static_cast<Collective>(c);
       const char* name = name_of(collective, form);
-      if (std::uint64_t calls = of(empty_calls, collective, form).exchange(0))
+      if (std::uint64_t calls = at(empty_calls, collective, form).exchange(0))
         s.api->count_empty(s.job, name, calls);
-      of(passed_calls, collective, form).tell(name);
+      at(passed_calls, collective, form).tell(name);
     }
 }
 

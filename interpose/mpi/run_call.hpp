@@ -49,24 +49,22 @@ class PassedCalls {
     calls_.store(number + 1, std::memory_order_relaxed);
     return number < kAllTimed || number % kTimedEvery == 0;
   }
-  /// It is over. Where it was timed, so long it took.
+  /// It is over; `time`: where it was timed.
   void end(Collective collective, Form form, const char* reason, std::uint64_t bytes,
            std::optional<Nanoseconds> time) {
-    if (time) return end_timed(collective, form, reason, bytes, *time);
     const std::lock_guard lock(mutex_);
-    begin_reason(collective, form, reason);
+    if (reason != reason_) {
+      tell_locked(name_of(collective, form));
+      reason_ = reason;
+    }
+    if (time) usual_ = *time;
     untold_.add(bytes, usual_);
+    if (time) tell_locked(name_of(collective, form));
   }
   void tell(const char* name);
 
  private:
   static constexpr std::uint64_t kAllTimed = 32, kTimedEvery = 16;
-  void end_timed(Collective collective, Form form, const char* reason, std::uint64_t bytes, Nanoseconds time);
-  void begin_reason(Collective collective, Form form, const char* reason) {
-    if (reason == reason_) return;
-    tell_locked(name_of(collective, form));
-    reason_ = reason;
-  }
   void tell_locked(const char* name);
 
   std::atomic<std::uint64_t> calls_{0};
@@ -75,14 +73,21 @@ class PassedCalls {
   Tally untold_;
   Nanoseconds usual_ = 0;  // the last that was timed
 };
-/// Of all collectives, in both forms. They outlive exit handlers, which may make calls.
-inline constinit std::array<std::array<PassedCalls, 2>, kCollectives> passed_calls{};
+/// One of each for every collective in both forms.
+template <class T>
+using ByCollective = std::array<std::array<T, 2>, kCollectives>;
+template <class T>
+T& at(ByCollective<T>& all, Collective collective, Form form) {
+  return all[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
+}
+/// They outlive exit handlers, which may make calls.
+inline constinit ByCollective<PassedCalls> passed_calls{};
 
 /// Runs the original and counts it with the reason.
 template <class Original>
 int pass_through(Collective collective, Form form, const char* reason, std::uint64_t bytes,
                  Original original) {
-  PassedCalls& passed = passed_calls[static_cast<std::size_t>(collective)][static_cast<std::size_t>(form)];
+  PassedCalls& passed = at(passed_calls, collective, form);
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
   const int result = [&] {
