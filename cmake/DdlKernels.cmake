@@ -4,7 +4,7 @@ set(DDL_NVCC_ROOT "" CACHE PATH "Where nvcc is, if neither in PATH nor /usr/loca
 find_program(DDL_NVCC nvcc HINTS "${DDL_NVCC_ROOT}/bin" "${DDL_NVCC_ROOT}/nvidia/cu13/bin" "$ENV{CUDA_PATH}/bin"
              PATHS /usr/local/cuda/bin "${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/bin")
 
-set(DDL_GPUS "75;80;90;100;120" CACHE STRING "The GPUs that get machine code, as far as nvcc knows them; later ones translate the newest one's PTX")
+set(DDL_GPUS "75;80;90;100;120" CACHE STRING "The GPUs that get machine code, as far as nvcc knows them; others translate PTX, which there is of the oldest and the newest")
 
 function(ddl_look_at_nvcc)
   set(DDL_KERNELS_WHY "nvcc is not found" PARENT_SCOPE)
@@ -17,15 +17,22 @@ function(ddl_look_at_nvcc)
   execute_process(COMMAND "${DDL_NVCC}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(gpu ${DDL_GPUS})
     if(known MATCHES "compute_${gpu}\n")
-      list(APPEND targets -gencode "arch=compute_${gpu},code=sm_${gpu}")
+      list(APPEND targets "-gencode=arch=compute_${gpu},code=sm_${gpu}")
       list(APPEND names "sm_${gpu}")
+      if(NOT oldest)
+        set(oldest ${gpu})
+      endif()
       set(newest ${gpu})
     endif()
   endforeach()
-  list(APPEND targets -gencode "arch=compute_${newest},code=compute_${newest}")
+  # PTX of the newest for what comes later, of the oldest for GPUs between, that run neither another family's code nor newer PTX.
+  foreach(gpu ${oldest} ${newest})
+    list(APPEND targets "-gencode=arch=compute_${gpu},code=compute_${gpu}")
+  endforeach()
+  list(REMOVE_DUPLICATES targets)
   if(NOT DDL_NVCC_TRIED STREQUAL DDL_NVCC)
     file(WRITE "${PROJECT_BINARY_DIR}/kernels/trial.cu" "#include <cuda_fp16.h>\n__global__ void nothing() {}\n")
-    execute_process(COMMAND ${command} -gencode "arch=compute_${newest},code=compute_${newest}" trial.cu -o trial.fatbin
+    execute_process(COMMAND ${command} "-gencode=arch=compute_${newest},code=compute_${newest}" trial.cu -o trial.fatbin
                     WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/kernels" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
       set(DDL_KERNELS_WHY "${DDL_NVCC} does not compile a trial" PARENT_SCOPE)
