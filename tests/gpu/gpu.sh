@@ -2,7 +2,7 @@
 # gpu.sh CASE LIB_DIR PROGRAM_DIR CLIENT_DIR: NCCL programs on a real GPU, which their ranks share unless a case says so.
 # Exit code 77, skipped: no GPU, or not what the case needs. Needs nothing but the built programs, and where a case says so
 # PyTorch, CuPy, NCCL or compute-sanitizer.
-set -u
+set -uo pipefail
 case_name=$1 lib=$2 programs=$3 clients=$4
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -33,7 +33,7 @@ client() {
 on() { grep -q "all-reduces on the $1" "$work/err" || fail "not on the $1: $(grep -o 'all-reduces on the .*' "$work/err" | head -n 1)"; }
 bits() {  # RANKS HOW FILE
   client "$1" "$2" bits
-  grep '^bits' "$work/out" | sort -u >"$3"
+  grep '^bits' "$work/out" | sort -u >"$3" || fail "$*: no results"
 }
 has_python() { python3 -c "import $1" 2>/dev/null || skip "python3 has no $1"; }
 limits() { timeout --foreground 200 "$programs/gpu_limits" "$@" >"$work/out" 2>"$work/err" || fail "limits $*: exit $?"; grep '^limits' "$work/out"; }
@@ -178,9 +178,9 @@ END
   steps)
     has_python torch
     for ranks in 2 4; do measured steps $ranks; done
-    for ranks in 2 4; do DDL_GPU_STAGING_BYTES=0 measured steps $ranks | sed 's/^torch:/torch, by way of the host:/'; done
-    preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out"
-    preload="" ranks_of 2 "$here/measure.py" steps gloo && sed -n 's/^torch:/torch, gloo:/p' "$work/out"
+    for ranks in 2 4; do DDL_GPU_STAGING_BYTES=0 measured steps $ranks | sed 's/^torch:/torch, by way of the host:/' || exit 1; done
+    preload="" ranks_of 1 "$here/measure.py" steps && grep '^torch' "$work/out" || fail "one rank alone"
+    preload="" ranks_of 2 "$here/measure.py" steps gloo && grep '^torch' "$work/out" | sed 's/^torch:/torch, gloo:/' || fail "2 ranks with gloo"
     ;;
   behind)
     has_python torch
@@ -190,7 +190,7 @@ END
     has_python torch
     for ranks in 2 4; do
       measured "sweep nccl" $ranks
-      preload="" ranks_of $ranks "$here/measure.py" sweep gloo && grep '^torch' "$work/out"
+      preload="" ranks_of $ranks "$here/measure.py" sweep gloo && grep '^torch' "$work/out" || fail "$ranks ranks with gloo"
     done
     ;;
   mpi)
