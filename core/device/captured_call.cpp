@@ -38,8 +38,9 @@ Bytes area_for(Bytes block_bytes, std::uint32_t blocks) {
   return std::max(wanted, kPieceUnit * blocks);
 }
 
-// The last call of each capture of this process: an event, recorded in it. Captures are numbered upwards, and
-// nobody says when one ends: the oldest are forgotten.
+// The last call of each capture of this process: an event, recorded in it, of the context of the call's
+// stream, which may be another one from call to call. Captures are numbered upwards, and nobody says when one
+// ends: the oldest are forgotten.
 class Chain {
  public:
   // Before a call, and behind it.
@@ -47,39 +48,52 @@ class Chain {
     unsigned long long id = 0;
     std::lock_guard lock(mutex_);
     cuda::Result result = id_of(driver, stream, id);
-    auto found = last_.find(id);
-    return result != cuda::kSuccess || found == last_.end()
+    auto found = captures_.find(id);
+    return result != cuda::kSuccess || found == captures_.end() || !found->second.last
                ? result
-               : driver.stream_wait_event(stream, found->second, 0);
+               : driver.stream_wait_event(stream, found->second.last, 0);
   }
-  cuda::Result extend(const cuda::Driver& driver, cuda::Stream stream) {
+  cuda::Result extend(const cuda::Driver& driver, cuda::Context context, cuda::Stream stream) {
     unsigned long long id = 0;
+    cuda::Event event = nullptr;
     std::lock_guard lock(mutex_);
     cuda::Result result = id_of(driver, stream, id);
-    if (result == cuda::kSuccess && !last_.count(id)) result = make_room_for(driver, id);
-    return result == cuda::kSuccess ? driver.event_record(last_[id], stream) : result;
+    if (result == cuda::kSuccess) result = event_of(driver, id, context, event);
+    if (result == cuda::kSuccess) result = driver.event_record(event, stream);
+    if (result == cuda::kSuccess) captures_[id].last = event;
+    return result;
   }
 
  private:
   static constexpr std::size_t kMostCaptures = 64;
+  struct Capture {
+    std::map<cuda::Context, cuda::Event> events;
+    cuda::Event last = nullptr;
+  };
 
   static cuda::Result id_of(const cuda::Driver& driver, cuda::Stream stream, unsigned long long& id) {
     int status = cuda::kCaptureNone;
     return driver.capture_info(stream, &status, &id, nullptr, nullptr, nullptr, nullptr);
   }
-  cuda::Result make_room_for(const cuda::Driver& driver, unsigned long long id) {
-    if (last_.size() == kMostCaptures) {
-      driver.event_destroy(last_.begin()->second);
-      last_.erase(last_.begin());
+  // A new one is of the current context, which is `context`.
+  cuda::Result event_of(const cuda::Driver& driver, unsigned long long id, cuda::Context context,
+                        cuda::Event& event) {
+    auto capture = captures_.find(id);
+    if (capture != captures_.end() && capture->second.events.count(context)) {
+      event = capture->second.events[context];
+      return cuda::kSuccess;
     }
-    cuda::Event event = nullptr;
+    if (capture == captures_.end() && captures_.size() == kMostCaptures) {
+      for (auto [of, forgotten] : captures_.begin()->second.events) driver.event_destroy(forgotten);
+      captures_.erase(captures_.begin());
+    }
     cuda::Result result = driver.event_create(&event, cuda::kEventNoTiming);
-    if (result == cuda::kSuccess) last_[id] = event;
+    if (result == cuda::kSuccess) captures_[id].events[context] = event;
     return result;
   }
 
   std::mutex mutex_;
-  std::map<unsigned long long, cuda::Event> last_;
+  std::map<unsigned long long, Capture> captures_;
 };
 
 Chain& chain() {
@@ -199,7 +213,8 @@ Submitted CapturedCalls::capture(const StagedBuffers& buffers, cuda::Stream stre
                   "a copy to the device"))
         return Submitted::kFailed;
   }
-  return s.fine(chain().extend(s.driver, stream), "an event") ? Submitted::kEnqueued : Submitted::kFailed;
+  return s.fine(chain().extend(s.driver, s.context, stream), "an event") ? Submitted::kEnqueued
+                                                                         : Submitted::kFailed;
 }
 
 std::string CapturedCalls::failure() const {

@@ -46,7 +46,7 @@ struct CopyOfRows {  // CUDA_MEMCPY2D
   std::size_t width = 0, height = 0;
 };
 constexpr unsigned kOperationWait = 1, kOperationWrite = 2;  // of 32 bits
-constexpr unsigned kMostOperations = 256;                    // of one batch
+constexpr unsigned kMostOperations = 255;                    // of one batch
 
 constexpr Result kSuccess = 0;
 constexpr Result kInvalidValue = 1;
@@ -85,7 +85,8 @@ constexpr int kCaptureThreadLocal = 1, kCaptureRelaxed = 2;  // capture modes
 constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeStreamMemoryOperations = 122;  // of 64 bits, which includes those of 32
 constexpr int kAttributeMps = 133;                     // contexts of this device share it by way of MPS
-constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsManaged = 8, kPointerOrdinal = 9;
+constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerBufferId = 7, kPointerIsManaged = 8,
+              kPointerOrdinal = 9;
 constexpr unsigned kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 
 struct Driver {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <map>
+#include <mutex>
 
 #include "core/base/clock.hpp"
 #include "core/device/cuda_driver.hpp"
@@ -57,11 +59,42 @@ bool is_device_memory(const cuda::Driver& driver, const void* pointer) {
          managed == 0;
 }
 
+// The current one where it is of that device, else the device's primary one, retained for good.
+cuda::Context context_on(const cuda::Driver& driver, int ordinal) {
+  cuda::Device device = -1, current_device = -1;
+  cuda::Context context = nullptr;
+  if (!driver.device_get || !driver.context_current || !driver.context_device || !driver.primary_retain ||
+      driver.device_get(&device, ordinal) != cuda::kSuccess)
+    return nullptr;
+  if (driver.context_current(&context) == cuda::kSuccess && context &&
+      driver.context_device(&current_device) == cuda::kSuccess && current_device == device)
+    return context;
+  static std::mutex* mutex = new std::mutex;  // both outlive exit handlers of the program
+  static auto* primary = new std::map<cuda::Device, cuda::Context>;
+  std::lock_guard lock(*mutex);
+  cuda::Context& retained = (*primary)[device];
+  if (!retained && driver.primary_retain(&retained, device) != cuda::kSuccess) retained = nullptr;
+  return retained;
+}
+
+// Null: the driver does not know the memory. That of a pool (cuMemAllocAsync), and what is mapped by pages
+// (cuMemMap), belongs to a device and to no context.
 cuda::Context context_of(const cuda::Driver& driver, const void* pointer) {
   cuda::Context context = nullptr;
+  int ordinal = -1;
   auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  bool known = driver.pointer_attribute(&context, cuda::kPointerContext, address) == cuda::kSuccess;
-  return known ? context : nullptr;
+  if (driver.pointer_attribute(&context, cuda::kPointerContext, address) == cuda::kSuccess && context)
+    return context;
+  if (driver.pointer_attribute(&ordinal, cuda::kPointerOrdinal, address) != cuda::kSuccess || ordinal < 0)
+    return nullptr;
+  return context_on(driver, ordinal);
+}
+
+// Of host memory: whether the driver copies it into memory of its own first.
+bool is_pageable(const cuda::Driver& driver, const void* pointer) {
+  unsigned type = 0;
+  return driver.pointer_attribute(&type, cuda::kPointerMemoryType,
+                                  reinterpret_cast<std::uintptr_t>(pointer)) != cuda::kSuccess;
 }
 
 }  // namespace
@@ -96,9 +129,14 @@ void HostCopy::give_back() {
 
 bool copy_device_memory(void* to, const void* from, Bytes bytes) {
   const cuda::Driver& known = *driver();
+  // "The DMA to final destination may not have completed" when a copy from pageable memory returns (CUDA
+  // Driver API, "API synchronization behavior"), and streams that do not wait for the legacy default stream
+  // would read what was there before.
   auto copy = [&] {
     return known.copy(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes) ==
-           cuda::kSuccess;
+               cuda::kSuccess &&
+           (!is_pageable(known, from) || !known.stream_synchronize ||
+            known.stream_synchronize(cuda::kStreamLegacy) == cuda::kSuccess);
   };
   // The progress thread has no context of its own, and the program's thread may have another device's.
   cuda::Context owner = context_of(known, to);

@@ -31,15 +31,45 @@ std::string refused(const cuda::Driver& driver, cuda::Result result) {
   return no_kernels(problem, "");
 }
 
+// Memory of a context, which is gone with all else of it once the program has reset its device, though the
+// context's name stays. Another allocation may lie there then, but has another number.
+class Witness {
+ public:
+  Witness() = default;
+  Witness(const cuda::Driver& driver, cuda::Context context) {
+    cuda::CurrentContext current(driver, context);
+    if (current.result() == cuda::kSuccess && driver.allocate(&at_, 4) == cuda::kSuccess)
+      is_numbered_ = driver.pointer_attribute(&number_, cuda::kPointerBufferId, at_) == cuda::kSuccess;
+  }
+  bool is_gone(const cuda::Driver& driver) const {
+    std::uint64_t number = 0;
+    return is_numbered_ &&
+           (driver.pointer_attribute(&number, cuda::kPointerBufferId, at_) != cuda::kSuccess ||
+            number != number_);
+  }
+
+ private:
+  cuda::DevicePointer at_ = 0;
+  std::uint64_t number_ = 0;
+  bool is_numbered_ = false;
+};
+
 }  // namespace
 
 const ReduceKernels::Loaded& ReduceKernels::of(const cuda::Driver& driver, cuda::Context context) {
+  struct InContext {
+    const Loaded* loaded = nullptr;  // for good: who has had them may still look
+    Witness witness;
+  };
   static std::mutex* mutex = new std::mutex;  // both outlive exit handlers of the program
-  static auto* of_context = new std::map<cuda::Context, std::unique_ptr<Loaded>>;
+  static auto* of_context = new std::map<cuda::Context, InContext>;
   std::lock_guard lock(*mutex);
-  std::unique_ptr<Loaded>& loaded = (*of_context)[context];
-  if (!loaded) loaded = std::make_unique<Loaded>(load(driver, context));
-  return *loaded;
+  InContext& found = (*of_context)[context];
+  if (!found.loaded || found.witness.is_gone(driver)) {
+    found.loaded = new Loaded(load(driver, context));
+    found.witness = found.loaded->kernels ? Witness(driver, context) : Witness();
+  }
+  return *found.loaded;
 }
 
 ReduceKernels::Loaded ReduceKernels::load(const cuda::Driver& driver, cuda::Context context) {

@@ -64,7 +64,7 @@ void show(const cuda::Driver& driver, Own& own) {
   own.endpoint.of_process = kept().process;
   own.endpoint.process = ::getpid();
   own.endpoint.nonce = random_number();
-  must(driver, driver.context_device(&own.endpoint.device), "its device");
+  own.endpoint.context = own.context;
   if (own.window.memory)
     must(driver, driver.ipc_get_handle(&own.endpoint.handle, own.window.memory),
          "to share memory with other processes");
@@ -142,9 +142,9 @@ DeviceWindow open(const cuda::Driver& driver, cuda::Context context, const Expor
   cuda::CurrentContext current(driver, context);
   must(driver, current.result(), "its context");
   if (endpoint.of_process == kept().process) {
-    cuda::Device mine = -1;
-    must(driver, driver.context_device(&mine), "its device");
-    if (mine != endpoint.device) throw Error("ranks of one process are on different GPUs");
+    // Memory of another context, even of the same GPU, is out of reach.
+    if (context != endpoint.context)
+      throw Error("ranks of one process are on different GPUs or in different CUDA contexts");
     return endpoint.inside;
   }
   std::lock_guard lock(kept().mutex);

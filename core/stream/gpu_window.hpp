@@ -22,7 +22,8 @@ namespace ddl::gpu_window {
 struct ExportedWindow {
   std::uint64_t of_process = 0;  // the same number in one process, and nowhere else
   pid_t process = 0;
-  int flags_file = -1, device = -1;
+  int flags_file = -1;
+  cuda::Context context = nullptr;  // of that process
   std::uint64_t nonce = 0;
   cuda::IpcHandle handle{};
   DeviceWindow inside{};             // for ranks of the same process

@@ -122,6 +122,40 @@ TEST_F(CapturedCallTest, ACallIsCapturedWhileAnotherIsReplayed) {
   ok(cuda_.stream_synchronize(other));
 }
 
+// Of a process with two GPUs, whose communicators are captured into one graph.
+TEST_F(CapturedCallTest, CallsOfTwoContextsFollowEachOtherInOneCapture) {
+  cuda::Context second = nullptr;
+  cuda::Event fork = nullptr, join = nullptr;
+  cuda::DevicePointer at = buffer(Bytes8(10, 1));
+  ok(cuda_.event_create(&fork, cuda::kEventNoTiming));
+  ok(cuda_.primary_retain(&second, 1));
+  ok(cuda_.context_set(second));
+  cuda::Stream beside = stream();
+  cuda::DevicePointer there = buffer(Bytes8(10, 3));
+  ok(cuda_.event_create(&join, cuda::kEventNoTiming));
+  ok(cuda_.context_set(context_));
+  CapturedCalls others(cuda_, second);
+  std::vector<int> order;
+  auto noted = [&](int number) {
+    return [&order, number](const StagedChunk& chunk) { return order.push_back(number), add_one(chunk); };
+  };
+  cuda::Graph graph = graph_of([&] {
+    ok(cuda_.event_record(fork, on_));
+    ok(cuda_.stream_wait_event(beside, fork, 0));
+    EXPECT_EQ(calls_->capture({at, at, 10}, on_, noted(1)), Submitted::kEnqueued) << calls_->failure();
+    EXPECT_EQ(others.capture({there, there, 10}, beside, noted(2)), Submitted::kEnqueued) << others.failure();
+    EXPECT_EQ(calls_->capture({at, at, 10}, on_, noted(3)), Submitted::kEnqueued) << calls_->failure();
+    ok(cuda_.event_record(join, beside));
+    ok(cuda_.stream_wait_event(on_, join, 0));
+  });
+  launch(graph);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(values<std::uint8_t>(at, 10), Bytes8(10, 3));
+  EXPECT_EQ(values<std::uint8_t>(there, 10), Bytes8(10, 4));
+  ok(cuda_.event_destroy(fork));
+  ok(cuda_.event_destroy(join));
+}
+
 TEST_F(CapturedCallTest, WhatCudaRefusesIsSaid) {
   cuda::DevicePointer at = buffer(10);
   for (const char* function :

@@ -90,6 +90,7 @@ static_assert(offsetof(MemoryOperation, flags) == offsetof(CUstreamBatchMemOpPar
 static_assert(kAttributeStreamMemoryOperations == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 static_assert(kPointerContext == CU_POINTER_ATTRIBUTE_CONTEXT);
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
 static_assert(kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(kPointerOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);

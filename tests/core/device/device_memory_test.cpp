@@ -36,6 +36,33 @@ TEST_F(DeviceMemory, IsCopiedByAThreadThatHasNoContext) {
   EXPECT_EQ(host, (std::vector<int>{1, 2, 3}));
 }
 
+// A stream that does not wait for the legacy default one reads it at once.
+TEST_F(DeviceMemory, IsThereWhenACopyFromPageableMemoryReturns) {
+  cuda::DevicePointer to = buffer(std::vector<int>{0, 0, 0});
+  ASSERT_TRUE(is_device_memory(at(to), at(to)));
+  std::vector<int> host = {4, 5, 6};
+  EXPECT_TRUE(copy_device_memory(at(to), host.data(), 3 * sizeof(int)));
+  EXPECT_EQ(values<int>(to, 3), host);
+}
+
+TEST_F(DeviceMemory, OfAPoolBelongsToADeviceAndToNoContext) {
+  cuda::DevicePointer pooled = 0;
+  ok(control<cuda::Result (*)(cuda::DevicePointer*, std::size_t, cuda::Stream)>("cuMemAllocAsync")(
+      &pooled, 64, cuda::kStreamLegacy));
+  buffers_.push_back(pooled);
+  ASSERT_TRUE(is_device_memory(at(pooled), at(pooled)));
+  std::vector<int> host = {7, 8, 9}, back(3);
+  unsigned long before = calls_of("cuMemHostAlloc");
+  HostCopy pinned(100'000, at(pooled), at(pooled));
+  EXPECT_EQ(calls_of("cuMemHostAlloc"), before + 1);
+  std::thread other([&] {  // which has no context
+    EXPECT_TRUE(copy_device_memory(at(pooled), host.data(), 3 * sizeof(int)));
+    EXPECT_TRUE(copy_device_memory(back.data(), at(pooled), 3 * sizeof(int)));
+  });
+  other.join();
+  EXPECT_EQ(back, host);
+}
+
 TEST_F(DeviceMemory, ACopyThatTheDriverRefusesIsReported) {
   cuda::DevicePointer from = buffer(8);
   ASSERT_TRUE(is_device_memory(at(from), at(from)));

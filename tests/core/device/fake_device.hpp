@@ -17,7 +17,7 @@ namespace ddl::test {
 class FakeDevice : public ::testing::Test {
  protected:
   FakeDevice() : found_(cuda::find_driver(cuda::Load::kOnDemand, DDL_FAKE_CUDA)) {
-    ::setenv("FAKE_CUDA_DEVICES", "2", 1);
+    ::setenv("FAKE_CUDA_DEVICES", "3", 1);
     if (!found_.usable()) std::abort();  // see CudaDriver.EveryFunctionIsInTheTestDouble
     ok(cuda_.init(0));
     ok(cuda_.primary_retain(&context_, 0));

@@ -216,5 +216,24 @@ TEST_F(ReduceKernelsTest, WhatAKernelWouldFaultOnIsRefused) {
   EXPECT_EQ(kernels()->launch(DType::float32, DeviceOp::sum, at, at, 0, on), cuda::kSuccess);
 }
 
+// cudaDeviceReset(): the context keeps its name, and what was loaded there is gone.
+TEST_F(ReduceKernelsTest, AreLoadedAnewAfterTheDeviceWasReset) {
+  cuda::Context other = nullptr;
+  ok(cuda_.primary_retain(&other, 2));
+  ok(cuda_.context_set(other));
+  const ReduceKernels* before = ReduceKernels::of(cuda_, other).kernels;
+  ASSERT_NE(before, nullptr);
+  EXPECT_EQ(ReduceKernels::of(cuda_, other).kernels, before);
+  ok(control<cuda::Result (*)(cuda::Device)>("cuDevicePrimaryCtxReset_v2")(2));
+  const ReduceKernels* after = ReduceKernels::of(cuda_, other).kernels;
+  ASSERT_NE(after, nullptr);
+  ASSERT_NE(after, before);
+  cuda::DevicePointer in = buffer(std::vector<float>{1, 2}), out = buffer(8);
+  cuda::Stream on = stream();
+  ok(after->launch(DType::float32, DeviceOp::sum, {{in, in}}, {{out}}, 2, on));
+  EXPECT_EQ(values<float>(out, 2), (std::vector<float>{2, 4}));
+  EXPECT_EQ(ReduceKernels::of(cuda_, other).kernels, after);
+}
+
 }  // namespace
 }  // namespace ddl

@@ -39,7 +39,7 @@ TEST_F(GpuWindow, ItsFlagsAreSharedMemoryThatStreamsReach) {
   gpu_window::give_back(std::move(own));
 }
 
-TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheGpuIs) {
+TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheContextIs) {
   gpu_window::Own own = gpu_window::take(cuda_, context_, kBytes);
   DeviceWindow seen = gpu_window::open(cuda_, context_, own.endpoint);
   EXPECT_EQ(seen.memory, own.window.memory);
@@ -47,6 +47,9 @@ TEST_F(GpuWindow, IsTheSameWithinAProcessIfTheGpuIs) {
   cuda::Context other = nullptr;
   ok(cuda_.primary_retain(&other, 1));
   EXPECT_THROW(gpu_window::open(cuda_, other, own.endpoint), Error);
+  gpu_window::ExportedWindow of_another_context = own.endpoint;  // of the same GPU
+  of_another_context.context = other;
+  EXPECT_THROW(gpu_window::open(cuda_, context_, of_another_context), Error);
   gpu_window::give_back(std::move(own));
 }
 

@@ -19,6 +19,7 @@ bool device_exists(Device device);
 Uuid uuid_of(Device device);
 
 Context primary_context(Device device);
+void forget_modules(Context context);  // of modules loaded there, and their functions
 bool is_context(Context context);
 Device device_of(Context context);
 

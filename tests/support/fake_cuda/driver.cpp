@@ -122,6 +122,15 @@ Result cuDevicePrimaryCtxRetain(Context* context, Device device) {
   return kSuccess;
 }
 
+// Memory and modules; of streams and events nothing is done.
+Result cuDevicePrimaryCtxReset_v2(Device device) {
+  RETURN_IF_FAILED(check_device(device));
+  fake::synchronize_all(fake::primary_context(device));
+  fake::forget_all(device);
+  fake::forget_modules(fake::primary_context(device));
+  return kSuccess;
+}
+
 Result cuDevicePrimaryCtxRelease_v2(Device device) { return check_device(device); }
 
 Result cuCtxGetCurrent(Context* context) {
@@ -243,7 +252,7 @@ Result cuGraphExecDestroy(Graph executable) { return fake::destroy_graph(executa
 Result cuEventCreate(Event* event, unsigned) {
   RETURN_IF_FAILED(fake::on_call("cuEventCreate"));
   if (!fake::current()) return kInvalidContext;
-  *event = fake::make_event();
+  *event = fake::make_event(fake::current());
   return kSuccess;
 }
 

@@ -17,6 +17,7 @@ struct Areas {
   std::mutex mutex;
   std::map<DevicePointer, std::shared_ptr<Area>> by_begin;
   std::map<Device, std::size_t> used;
+  std::uint64_t last_number = 0;
 };
 
 Areas& areas() {
@@ -44,7 +45,10 @@ std::shared_ptr<Area> map_file(int file, std::size_t bytes, Device device) {
   return area->begin && area->inside ? area : nullptr;
 }
 
-void add(const std::shared_ptr<Area>& area) { areas().by_begin[area->begin] = area; }
+void add(const std::shared_ptr<Area>& area) {
+  area->number = ++areas().last_number;
+  areas().by_begin[area->begin] = area;
+}
 
 template <typename Accept>
 std::shared_ptr<Area> take_out(DevicePointer begin, Accept accept) {
@@ -73,7 +77,7 @@ Area::~Area() {
   if (file >= 0) ::close(file);
 }
 
-DevicePointer allocate_device(Device device, std::size_t bytes) {
+DevicePointer allocate_device(Device device, std::size_t bytes, bool of_pool) {
   std::size_t mapped = (bytes + kPage - 1) / kPage * kPage;
   std::lock_guard lock(areas().mutex);
   if (areas().used[device] + mapped > device_limit()) return 0;
@@ -82,6 +86,7 @@ DevicePointer allocate_device(Device device, std::size_t bytes) {
   std::shared_ptr<Area> area = map_file(file, bytes, device);
   if (!area) return 0;
   areas().used[device] += mapped;
+  area->of_pool = of_pool;
   add(area);
   return area->begin;
 }
@@ -106,6 +111,14 @@ bool free_device(DevicePointer pointer) {
 
 bool close_device(DevicePointer pointer) {
   return take_out(pointer, [](const Area& area) { return area.imported; }) != nullptr;
+}
+
+void forget_all(Device device) {
+  std::lock_guard lock(areas().mutex);
+  std::erase_if(areas().by_begin, [device](const auto& known) {
+    return known.second->file >= 0 && known.second->device == device;
+  });
+  areas().used[device] = 0;
 }
 
 // Whole pages, as the real one pins them; an overlap with another registration is refused.

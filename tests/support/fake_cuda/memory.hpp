@@ -21,8 +21,10 @@ struct Area {
   std::byte* inside = nullptr;  // the same bytes, for us
   int file = -1;                // of device memory; -1: pinned
   Device device = 0;
-  bool imported = false;    // another process's
-  bool registered = false;  // pinned memory that the program has made
+  bool imported = false;     // another process's
+  bool registered = false;   // pinned memory that the program has made
+  bool of_pool = false;      // of the device, and of no context
+  std::uint64_t number = 0;  // no other one's
   Area() = default;
   Area(const Area&) = delete;
   Area& operator=(const Area&) = delete;
@@ -35,13 +37,14 @@ struct Range {
   std::shared_ptr<Area> area;  // null: ordinary host memory
 };
 
-DevicePointer allocate_device(Device device, std::size_t bytes);  // 0: no memory
-void* allocate_pinned(std::size_t bytes);                         // null: no memory
-bool register_pinned(void* pointer, std::size_t bytes);           // false: some of it is registered
+DevicePointer allocate_device(Device device, std::size_t bytes, bool of_pool = false);  // 0: no memory
+void* allocate_pinned(std::size_t bytes);                                               // null: no memory
+bool register_pinned(void* pointer, std::size_t bytes);  // false: some of it is registered
 bool unregister_pinned(void* pointer);
 bool free_device(DevicePointer pointer);  // false: not one of ours
 bool free_pinned(void* pointer);
 bool close_device(DevicePointer pointer);  // false: not imported
+void forget_all(Device device);            // of its memory
 bool export_device(DevicePointer pointer, IpcHandle& handle);
 DevicePointer import_device(const IpcHandle& handle, Device device);  // 0: it is gone
 

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <vector>
 
 #include "tests/support/fake_cuda/devices.hpp"
 #include "tests/support/fake_cuda/memory.hpp"
@@ -54,6 +55,13 @@ Result cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
   return *pointer ? kSuccess : kOutOfMemory;
 }
 
+// Of the device's pool, at once; freed as other memory.
+Result cuMemAllocAsync(DevicePointer* pointer, std::size_t bytes, Stream) {
+  RETURN_IF_FAILED(begin("cuMemAllocAsync"));
+  *pointer = bytes ? fake::allocate_device(fake::device_of(fake::current()), bytes, true) : 0;
+  return *pointer ? kSuccess : kOutOfMemory;
+}
+
 Result cuMemFree_v2(DevicePointer pointer) {
   if (!fake::current()) return kInvalidContext;
   RETURN_IF_FAILED(fake::refuse_during_capture());
@@ -101,10 +109,13 @@ Result cuPointerGetAttribute(void* data, int attribute, DevicePointer pointer) {
   if (!known) return kInvalidValue;  // the program's own memory
   unsigned type = device ? kMemoryTypeDevice : kMemoryTypeHost;
   int ordinal = known->area->device;
-  Context context = fake::primary_context(ordinal);
+  Context context = known->area->of_pool ? nullptr : fake::primary_context(ordinal);
   switch (attribute) {
     case kPointerMemoryType:
       std::memcpy(data, &type, sizeof type);
+      return kSuccess;
+    case kPointerBufferId:
+      std::memcpy(data, &known->area->number, sizeof known->area->number);
       return kSuccess;
     case kPointerIsManaged:
       std::memset(data, 0, sizeof(unsigned));
@@ -130,8 +141,21 @@ Result cuMemcpyAsync(DevicePointer to, DevicePointer from, std::size_t bytes, St
 Result cuMemcpy(DevicePointer to, DevicePointer from, std::size_t bytes) {
   RETURN_IF_FAILED(begin("cuMemcpy"));
   RETURN_IF_FAILED(fake::refuse_during_capture());
-  RETURN_IF_FAILED(copy(to, Kind::kAny, from, Kind::kAny, bytes, nullptr));
-  return cuStreamSynchronize(nullptr);
+  std::optional<Range> target = fake::resolve(to, bytes, Kind::kAny),
+                       source = fake::resolve(from, bytes, Kind::kAny);
+  if (!target || !source) return kInvalidValue;
+  RETURN_IF_FAILED(cuStreamSynchronize(nullptr));
+  if (source->area || !target->area || target->area->file < 0) {
+    RETURN_IF_FAILED(copy(to, Kind::kAny, from, Kind::kAny, bytes, nullptr));
+    return cuStreamSynchronize(nullptr);
+  }
+  // From pageable memory it is done when the driver has read it, and the device has not yet.
+  std::vector<std::byte> read(source->at, source->at + bytes);
+  return enqueue(nullptr, [target, read = std::move(read)] {
+    const timespec moment = {0, 1'000'000};
+    ::nanosleep(&moment, nullptr);
+    std::memcpy(target->at, read.data(), read.size());
+  });
 }
 
 Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream stream) {

@@ -27,10 +27,16 @@ struct LoadedModule {
   Context context;
 };
 
+struct LoadedFunction {
+  LoadedModule* module;
+  const fake::Twin* twin;
+};
+
 struct Modules {
   std::mutex mutex;
   std::set<LoadedModule*> loaded;
-  std::set<const fake::Twin*> functions;
+  // Never deleted, so that no other one gets the address of one that is gone.
+  std::set<LoadedFunction*> functions;
 };
 
 Modules& modules() {
@@ -41,6 +47,13 @@ Modules& modules() {
 Result begin(const char* function) {
   RETURN_IF_FAILED(fake::on_call(function));
   return fake::current() ? kSuccess : kInvalidContext;
+}
+
+// With its functions; who calls holds the lock.
+void unload(LoadedModule* module) {
+  std::erase_if(modules().functions, [module](const LoadedFunction* one) { return one->module == module; });
+  modules().loaded.erase(module);
+  delete module;
 }
 
 // The buffers, kept alive until the kernel has run.
@@ -69,6 +82,12 @@ bool is_launchable(unsigned x, unsigned y, unsigned z, unsigned block_x, unsigne
 
 }  // namespace
 
+void fake::forget_modules(Context context) {
+  std::lock_guard lock(modules().mutex);
+  for (LoadedModule* module : std::set(modules().loaded))
+    if (module->context == context) unload(module);
+}
+
 Result cuModuleLoadData(Module* module, const void* image) {
   RETURN_IF_FAILED(begin("cuModuleLoadData"));
   std::uint32_t magic = 0;
@@ -88,19 +107,21 @@ Result cuModuleUnload(Module module) {
   RETURN_IF_FAILED(begin("cuModuleUnload"));
   std::lock_guard lock(modules().mutex);
   auto* known = reinterpret_cast<LoadedModule*>(module);
-  if (!modules().loaded.erase(known)) return kInvalidHandle;
-  delete known;
+  if (!modules().loaded.count(known)) return kInvalidHandle;
+  unload(known);
   return kSuccess;
 }
 
 Result cuModuleGetFunction(Function* function, Module module, const char* name) {
   RETURN_IF_FAILED(begin("cuModuleGetFunction"));
   std::lock_guard lock(modules().mutex);
-  if (!modules().loaded.count(reinterpret_cast<LoadedModule*>(module))) return kInvalidHandle;
+  auto* known = reinterpret_cast<LoadedModule*>(module);
+  if (!modules().loaded.count(known)) return kInvalidHandle;
   const fake::Twin* twin = fake::twin_of(name);
   if (!twin) return kNotFound;
-  modules().functions.insert(twin);
-  *function = reinterpret_cast<Function>(const_cast<fake::Twin*>(twin));
+  auto* made = new LoadedFunction{known, twin};
+  modules().functions.insert(made);
+  *function = reinterpret_cast<Function>(made);
   return kSuccess;
 }
 
@@ -109,10 +130,11 @@ Result cuLaunchKernel(Function function, unsigned x, unsigned y, unsigned z, uns
                       void** extra) {
   RETURN_IF_FAILED(begin("cuLaunchKernel"));
   auto launch = std::make_shared<Launch>();
-  launch->twin = reinterpret_cast<const fake::Twin*>(function);
   {
+    auto* known = reinterpret_cast<LoadedFunction*>(function);
     std::lock_guard lock(modules().mutex);
-    if (!modules().functions.count(launch->twin)) return kInvalidHandle;
+    if (!modules().functions.count(known) || known->module->context != fake::current()) return kInvalidHandle;
+    launch->twin = known->twin;
   }
   if (!is_launchable(x, y, z, block_x, block_y, block_z) || block_x > ddl::kernels::kThreadsPerBlock)
     return kInvalidValue;

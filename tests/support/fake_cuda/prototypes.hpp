@@ -11,7 +11,9 @@ extern "C" {
 #define DDL_CUDA(need, member, name, suffix, parameters) Result name##suffix parameters;
 #include "core/device/cuda_driver.def"
 #undef DDL_CUDA
-// What programs do with a graph, and the engine does not.
+// What programs do, and the engine does not.
+Result cuMemAllocAsync(DevicePointer* pointer, std::size_t bytes, Stream stream);
+Result cuDevicePrimaryCtxReset_v2(Device device);
 Result cuGraphInstantiateWithFlags(Graph* executable, Graph graph, unsigned long long flags);
 Result cuGraphLaunch(Graph executable, Stream stream);
 Result cuGraphExecDestroy(Graph executable);

@@ -47,9 +47,10 @@ struct Queue {
 bool Point::reached() const { return queue->done >= operations; }
 
 struct RecordedEvent {
-  std::vector<Point> at;             // empty: never recorded, which counts as reached
-  std::shared_ptr<Capture> capture;  // where it was recorded last, if in one, and behind what
-  Capture::Ends ends;
+  const Context context;
+  std::vector<Point> at = {};                  // empty: never recorded, which counts as reached
+  std::shared_ptr<Capture> capture = nullptr;  // where it was recorded last, if in one, and behind what
+  Capture::Ends ends = {};
 };
 
 // A thread that waits, on its own stack.
@@ -262,9 +263,9 @@ void synchronize_all(Context context) {
   wait_until_reached(lock, points);
 }
 
-Event make_event() {
+Event make_event(Context context) {
   std::lock_guard lock(world().mutex);
-  Event event = reinterpret_cast<Event>(new RecordedEvent);
+  Event event = reinterpret_cast<Event>(new RecordedEvent{context});
   world().events.insert(event);
   return event;
 }
@@ -280,7 +281,7 @@ Result record(Event event, Stream stream) {
   std::lock_guard lock(world().mutex);
   RecordedEvent* known = recorded(event);
   std::shared_ptr<Queue> queue = find(stream);
-  if (!known || !queue) return kInvalidHandle;
+  if (!known || !queue || known->context != queue->context) return kInvalidHandle;
   known->capture = queue->capture;
   known->at.clear();
   if (queue->capture) return known->ends = queue->capture->ends(stream), kSuccess;

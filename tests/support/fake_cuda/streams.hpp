@@ -37,7 +37,8 @@ Result id_of(Stream stream, unsigned long long& id);
 /// Waits until all streams of a context have done what they had when it was called.
 void synchronize_all(Context context);
 
-Event make_event();
+/// Recorded by streams of its context alone.
+Event make_event(Context context);
 Result destroy_event(Event event);
 Result record(Event event, Stream stream);
 Result wait_for(Stream stream, Event event);
