@@ -57,8 +57,8 @@ const Conclusion& Session::join() {
   const Conclusion& conclusion = handshake_.finish();
   if (options_.join_watch) options_.join_watch->end();
   if (!conclusion.joined) {
-    endpoint_.stop_listening();
     engine_.reset();
+    endpoint_.let_go();
   }
   watch_.begin(engine_.get(), engine_ ? &activity() : nullptr);
   joined_at_ = now();

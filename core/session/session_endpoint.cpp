@@ -1,8 +1,10 @@
 #include "core/session/session_endpoint.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,12 +16,29 @@
 
 namespace ddl {
 
+namespace {
+
+constexpr Bytes kPage = 4096, kLeastStaging = 64 << 10;  // as DDL_STAGING_BYTES has it
+
+// Each rank maps those of all of its host. Where it may map little (`ulimit -v`, a queue's h_vmem), they are
+// a sixteenth of that together, so that the program does not lack it.
+Bytes region_bytes(Bytes staging, int local_ranks) {
+  const Bytes wanted = StagingPool::region_bytes(staging, StagingPool::kLeastOfJob);
+  rlimit most{};
+  if (::getrlimit(RLIMIT_AS, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return wanted;
+  return std::min(wanted, most.rlim_cur / 16 / static_cast<Bytes>(std::max(local_ranks, 1)));
+}
+
+}  // namespace
+
 void SessionEndpoint::describe(EndpointInfo& endpoint) {
   endpoint.pid = ::getpid();
   endpoint.nonce = random_number();
+  const Bytes bytes = region_bytes(env_.staging_bytes, counts_.local_size);
+  const Bytes staging = std::min(env_.staging_bytes, bytes / StagingPool::kBeyond / kPage * kPage);
+  endpoint.staging = std::max(kLeastStaging, staging);
   region_ = std::make_shared<Region>(Region::create(
-      counts_.local_size, StagingPool::region_bytes(env_.staging_bytes, StagingPool::kLeastOfJob),
-      endpoint.nonce));
+      counts_.local_size, std::max(bytes, StagingPool::region_bytes(endpoint.staging)), endpoint.nonce));
   endpoint.fd = region_->fd();
   if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(endpoint);
 }

@@ -35,6 +35,12 @@ class SessionEndpoint {
 
   /// Nobody tries a rail any more.
   void stop_listening() { listeners_.reset(); }
+  /// The engine is not used, by any rank: the memory is the program's again.
+  void let_go() {
+    stop_listening();
+    local_.reset();
+    region_.reset();
+  }
 
   /// A rank of a host to which the wire sends in vain, and why it must be so; of a wire that does not see it
   /// itself. While the wire is open, by any thread.

@@ -39,6 +39,26 @@ if cc -static -o static -x c - 2>/dev/null <<'C'
 int main(void) { return 0; }
 C
 then line 0 'not used, because ./static is statically linked' -v -np 1 ./static; fi
+# Memory that the shared memory of ranks would take where a process may map little.
+if mpicc -o large -x c - <<'C'
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char** argv) {
+  int one = 1, sum = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  void* much = malloc(900ul << 20);
+  MPI_Finalize();
+  return sum != 2 || !much;
+}
+C
+then
+  (
+    ulimit -v 1500000
+    line 0 '1 of 1 MPI_Allreduce calls per rank' -v -np 2 ./large
+    [ $failures = 0 ]
+  ) || failures=$((failures + 1))
+fi
 if /usr/bin/python3 -c 'import mpi4py' 2>/dev/null; then
   line 0 "[0-9]* of [0-9]* MPI_[A-Za-z]* calls per rank, .*; no MPI_Allreduce was called: mpi4py's lowercase" -v -np 2 /usr/bin/python3 -c 'from mpi4py import MPI
 MPI.COMM_WORLD.allreduce({"a": 1}, op=lambda a, b: a)'
