@@ -54,7 +54,9 @@ std::vector<int> cpus_by_node(const CpuSet& allowed) {
   for (int node : list_in("/sys/devices/system/node/online"))
     for (int cpu : cpus_in("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist", allowed))
       cpus.push_back(cpu);
-  if (cpus.empty()) cpus = cpus_in("/sys/devices/system/cpu/online", allowed);
+  // Of no node: there are none, or theirs is not online.
+  for (int cpu : cpus_in("/sys/devices/system/cpu/online", allowed))
+    if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) cpus.push_back(cpu);
   return cpus;
 }
 

@@ -43,19 +43,29 @@ PlaceView place_of_numa(const NodeTopology& node, const NumaNode& numa) {
   return place;
 }
 
+// With those cores that are in no NUMA node: there is none, or a cgroup does not show theirs.
 PlaceView place_of_package(const NodeTopology& node, const Package& package) {
   PlaceView place{
-      fmt::format("package {}", package.index), package.model, 0, {}, package.pus, {}, {}, {package.index}};
+      fmt::format("package {}", package.index), package.model, 0, {}, {}, {}, {}, {package.index}};
+  const auto is_known = [&](int numa) {
+    return std::any_of(node.numa.begin(), node.numa.end(),
+                       [numa](const NumaNode& one) { return one.index == numa; });
+  };
   for (const Core& core : node.cores)
-    if (core.package == package.index) place.cores.push_back(core);
+    if (core.package == package.index && !is_known(core.numa)) {
+      place.cores.push_back(core);
+      place.pus.insert(place.pus.end(), core.pus.begin(), core.pus.end());
+    }
+  if (node.numa.empty()) place.pus = package.pus;
   return place;
 }
 
 std::vector<PlaceView> places_of(const NodeTopology& node) {
   std::vector<PlaceView> places;
   for (const NumaNode& numa : node.numa) places.push_back(place_of_numa(node, numa));
-  if (places.empty())
-    for (const Package& package : node.packages) places.push_back(place_of_package(node, package));
+  for (const Package& package : node.packages)
+    if (PlaceView place = place_of_package(node, package); node.numa.empty() || !place.cores.empty())
+      places.push_back(std::move(place));
   return places;
 }
 

@@ -42,6 +42,19 @@ TEST(DrawLayout, WithoutNumaNodesThePackagesAreThePlaces) {
   EXPECT_EQ(view.places[1].gpus.size(), 2u);
 }
 
+// A cgroup does not show the memory there, or its node is not online.
+TEST(DrawLayout, CoresOfNoNumaNodeAreShownInTheirPackage) {
+  NodeTopology node = two_packages("h0", 1);
+  std::erase_if(node.numa, [](const NumaNode& numa) { return numa.index == 0; });
+  for (Core& core : node.cores)
+    if (core.numa == 0) core.numa = -1;
+  HostView view = view_host({{node}, {}}, 0);
+  ASSERT_EQ(view.places.size(), 2u);
+  EXPECT_EQ(view.places[1].title, "package 0");
+  EXPECT_EQ(view.places[1].cores.size(), 2u);
+  EXPECT_EQ(view.places[1].pus, (std::vector<int>{0, 1, 2, 3}));
+}
+
 TEST(DrawLayout, AGpuOfUnknownPlaceIsStillShown) {
   NodeTopology node = two_packages("h0", 1);
   node.gpus[0].numa = node.gpus[0].package = -1;
