@@ -64,7 +64,21 @@ bool in_grid_engine_job(const System& world) {
   return std::none_of(names.begin(), names.end(), [&](auto name) { return world.variable(name).empty(); });
 }
 
+// The text of a file that a scheduler's variable names. A container may have the variable and not the file:
+// then mpirun starts the job on this machine.
+std::optional<std::string> of_scheduler(const char* variable, const std::string& file, const System& world,
+                                        std::string& note) {
+  std::optional<std::string> text = world.file(absolute_path(file, world.directory));
+  if (!text)
+    note = fmt::format(
+        "{}={} is not used (it cannot be read, so this seems to be no such job); -H or a hostfile names the "
+        "hosts",
+        variable, file);
+  return text;
+}
+
 Allocation choose(const Options& options, const System& world) {
+  std::string note;
   if (Strings lists = options.values_of(is_host_list); !lists.empty())
     return {AllocationSource::host_option, parse_host_list(join(lists, ","))};
   if (Strings files = options.values_of(is_host_file); !files.empty()) return from_hostfiles(files, world);
@@ -72,17 +86,19 @@ Allocation choose(const Options& options, const System& world) {
   if (slurm.empty()) slurm = world.variable("SLURM_NODELIST");
   if (!slurm.empty() && in_slurm_job(world)) return from_slurm(slurm, world.variable("SLURM_TASKS_PER_NODE"));
   if (std::string file = world.variable("LSB_DJOB_HOSTFILE"); !file.empty())
-    return {AllocationSource::lsf, parse_slot_file(read(file, world, "LSF hostfile"), file)};
+    if (auto text = of_scheduler("LSB_DJOB_HOSTFILE", file, world, note))
+      return {AllocationSource::lsf, parse_slot_file(*text, file)};
   if (std::string hosts = world.variable("LSB_MCPU_HOSTS"); !hosts.empty())
     return {AllocationSource::lsf, parse_lsf_hosts(hosts)};
   if (std::string file = world.variable("PBS_NODEFILE"); !file.empty())
-    return {AllocationSource::pbs, parse_slot_file(read(file, world, "PBS node file"), file)};
+    if (auto text = of_scheduler("PBS_NODEFILE", file, world, note))
+      return {AllocationSource::pbs, parse_slot_file(*text, file)};
   if (in_grid_engine_job(world)) return from_grid_engine(world.variable("PE_HOSTFILE"), world);
   if (std::string file = default_hostfile(options, world); !file.empty()) {
     const std::string text = read(file, world, "default hostfile");
-    return {AllocationSource::default_hostfile, parse_host_file(text, file)};
+    return {AllocationSource::default_hostfile, parse_host_file(text, file), note};
   }
-  Allocation here{AllocationSource::this_machine, {{world.host, 0}}};
+  Allocation here{AllocationSource::this_machine, {{world.host, 0}}, note};
   if (!slurm.empty())
     here.note = fmt::format(
         "SLURM_JOB_NODELIST={} is not used (there is no SLURM_JOB_ID, so this is no Slurm job); the job runs "

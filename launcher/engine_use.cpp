@@ -162,6 +162,8 @@ std::string untold_text(const UseFacts& facts) {
                        end.empty() ? "the job ended" : end);
   if (is_near && facts.seen.front && !end.empty())
     return fmt::format("not used, because {} before it had done an all-reduce", end);
+  if (facts.seen.front && !facts.place_without_room.empty())
+    return fmt::format("not known, because rank 0 could write no report in {}", facts.place_without_room);
   const std::string why = why_not_seen(facts);
   const std::string text =
       why.empty() ? fmt::format("not known here, rank 0 ran on {}: name a --report file that both see",

@@ -13,6 +13,7 @@ namespace ddl {
 struct UseFacts {
   std::string report;  // the text of this job's report, "" where none was written
   std::string device;  // where it goes instead of to a file
+  std::string place_without_room;  // for one, a folder of this host; "" where there is some
   JobEnd end;
   JobSeen seen;                          // of the processes on this host
   Preloadable reach = Preloadable::yes;  // the program's file

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "launcher/core_binding.hpp"
 #include "launcher/exec_env.hpp"
@@ -133,14 +134,25 @@ void bind(const ExecOptions& options, const RankFacts& facts, const System& worl
                            is_bound ? "bound to CPUs " + cpu_list_text(cpus) : "not bound"));
 }
 
+std::string first_bytes(const std::string& file, std::size_t most) {
+  std::string start(most, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(start.data(), static_cast<std::streamsize>(most));
+  start.resize(static_cast<std::size_t>(stream.gcount()));
+  return start;
+}
+
 int become(const ExecOptions& options, const std::string& file) {
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   // A name with a slash is kept, which a script reads as $0. No search in either case; without #! it gets
-  // /bin/sh.
+  // /bin/sh, but for what is a program of another machine, or nothing at all.
   const std::string& name = options.command[0];
-  execvp((name.find('/') == std::string::npos ? file : name).c_str(), argv.data());
+  const std::string started = name.find('/') == std::string::npos ? file : name;
+  const std::string start = first_bytes(file, 4);
+  const bool may_be_script = !start.empty() && start != "\177ELF";
+  (may_be_script ? execvp : execv)(started.c_str(), argv.data());
   int reason = errno;
   print_error(
       fmt::format("cannot execute {} ({}); check the file and its interpreter", file, std::strerror(reason)));

@@ -71,6 +71,8 @@ void parse_host_file_word(HostSlots& entry, const std::string& word) {
 }
 
 void add_host_file_line(HostList& hosts, std::string line) {
+  if (line.ends_with('\r'))
+    throw UsageError("it ends with a carriage return, which mpirun does not understand");
   line = line.substr(0, line.find('#'));
   // `slots = 4` is as good as `slots=4`
   for (std::size_t at; (at = line.find(" =")) != std::string::npos;) line.erase(at, 1);
@@ -128,7 +130,10 @@ Strings expand_item(std::string_view item) {
 HostList parse_host_list(std::string_view text) {
   HostList hosts;
   try {
-    for (const std::string& item : split(text, ',')) add(hosts, parse_host(item));
+    // Of a list that a loop has made mpirun too leaves the last comma alone.
+    for (const std::string& item : split(text, ','))
+      if (!item.empty()) add(hosts, parse_host(item));
+    if (hosts.empty()) throw UsageError("it names no host");
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("the host list '{}' is malformed", text), error.what(), kForm);
   }

@@ -1,6 +1,7 @@
 // ddlrun: argv -> Options -> Allocation -> JobSpec -> mpirun. Everything up to the JobSpec is decided by pure
 // functions; this file carries it out and is where errors end.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <set>
@@ -181,6 +182,8 @@ int run(const Strings& args) {
 }  // namespace ddl
 
 int main(int argc, char** argv) {
+  // Who is started with it ignored, by a daemon, would never hear how its own children ended.
+  signal(SIGCHLD, SIG_DFL);
   try {
     return ddl::run(ddl::Strings(argv + 1, argv + argc));
   } catch (const ddl::UsageError& error) {

@@ -152,9 +152,14 @@ class Parser {
  private:
   // One program with its options; false behind the last one.
   bool read_context() {
+    std::size_t begin = at_;
     options_.apps.emplace_back();
     while (at_ < words_.size()) {
       const std::string word = words_[at_];  // --app replaces the words
+      if (word == ":" && at_ == begin) {     // nothing before it, as mpirun allows
+        begin = ++at_;
+        continue;
+      }
       if (word == ":") throw UsageError("no program before ':'", "", "write program [args] : program [args]");
       if (word == "--") {
         ++at_;
@@ -164,6 +169,10 @@ class Parser {
       ++at_;
       read_option(word);
       if (options_.action != Action::run) return false;
+    }
+    if (at_ == begin && options_.apps.size() > 1) {  // nor behind the last
+      options_.apps.pop_back();
+      return false;
     }
     return read_program();
   }

@@ -90,7 +90,8 @@ System this_system() {
     if (text.starts_with("OMPI_MCA_") || text.starts_with("PRTE_MCA_")) world.mca_entries.emplace_back(text);
   }
   world.mpirun_folders = mpirun_folders();
-  world.is_here = [name = world.host](const std::string& host) {
+  world.is_here = [name = world.host](const std::string& named) {
+    const std::string host = named.substr(named.find('@') + 1);  // of user@host
     return is_own_name(host, name) || has_own_address(host);
   };
   return world;

@@ -46,6 +46,28 @@ std::string report_named_by_user(const JobInputs& in) {
   return absolute_path(file, in.world.directory);
 }
 
+namespace {
+
+// TMPDIR may name a folder that only other hosts have.
+std::string temporary_folder() {
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(failed);
+  return failed ? "/tmp" : folder.string();
+}
+
+// Where rank 0 could have written no report, "" where it could.
+std::string place_without_room(const ReportPlace& report) {
+  if (report.file().empty()) return temporary_folder();
+  const std::string trial = report.file() + ".trial";
+  const bool is_full = static_cast<bool>(write_file(trial, std::string(std::size_t{64} << 10, '\n')));
+  std::error_code ignored;
+  std::filesystem::remove(trial, ignored);
+  if (!is_full) return {};
+  return report.is_ours() ? temporary_folder() : std::filesystem::path(report.file()).parent_path().string();
+}
+
+}  // namespace
+
 PipeSignalIgnored::PipeSignalIgnored() : before_(signal(SIGPIPE, SIG_IGN)) {}
 PipeSignalIgnored::~PipeSignalIgnored() { signal(SIGPIPE, before_); }
 
@@ -54,7 +76,7 @@ ReportPlace::ReportPlace(const JobInputs& in, Name name)
     : file_(name == Name::users ? report_named_by_user(in) : "") {
   if (file_.empty()) {
     if (!host_of_rank_zero_if_far(in).empty()) return;
-    std::string folder = (std::filesystem::temp_directory_path() / "ddlrun-XXXXXX").string();
+    std::string folder = temporary_folder() + "/ddlrun-XXXXXX";
     if (!mkdtemp(folder.data())) return;
     folder_ = folder;
     file_ = folder_ + "/report.json";
@@ -87,6 +109,8 @@ WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlac
   facts.seen = watch.seen();
   facts.end = end.end;
   facts.report = report.text(before);
+  if (facts.report.empty() && facts.device.empty() && facts.far_host.empty())
+    facts.place_without_room = place_without_room(report);
   return end;
 }
 

@@ -100,6 +100,17 @@ TEST(Allocation, LsfAndPbsNameAHostPerSlot) {
   EXPECT_TRUE(resolve("p", pbs).mpirun_needs_hosts());
 }
 
+// As in a container that has the variables of the job it was started in, and not its files.
+TEST(Allocation, ASchedulersFileThatIsNotThereIsNotUsed) {
+  for (const char* variable : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"}) {
+    FakeWorld world;
+    world.variables[variable] = "/spool/hosts";
+    EXPECT_EQ(resolve("p", world).source, AllocationSource::this_machine);
+    EXPECT_NE(resolve("p", world).note.find(std::string(variable) + "=/spool/hosts"), std::string::npos);
+    EXPECT_EQ(resolve("-H a p", world).note, "");
+  }
+}
+
 TEST(Allocation, TheShapeMustFitTheHosts) {
   EXPECT_NO_THROW(resolve("-aisles 1 -racks 2 -nodes 2 -H a,b,c,d p", {}));
   EXPECT_NO_THROW(resolve("-racks 2 -H a,b,c,d p", {}));

@@ -56,6 +56,17 @@ rank 1 of 2, here 1 of 2" ] || fail "the rank variables"
 ) || failures=$((failures + 1))
 run 5 -np 2 sh -c 'exit 5'
 run 139 -np 1 sh -c 'kill -SEGV $$'
+# As a daemon may start it; timeout would undo that.
+sh -c 'trap "" CHLD; exec "$@"' sh "$ddlrun" -np 1 sh -c 'exit 5' >out 2>err </dev/null
+[ $? = 5 ] || fail "the exit code where SIGCHLD is ignored"
+run 0 -np 1 -H localhost, true
+run 0 -np 1 true :
+TMPDIR=$work/nowhere run 0 -v -np 1 true
+grep -q '^ddlrun: engine: not used, because nothing that true started' err || fail "a TMPDIR that is not there"
+: >empty && printf '\177ELF of another machine' >foreign && printf 'exit 5\n' >script && chmod +x empty foreign script
+run 126 -np 1 ./empty
+run 126 -np 1 ./foreign
+run 5 -np 1 ./script
 run 0 -np 2 sh -c '[ -n "$MASTER_ADDR" ] && [ "$MASTER_PORT" -ge 10000 ] && [ "$MASTER_PORT" -lt 32000 ]'
 printf 'one\ntwo\n' | "$ddlrun" -np 2 sh -c '[ $RANK = 0 ] && cat; exit 0' >out 2>err
 [ "$(cat out)" = "one

@@ -50,6 +50,14 @@ TEST(EngineLine, ManyCollectivesAreSummedUp) {
       "engine: 10 of 10 MPI_Allreduce calls per rank, 4 B, 0.5 s; and 30 of 30 calls of 3 other collectives");
 }
 
+TEST(EngineLine, AReportThatCouldNotBeWrittenSaysNothingOfTheEngine) {
+  UseFacts full = facts();
+  full.seen.front = true;
+  EXPECT_EQ(engine_line(full), "engine: not used, because rank 0 could not use it");
+  full.place_without_room = "/tmp";
+  EXPECT_EQ(engine_line(full), "engine: not known, because rank 0 could write no report in /tmp");
+}
+
 TEST(EngineLine, AJobThatDiedOrWasInterruptedIsToldAsThat) {
   UseFacts died = facts(with(kServed, "\"complete\": true", "\"complete\": false"));
   died.end.code = 139;

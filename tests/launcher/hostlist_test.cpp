@@ -12,9 +12,13 @@ TEST(HostList, SlotsAreOptional) {
 
 TEST(HostList, AHostNamedTwiceHasTwoSlots) { EXPECT_EQ(parse_host_list("h1,h1"), (HostList{{"h1", 2}})); }
 
+TEST(HostList, CommasTooManyAreNoHosts) {
+  for (const char* text : {"h1:2,h2,", ",h1:2,h2", "h1:2,,h2"})
+    EXPECT_EQ(parse_host_list(text), (HostList{{"h1", 2}, {"h2", 0}})) << text;
+}
+
 TEST(HostList, MalformedListsAreRefused) {
-  for (const char* text :
-       {"", ",", "h1,", ",h1", "h1:x", "h1::2", "h1:", "h1:0", "h1:-1", "h 1", "h1:2:3", "-h"})
+  for (const char* text : {"", ",", "h1:x", "h1::2", "h1:", "h1:0", "h1:-1", "h 1", "h1:2:3", "-h"})
     EXPECT_THROW(parse_host_list(text), UsageError) << text;
 }
 
@@ -42,6 +46,7 @@ TEST(HostFile, AFaultIsNamedWithItsLine) {
   }
   EXPECT_THROW(parse_host_file("# nothing\n", "F"), UsageError);
   EXPECT_THROW(parse_host_file("h1 slotz=2\n", "F"), UsageError);
+  EXPECT_THROW(parse_host_file("h1 slots=2\r\n", "F"), UsageError) << "mpirun ends with an internal error";
 }
 
 TEST(SlotFile, EveryLineIsASlot) {
