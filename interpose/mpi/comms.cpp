@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "interpose/mpi/init.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/state.hpp"
 
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
-int on_delete(MPI_Comm, int, void* value, void*) {
+int on_delete(MPI_Comm comm, int, void* value, void*) {
+  if (comm == MPI_COMM_SELF) leave_job();
   deletions.fetch_add(1, std::memory_order_acq_rel);
   release(static_cast<CommState*>(value));
   return MPI_SUCCESS;
@@ -154,6 +156,7 @@ void adopt_world() {
   if (CommState* of_world = state_of(MPI_COMM_WORLD); of_world && of_world->engine)
     s.api->comm_warm_up(of_world->engine);
   adopt(MPI_COMM_SELF, self, s.api->identity(0, kSelf, static_cast<std::uint64_t>(self[0])));
+  s.leaves_with_self = state_of(MPI_COMM_SELF) != nullptr;
 }
 
 namespace {

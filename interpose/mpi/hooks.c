@@ -7,8 +7,9 @@
  *
  * The front is loaded at the first MPI_Init*.
  *
- * Hazards, each handled here: a call that the original makes back into MPI (depth), a forked child
- * (after_fork), a library that was loaded with RTLD_LOCAL (find_next) or unloaded while we know its functions
+ * Hazards, each handled here: a call that the front or a tool behind us makes back into MPI (depth), one of
+ * the program's that the original makes, by a callback or an error handler, or that comes after a longjmp()
+ * out of one (original_of), a forked child (after_fork), a library that was loaded with RTLD_LOCAL (find_next) or unloaded while we know its functions
  * (find), a child that inherits our environment (DDL_OWNER_PID), an MPI library that we do not know
  * (is_open_mpi), an error handler that throws C++ exceptions (unwound). */
 #define _GNU_SOURCE
@@ -100,11 +101,19 @@ static int is_child_of_owner(void) {
 #define ARGUMENTS_10 ARGUMENTS_9, j
 #define ARGUMENTS_11 ARGUMENTS_10, k
 
-/* What the front calls as the original of each: what its caller would have called, by the name it used. */
-#define DDL_HOOK(name, arguments, handler)                                                          \
-  static int original_of_##name(PARAMS_##arguments) {                                               \
-    ddl_function call = is_pmpi ? resolve(&next_pmpi.name, "P" #name) : resolve(&next.name, #name); \
-    return ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);                              \
+/* What the front calls as the original of each: what its caller would have called, by the name it used. What
+ * the program calls meanwhile is a call of its own, which other ranks may make without a callback. Not so
+ * where a tool stands behind us: the call that it goes on with is this one. */
+#define DDL_HOOK(name, arguments, handler)                                            \
+  static int original_of_##name(PARAMS_##arguments) {                                 \
+    int was_depth = depth, was_pmpi = is_pmpi;                                        \
+    ddl_function library = resolve(&next_pmpi.name, "P" #name);                       \
+    ddl_function call = was_pmpi ? library : resolve(&next.name, #name);              \
+    if (call == library) depth = 0;                                                   \
+    int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);          \
+    depth = was_depth;                                                                \
+    is_pmpi = was_pmpi;                                                               \
+    return result;                                                                    \
   }
 #include "interpose/mpi/hooks.def"
 

@@ -161,24 +161,33 @@ int init_thread(int* argc, char*** argv, int required, int* provided) {
                                   [&] { return DDL_NEXT(MPI_Init_thread)(argc, argv, required, provided); }));
 }
 
+// MPI_Finalize first frees what hangs on MPI_COMM_SELF, the last that was attached before the others, and
+// until then all of MPI may be used: by callbacks of the program, and of libraries that end with it. So we
+// leave when it is our attribute's turn, which was there from the beginning.
+void leave_job() {
+  State& s = state();
+  if (!s.job) return;
+  if (s.active) {
+    PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
+    close_requests();
+    free_what_waits();
+  }
+  if (s.api->report_wanted(s.job)) at_most_a_warning("cannot write the report", write_report);
+  if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
+  s.active = false;
+  if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);
+  s.api->leave(s.job);
+  s.job = nullptr;
+}
+
 int finalize() {
   State& s = state();
   ddl_job* const job = s.job;
-  if (job) {
-    if (s.active) {
-      PMPI_Barrier(MPI_COMM_WORLD);  // nobody needs this rank's memory or connections any more
-      close_requests();
-      free_what_waits();
-    }
-    if (s.api->report_wanted(s.job)) at_most_a_warning("cannot write the report", write_report);
-    if (s.active) PMPI_Barrier(MPI_COMM_WORLD);
-    s.active = false;
-    if (s.own_self != MPI_COMM_NULL) PMPI_Comm_free(&s.own_self);
-    s.api->leave(job);
-    s.job = nullptr;
-  }
+  if (!s.leaves_with_self) leave_job();
   const int result = with_one_environment([] { return DDL_NEXT(MPI_Finalize)(); });
   end_notes();
+  s.active = false;  // also where the original has found an error, and freed nothing
+  s.job = nullptr;
   if (job) s.api->close(job);
   return result;
 }

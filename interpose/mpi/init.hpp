@@ -8,5 +8,7 @@ namespace ddl::mpi {
 int init(int* argc, char*** argv);
 int init_thread(int* argc, char*** argv, int required, int* provided);
 int finalize();
+/// What MPI_Finalize does of ours while MPI can still be used; once.
+void leave_job();
 
 }  // namespace ddl::mpi

@@ -162,8 +162,11 @@ MPI_Datatype HeldArguments::hold(MPI_Datatype type) {
 
 MPI_Datatype HeldArguments::copy_of(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL || is_predefined(combiner_of(type))) return type;
+  // A duplicate would copy its attributes, by callbacks.
   MPI_Datatype copy = type;
-  if (PMPI_Type_dup(type, &copy) == MPI_SUCCESS) types_.emplace_back(copy);
+  if (!size_in_call(type) || PMPI_Type_contiguous(1, type, &copy) != MPI_SUCCESS) return type;
+  PMPI_Type_commit(&copy);
+  types_.emplace_back(copy);
   return copy;
 }
 

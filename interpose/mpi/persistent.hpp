@@ -55,6 +55,21 @@ IgnoredTypes ignored_types(std::string_view name, MPI_Comm comm, All... argument
           out == MPI_IN_PLACE || (has("_Gather") && is_elsewhere)};
 }
 
+/// Whether it is a reduction whose function is to see the program's own type, and not one that is held in its
+/// place. The same on all ranks.
+template <class... All>
+bool shows_own_type(All... arguments) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  bool is_reduction = false;
+  auto see = [&](auto one) {
+    using One = decltype(one);
+    if constexpr (std::is_same_v<One, MPI_Datatype>) type = one;
+    is_reduction |= std::is_same_v<One, MPI_Op>;
+  };
+  (see(arguments), ...);
+  return is_reduction && type != MPI_DATATYPE_NULL && !may_outlive_call(type);
+}
+
 /// The arguments of a call, for as long as its request lives, and what it is made on. Arrays are copied: Open
 /// MPI looks at them when the request is made and never again, so programs free them by then.
 class HeldArguments {
@@ -120,7 +135,9 @@ struct PersistentAs<name, original, start, std::index_sequence<i...>> {
   static int init(Argument<i>... arguments, MPI_Info info, MPI_Request* request) {
     using Maker = Original<int(Argument<i>..., MPI_Info, MPI_Request*)>;
     const MPI_Comm comm = comm_among(arguments...);
-    if (const char* reason = why_not_persistent(comm)) {
+    const char* reason = why_not_persistent(comm);
+    if (!reason && shows_own_type(arguments...)) reason = "datatype";
+    if (reason) {
       count_not_persistent(name.text, reason);
       return Maker::from(next().*original)(arguments..., info, request);
     }
