@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/arithmetic.hpp"
 #include "core/collective/background.hpp"
 #include "core/collective/communicator.hpp"
 #include "core/trace/stall.hpp"
@@ -252,6 +253,7 @@ class Engine : private MessageHandler {
   std::condition_variable helper_wakes_;
   std::atomic<bool> helper_sleeps_{true};
   std::atomic<int> helper_credit_{0};
+  std::atomic<Arithmetic> arithmetic_{Arithmetic{0}};  // of who has started a call last
   std::atomic<Nanoseconds> last_start_{0};  // 0: looked at since
   bool helper_is_called_ = false;
   std::uint32_t seen_rounds_ = 0;

@@ -34,7 +34,8 @@ void step_on(const ReduceCopy& l, Bytes bytes) {
   for (const void*& source : l.sources) source = static_cast<const std::byte*>(source) + bytes;
 }
 
-void fold_cached(const ReduceCopy& l) {
+// None of these is inlined: each has pieces on the stack, and a call of a few bytes may have 16 KiB of that.
+[[gnu::noinline]] void fold_cached(const ReduceCopy& l) {
   alignas(kCacheLine) std::array<std::byte, kPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   for (Elements left = l.count, n = 0; left > 0; left -= n) {
@@ -49,7 +50,7 @@ void fold_cached(const ReduceCopy& l) {
   }
 }
 
-void fold_streamed(const ReduceCopy& l) {
+[[gnu::noinline]] void fold_streamed(const ReduceCopy& l) {
   alignas(kCacheLine) std::array<std::byte, kStreamedPiece> piece;
   Bytes element = size_of(l.type), done = 0;
   Bytes size = to_line_end(l.out ? l.out : l.forward) / element * element;
@@ -75,7 +76,7 @@ void fold_streamed(const ReduceCopy& l) {
 
 // By pieces that are combined aside, because `out` may be one of the sources: the later ones into the last,
 // so that each is the left operand.
-void fold_own(const ReduceCopy& l) {
+[[gnu::noinline]] void fold_own(const ReduceCopy& l) {
   alignas(kCacheLine) std::array<std::byte, kPiece> piece;
   const Bytes element = size_of(l.type);
   Bytes done = 0;
@@ -195,6 +196,8 @@ class NarrowFold {
   alignas(kCacheLine) std::array<std::byte, kPiece> sum_, wide_;
 };
 
+[[gnu::noinline]] void fold_narrow(const ReduceCopy& l) { NarrowFold(l).run(); }
+
 }  // namespace
 
 void stage(std::byte* block, const std::byte* from, Bytes bytes) {
@@ -219,7 +222,7 @@ void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elem
 
 void apply(const ReduceCopy& l) {
   if (l.narrowing) {
-    NarrowFold(l).run();
+    fold_narrow(l);
   } else if (l.sources.size() == 1) {
     copy_on(l);
   } else if (l.own) {

@@ -107,16 +107,14 @@ void combine(Loose<T>* to, const Loose<T>* a, const Loose<T>* b, Elements count)
 
 // ---- types that accumulate in themselves ----
 
+// Three and more. Not inlined: where many are in one function each has a block of its own on the stack, and a
+// program's threads may have 16 KiB of that.
 template <class Operation, class T>
-void fold(void* to, const void* const* sources, std::size_t n_sources, Elements count) {
+[[gnu::noinline]] void fold_many(void* to, const void* const* sources, std::size_t n_sources,
+                                 Elements count) {
   constexpr Elements kBlock = kBlockBytes / sizeof(T);
   auto* dst = static_cast<Loose<T>*>(to);
   auto source = [&](std::size_t s) { return static_cast<const Loose<T>*>(sources[s]); };
-  if (n_sources == 1) {
-    if (to != sources[0]) __builtin_memcpy(to, sources[0], count * sizeof(T));
-    return;
-  }
-  if (n_sources == 2) return combine<Operation>(dst, source(0), source(1), count);
   Loose<T> sums[kBlock];
   for (Elements at = 0; at < count; at += kBlock) {
     Elements n = count - at < kBlock ? count - at : kBlock;
@@ -124,6 +122,14 @@ void fold(void* to, const void* const* sources, std::size_t n_sources, Elements 
     for (std::size_t s = 2; s + 1 < n_sources; ++s) combine<Operation>(sums, sums, source(s) + at, n);
     combine<Operation>(dst + at, sums, source(n_sources - 1) + at, n);
   }
+}
+
+template <class Operation, class T>
+void fold(void* to, const void* const* sources, std::size_t n_sources, Elements count) {
+  auto source = [&](std::size_t s) { return static_cast<const Loose<T>*>(sources[s]); };
+  if (n_sources > 2) return fold_many<Operation, T>(to, sources, n_sources, count);
+  if (n_sources == 2) return combine<Operation>(static_cast<Loose<T>*>(to), source(0), source(1), count);
+  if (to != sources[0]) __builtin_memcpy(to, sources[0], count * sizeof(T));
 }
 
 // ---- float16 and bfloat16 ----
@@ -219,7 +225,7 @@ void round(void* to, const float* from, Elements count) {
 
 /// Accumulates in float32 over all sources and rounds once.
 template <class Operation, class Format>
-void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elements count) {
+[[gnu::noinline]] void fold_16(void* to, const void* const* sources, std::size_t n_sources, Elements count) {
   constexpr Elements kBlock = kBlockBytes / sizeof(float);
   if (n_sources == 1) {
     if (to != sources[0]) __builtin_memcpy(to, sources[0], count * sizeof(Bits16));

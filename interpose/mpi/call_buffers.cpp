@@ -168,6 +168,12 @@ void* CallBuffers::copy_later(void* to, std::uint64_t bytes) {
   return held().out.take(bytes);
 }
 
+void* CallBuffers::copy_pairs_later(void* to, std::uint64_t count, std::uint64_t bytes, MPI_Datatype pair) {
+  held().pairs = count;
+  held().pair = pair;
+  return copy_later(to, bytes);
+}
+
 void* CallBuffers::reduce_by(MPI_Datatype type, MPI_Op op, OwnReductionCall::Meanwhile meanwhile) {
   reduction_ = std::make_shared<OwnReductionCall>(type, op, meanwhile);
   return reduction_.get();
@@ -179,6 +185,8 @@ int CallBuffers::bring_back() {
     const ddl_engine_api* api = state().api;
     if (api->is_device(held().to, held().to))
       return api->copy_device(held().to, held().out.data(), held().bytes) ? MPI_SUCCESS : MPI_ERR_BUFFER;
+    if (held().pairs > 0)
+      return copy_pairs(held().to, held().out.data(), held().pairs, held().pair), MPI_SUCCESS;
     std::memcpy(held().to, held().out.data(), held().bytes);
     return MPI_SUCCESS;
   }

@@ -57,6 +57,8 @@ class CallBuffers {
   void* unpack_later(const BlockSide& side, Rank ranks, std::uint64_t bytes);
   /// The same for plain bytes.
   void* copy_later(void* to, std::uint64_t bytes);
+  /// The same for pairs with gaps, in as many bytes as they take in memory; see has_gaps().
+  void* copy_pairs_later(void* to, std::uint64_t count, std::uint64_t bytes, MPI_Datatype pair);
   /// The program's call returns before this ends: what is needed of its arguments lives as long as this.
   void outlive_call(std::shared_ptr<const Blocks> blocks, std::shared_ptr<const Blocks> others);
   /// Context for OwnReductionCall::combine(), as long as this or reduction() lives.
@@ -65,6 +67,8 @@ class CallBuffers {
 
   /// Whether the program's own buffers will do.
   bool are_none() const { return !held_; }
+  /// Or all but for copy_pairs_later().
+  bool are_of_pairs() const { return held_ && held_->pairs > 0; }
   /// Once, after a right call; an MPI error code.
   int finish() {
     if (reduction_ && reduction_->has_thrown()) return MPI_ERR_OTHER;
@@ -83,6 +87,8 @@ class CallBuffers {
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;
+    std::uint64_t pairs = 0;  // of `pair`, where their gaps stay
+    MPI_Datatype pair = MPI_DATATYPE_NULL;
     Portion whole{};                          // where there is one alone
     std::vector<Portion> unequal;             // else
     std::shared_ptr<const Blocks> blocks[2];  // these and the types where the call is outlived

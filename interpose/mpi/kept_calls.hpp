@@ -84,6 +84,13 @@ struct BufferOf {
   }
 };
 
+/// Where the engine puts a result whose gaps are the program's, see has_gaps().
+struct KeptPairs {
+  std::shared_ptr<std::byte[]> memory;  // null: there are none
+  std::uint64_t count = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+
 struct KeptCall {
   SaidCall::Words said;
   ddl_kept_call* call = nullptr;  // of the engine
@@ -92,6 +99,7 @@ struct KeptCall {
   std::shared_ptr<const Blocks> blocks = {}, in_blocks = {};  // the engine's call reads them
   std::shared_ptr<OwnReductionCall> reduction = {};           // its context, of an operation that
   unsigned operations_freed = 0;                              // was there when so many had been freed
+  KeptPairs pairs = {};
 
   bool is(const SaidCall::Words& other, const Lists& other_lists, Rank ranks) const {
     if (((said[0] ^ other[0]) | (said[1] ^ other[1]) | (said[2] ^ other[2]) | (said[3] ^ other[3])) != 0)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <mutex>
@@ -73,6 +75,31 @@ std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op) {
   const TypeFacts* facts = may_be ? facts_of(type) : nullptr;
   if (!facts || facts->lower != 0) return std::nullopt;
   return layout_of(static_cast<Bytes>(std::max<MPI_Aint>(facts->extent, 0)));
+}
+
+bool has_gaps(MPI_Datatype pair) { return is_among(pair, {MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT}); }
+
+namespace {
+
+template <class Value>
+void copy_pairs_of(std::byte* to, const std::byte* from, std::uint64_t count) {
+  struct Pair {
+    Value value;
+    int place;
+  };
+  for (; count > 0; --count, to += sizeof(Pair), from += sizeof(Pair)) {
+    std::memcpy(to, from, sizeof(Value));
+    std::memcpy(to + offsetof(Pair, place), from + offsetof(Pair, place), sizeof(int));
+  }
+}
+
+}  // namespace
+
+void copy_pairs(void* to, const void* from, std::uint64_t count, MPI_Datatype pair) {
+  const auto copy = pair == MPI_DOUBLE_INT ? copy_pairs_of<double>
+                    : pair == MPI_LONG_INT ? copy_pairs_of<long>
+                                           : copy_pairs_of<short>;
+  copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), count);
 }
 
 bool may_outlive_call(MPI_Datatype type) { return is_named(type); }

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -16,6 +17,10 @@ namespace ddl::mpi {
 /// How large an element is, where MPI_Reduce_local may combine two: the operation commutes, the type is one
 /// that MPI names or some of these in a row, of 1, 2, 4, 8 or 16 bytes. The same on all ranks.
 std::optional<DType> layout_of_own(MPI_Datatype type, MPI_Op op);
+/// Copies pairs, without what lies between and behind their values (MPI_DOUBLE_INT in 16 bytes): it is the
+/// program's own.
+bool has_gaps(MPI_Datatype pair);
+void copy_pairs(void* to, const void* from, std::uint64_t count, MPI_Datatype pair);
 /// Whether the program cannot free it, whose function is to get this very handle.
 bool may_outlive_call(MPI_Datatype type);
 

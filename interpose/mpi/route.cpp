@@ -126,17 +126,18 @@ bool adapt_reduction(RoutedCall& route, CallBuffers& buffers, OwnReductionCall::
     call.combine = OwnReductionCall::combine;
     call.context = buffers.reduce_by(route.own_type, route.own_op, meanwhile);
   }
-  if (call.kind != DDL_REDUCE_SCATTER) return true;
+  const bool is_scattered = call.kind == DDL_REDUCE_SCATTER;
+  const bool has_pairs = route.own_op != MPI_OP_NULL && has_gaps(route.own_type);
+  if (!is_scattered && !has_pairs) return true;
   const std::uint64_t size = size_of(from_c(call.type));
   const std::uint64_t own =
       route.blocks ? route.blocks->counts[static_cast<std::size_t>(route.comm->me)] : call.count;
-  if (!route.blocks) {
-    if (call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
-    return true;
-  }
   // The engine itself copies no blocks of unequal length from a device.
-  const bool on_device = state().api->is_device(call.in, call.out) != 0;
-  if (on_device || call.in == call.out) call.out = buffers.copy_later(call.out, own * size);
+  const bool on_device = route.blocks && state().api->is_device(call.in, call.out) != 0;
+  if (has_pairs && call.out)
+    call.out = buffers.copy_pairs_later(call.out, own, own * size, route.own_type);
+  else if (is_scattered && (on_device || call.in == call.out))
+    call.out = buffers.copy_later(call.out, own * size);
   if (on_device) {
     const std::uint64_t bytes = route.blocks->total * size;
     call.in = buffers.pack({call.in, 0, MPI_BYTE}, 0, bytes, bytes);

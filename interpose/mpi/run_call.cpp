@@ -34,7 +34,8 @@ int done_without_elements(Collective collective, Form form) {
 bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
   // Where another thread may free an operation meanwhile, a call that is kept would hold it.
   if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions)) return false;
-  const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && buffers.are_none());
+  const bool has_pairs = buffers.are_of_pairs() && route.call.kind != DDL_REDUCE_SCATTER;
+  const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && (buffers.are_none() || has_pairs));
   KeptCalls& kept = route.comm->kept;
   const Rank ranks = route.comm->size;
   // One that is kept may have been made on a device's memory now.
@@ -100,16 +101,21 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
     if (given == own) return BufferOf{which, 0};
     return BufferOf{otherwise, static_cast<const std::byte*>(given) - static_cast<const std::byte*>(other)};
   };
-  all.add({made.said.words(),
-           call,
-           buffer(route.call.in, made.in, Which::in, made.out, Which::out),
-           buffer(route.call.out, made.out, Which::out, made.in, Which::in),
-           {},
-           route.blocks,
-           route.in_blocks,
-           std::move(reduction),
-           operations_freed()},
-          made.lists, route.comm->size);
+  const bool has_pairs = reduction && has_gaps(route.own_type) && route.call.out;
+  KeptPairs pairs;
+  if (has_pairs) pairs = {std::make_shared<std::byte[]>(route.bytes), route.call.count, route.own_type};
+  all.add(
+      {made.said.words(),
+       call,
+       buffer(route.call.in, made.in, Which::in, made.out, Which::out),
+       has_pairs ? BufferOf{Which::out, 0} : buffer(route.call.out, made.out, Which::out, made.in, Which::in),
+       {},
+       route.blocks,
+       route.in_blocks,
+       std::move(reduction),
+       operations_freed(),
+       std::move(pairs)},
+      made.lists, route.comm->size);
 }
 
 // Where its type has a name that lasts.

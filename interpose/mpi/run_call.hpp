@@ -149,7 +149,14 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
     comm->kept.keeps_reductions = false;
     return forget_kept(*comm), std::nullopt;
   }
-  return make_again(*kept, *comm, made, kept->in.at(made.in, made.out), kept->out.at(made.in, made.out));
+  const void* in = kept->in.at(made.in, made.out);
+  void* out = kept->out.at(made.in, made.out);
+  if (!kept->pairs.memory) return make_again(*kept, *comm, made, in, out);
+  if (state().api->is_device(out, out)) return std::nullopt;
+  const KeptPairs pairs = kept->pairs;  // the call itself may be forgotten meanwhile
+  const std::optional<int> done = make_again(*kept, *comm, made, in, pairs.memory.get());
+  if (done == MPI_SUCCESS) copy_pairs(out, pairs.memory.get(), pairs.count, pairs.type);
+  return done;
 }
 inline std::optional<int> run_kept(const Made& made) { return run_kept(made, state_of_noted(made.comm)); }
 /// Likewise where the program may have made the type: then it gets a name that lasts.
