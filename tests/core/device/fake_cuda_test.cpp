@@ -35,12 +35,12 @@ TEST_F(FakeCuda, SaysWhatItIs) {
 TEST_F(FakeCuda, HasAsManyDevicesAsAskedForAndEachItsOwnIdentity) {
   int count = 0;
   ok(cuda_.device_count(&count));
-  EXPECT_EQ(count, 2);
+  EXPECT_EQ(count, 3);
   Uuid one, other;
   ok(cuda_.device_uuid(&one, 0));
   ok(cuda_.device_uuid(&other, 1));
   EXPECT_NE(std::memcmp(&one, &other, sizeof one), 0);
-  EXPECT_EQ(cuda_.device_uuid(&one, 2), kInvalidDevice);
+  EXPECT_EQ(cuda_.device_uuid(&one, 3), kInvalidDevice);
 }
 
 TEST_F(FakeCuda, TheHostCannotReadDeviceMemory) {
