@@ -18,15 +18,20 @@ namespace ddl {
 
 namespace {
 
-constexpr Bytes kPage = 4096, kLeastStaging = 64 << 10;  // as DDL_STAGING_BYTES has it
-
-// Each rank maps those of all of its host. Where it may map little (`ulimit -v`, a queue's h_vmem), they are
-// a sixteenth of that together, so that the program does not lack it.
+// Each rank maps those of all of its host. Where a process may map little (`ulimit -v`, a queue's h_vmem),
+// together they are to be an eighth of that, so that the program does not lack it; but each needs some tens
+// of megabytes for calls without an order to go on. Throws Error where that is too much.
 Bytes region_bytes(Bytes staging, int local_ranks) {
+  constexpr Bytes kLeast = 64 << 20;
   const Bytes wanted = StagingPool::region_bytes(staging, StagingPool::kLeastOfJob);
+  const auto ranks = static_cast<Bytes>(std::max(local_ranks, 1));
   rlimit most{};
   if (::getrlimit(RLIMIT_AS, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return wanted;
-  return std::min(wanted, most.rlim_cur / 16 / static_cast<Bytes>(std::max(local_ranks, 1)));
+  const Bytes bytes = std::clamp<Bytes>(most.rlim_cur / 8 / ranks, kLeast, wanted);
+  if (bytes * ranks > most.rlim_cur / 6)
+    throw Error(fmt::format("{} ranks of a host need {} MiB of shared memory", ranks, bytes * ranks >> 20),
+                fmt::format("a process may map {} MiB in all", most.rlim_cur >> 20), "raise `ulimit -v`");
+  return bytes;
 }
 
 }  // namespace
@@ -35,10 +40,8 @@ void SessionEndpoint::describe(EndpointInfo& endpoint) {
   endpoint.pid = ::getpid();
   endpoint.nonce = random_number();
   const Bytes bytes = region_bytes(env_.staging_bytes, counts_.local_size);
-  const Bytes staging = std::min(env_.staging_bytes, bytes / StagingPool::kBeyond / kPage * kPage);
-  endpoint.staging = std::max(kLeastStaging, staging);
-  region_ = std::make_shared<Region>(Region::create(
-      counts_.local_size, std::max(bytes, StagingPool::region_bytes(endpoint.staging)), endpoint.nonce));
+  endpoint.staging = std::min(env_.staging_bytes, bytes / 4);
+  region_ = std::make_shared<Region>(Region::create(counts_.local_size, bytes, endpoint.nonce));
   endpoint.fd = region_->fd();
   if (counts_.hosts != 1 || !env_.fake_hosts.empty()) open_rails(endpoint);
 }

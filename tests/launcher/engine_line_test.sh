@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   int one = 1, sum = 0;
   MPI_Init(&argc, &argv);
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  void* much = malloc(900ul << 20);
+  void* much = malloc(800ul << 20);
   MPI_Finalize();
   return sum != 2 || !much;
 }
