@@ -58,11 +58,15 @@ std::string temporary_folder() {
 // Where rank 0 could have written no report, "" where it could.
 std::string place_without_room(const ReportPlace& report) {
   if (report.file().empty()) return temporary_folder();
-  const std::string trial = report.file() + ".trial";
-  const bool is_full = static_cast<bool>(write_file(trial, std::string(std::size_t{64} << 10, '\n')));
-  std::error_code ignored;
-  std::filesystem::remove(trial, ignored);
-  if (!is_full) return {};
+  if (!may_be_kept(report.file())) return {};  // a pipe or the like
+  std::string trial = report.file() + ".ddlrun-XXXXXX";
+  const int made = mkstemp(trial.data());
+  const std::string text(std::size_t{64} << 10, '\n');
+  const bool has_room =
+      made >= 0 && write(made, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (made >= 0) unlink(trial.c_str());
+  if (made >= 0) close(made);
+  if (has_room) return {};
   return report.is_ours() ? temporary_folder() : std::filesystem::path(report.file()).parent_path().string();
 }
 
