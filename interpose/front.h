@@ -24,7 +24,7 @@ typedef struct ddl_nccl_table {
 
 /* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us.
  * `published_key`: see ddl_host_library. `unwound`: to be called before an exception of the program's leaves
- * a function of `front`. Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody
+ * a function of `front`, and before its error handler is called by one. Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody
  * should know). */
 typedef const char* ddl_key_function(void);
 typedef void ddl_unwound_function(void);

@@ -183,7 +183,15 @@ int CallBuffers::bring_back() {
   if (!std::exchange(held_->brings_back, false)) return MPI_SUCCESS;
   if (held().to) {
     const ddl_engine_api* api = state().api;
-    if (api->is_device(held().to, held().to))
+    const bool is_on_device = api->is_device(held().to, held().to) != 0;
+    if (held().pairs > 0 && is_on_device) {
+      CopyMemory all;
+      std::byte* host = all.take(held().bytes);
+      if (!api->copy_device(host, held().to, held().bytes)) return MPI_ERR_BUFFER;
+      copy_pairs(host, held().out.data(), held().pairs, held().pair);
+      return api->copy_device(held().to, host, held().bytes) ? MPI_SUCCESS : MPI_ERR_BUFFER;
+    }
+    if (is_on_device)
       return api->copy_device(held().to, held().out.data(), held().bytes) ? MPI_SUCCESS : MPI_ERR_BUFFER;
     if (held().pairs > 0)
       return copy_pairs(held().to, held().out.data(), held().pairs, held().pair), MPI_SUCCESS;

@@ -31,7 +31,9 @@ bool can_ask_handler() {
 
 void note_thrown_by_program() noexcept { thrown_by_program = true; }
 
+// What the handler calls is the program's; and it may leave by a longjmp().
 int ask_error_handler(MPI_Comm comm, int code) {
+  state().unwound();
   Original<int(MPI_Comm, int)>{PMPI_Comm_call_errhandler}(comm, code);
   return code;
 }

@@ -150,11 +150,11 @@ static void load_front(void) {
       use_front = front_is_up;                                                   \
     }                                                                            \
     ddl_function call = use_front ? front.name : resolve(&behind.name, #symbol); \
-    int was_pmpi = is_pmpi;                                                      \
+    int was_depth = depth, was_pmpi = is_pmpi;                                   \
     if (use_front) is_pmpi = (pmpi);                                             \
-    depth += use_front;                                                          \
+    depth = was_depth + use_front;                                               \
     int result = ((int (*)(PARAMS_##arguments))call)(ARGUMENTS_##arguments);     \
-    depth -= use_front;                                                          \
+    depth = was_depth;                                                           \
     if (is_free && use_front) is_pmpi = was_pmpi;                                \
     return result;                                                               \
   }
