@@ -253,7 +253,7 @@ class Engine : private MessageHandler {
   std::condition_variable helper_wakes_;
   std::atomic<bool> helper_sleeps_{true};
   std::atomic<int> helper_credit_{0};
-  std::atomic<Arithmetic> arithmetic_{Arithmetic{0}};  // of who has started a call last
+  Arithmetic arithmetic_ = arithmetic();    // of who has started a call last; under the lock
   std::atomic<Nanoseconds> last_start_{0};  // 0: looked at since
   bool helper_is_called_ = false;
   std::uint32_t seen_rounds_ = 0;

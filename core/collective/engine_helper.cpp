@@ -27,7 +27,7 @@ constexpr Nanoseconds kYields = 50'000, kFirstNap = 50'000;
 // A call has started and is not done. The start itself may have taken long, by copying what it sends: the
 // program is away from now on.
 void Engine::tell_helper(const Call& call, const PreparedPlan& plan) {
-  arithmetic_.store(arithmetic(), std::memory_order_relaxed);
+  arithmetic_ = arithmetic();
   bool is_long = call.bytes() >= (plan.hears_wire ? kLongOnWire : kLongHere);
   if (is_long) last_start_.store(now(), std::memory_order_relaxed);
   if (helper_sleeps_.load() || (is_long && helper_credit_.load(std::memory_order_relaxed) > 0)) call_helper();
@@ -57,8 +57,10 @@ void Engine::call_helper() {
   helper_wakes_.notify_one();
 }
 
+// The helper's. Who starts a call meanwhile notes its arithmetic under the lock.
 bool Engine::progress_or_fail() {
   std::lock_guard lock(mutex_);
+  set_arithmetic(arithmetic_);
   return progress_or_fail_locked();
 }
 
@@ -100,7 +102,6 @@ void Engine::help() {
     }
     if (needed && !moved && !failed() && !helper_ends_) {
       lock.unlock();
-      set_arithmetic(arithmetic_.load(std::memory_order_relaxed));
       stand_in();
       lock.lock();
       helper_credit_.store(kCredit, std::memory_order_relaxed);
