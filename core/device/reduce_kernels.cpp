@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/partition.hpp"
@@ -58,18 +59,18 @@ class Witness {
 
 const ReduceKernels::Loaded& ReduceKernels::of(const cuda::Driver& driver, cuda::Context context) {
   struct InContext {
-    const Loaded* loaded = nullptr;  // for good: who has had them may still look
+    std::vector<std::unique_ptr<const Loaded>> loaded;  // the last; who has had others may still look
     Witness witness;
   };
   static std::mutex* mutex = new std::mutex;  // both outlive exit handlers of the program
   static auto* of_context = new std::map<cuda::Context, InContext>;
   std::lock_guard lock(*mutex);
   InContext& found = (*of_context)[context];
-  if (!found.loaded || found.witness.is_gone(driver)) {
-    found.loaded = new Loaded(load(driver, context));
-    found.witness = found.loaded->kernels ? Witness(driver, context) : Witness();
+  if (found.loaded.empty() || found.witness.is_gone(driver)) {
+    found.loaded.push_back(std::make_unique<Loaded>(load(driver, context)));
+    found.witness = found.loaded.back()->kernels ? Witness(driver, context) : Witness();
   }
-  return *found.loaded;
+  return *found.loaded.back();
 }
 
 ReduceKernels::Loaded ReduceKernels::load(const cuda::Driver& driver, cuda::Context context) {

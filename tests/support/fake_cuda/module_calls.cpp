@@ -3,6 +3,7 @@
 // address is refused at the launch.
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,8 +36,8 @@ struct LoadedFunction {
 struct Modules {
   std::mutex mutex;
   std::set<LoadedModule*> loaded;
-  // Never deleted, so that no other one gets the address of one that is gone.
   std::set<LoadedFunction*> functions;
+  std::deque<LoadedFunction> all_functions;  // so that no other one gets the address of one that is gone
 };
 
 Modules& modules() {
@@ -119,7 +120,7 @@ Result cuModuleGetFunction(Function* function, Module module, const char* name) 
   if (!modules().loaded.count(known)) return kInvalidHandle;
   const fake::Twin* twin = fake::twin_of(name);
   if (!twin) return kNotFound;
-  auto* made = new LoadedFunction{known, twin};
+  auto* made = &modules().all_functions.emplace_back(LoadedFunction{known, twin});
   modules().functions.insert(made);
   *function = reinterpret_cast<Function>(made);
   return kSuccess;
