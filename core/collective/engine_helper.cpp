@@ -57,14 +57,14 @@ void Engine::call_helper() {
   helper_wakes_.notify_one();
 }
 
-// The helper's. Who starts a call meanwhile notes its arithmetic under the lock.
 bool Engine::progress_or_fail() {
   std::lock_guard lock(mutex_);
-  set_arithmetic(arithmetic_);
   return progress_or_fail_locked();
 }
 
+// By a thread of ours with the arithmetic of who has started a call last, which may change at any time.
 bool Engine::progress_or_fail_locked() {
+  if (is_engine_thread()) set_arithmetic(arithmetic_);
   try {
     return !failed() && progress_locked();
   } catch (const std::exception& error) {
