@@ -156,7 +156,6 @@ void adopt_world() {
   if (CommState* of_world = state_of(MPI_COMM_WORLD); of_world && of_world->engine)
     s.api->comm_warm_up(of_world->engine);
   adopt(MPI_COMM_SELF, self, s.api->identity(0, kSelf, static_cast<std::uint64_t>(self[0])));
-  s.leaves_with_self = state_of(MPI_COMM_SELF) != nullptr;
 }
 
 namespace {

@@ -183,7 +183,8 @@ void leave_job() {
 int finalize() {
   State& s = state();
   ddl_job* const job = s.job;
-  if (!s.leaves_with_self) leave_job();
+  const bool leaves_with_self = s.active && state_of(MPI_COMM_SELF);
+  if (!leaves_with_self) leave_job();
   const int result = with_one_environment([] { return DDL_NEXT(MPI_Finalize)(); });
   end_notes();
   s.active = false;  // also where the original has found an error, and freed nothing

@@ -55,7 +55,6 @@ struct State {
   bool active = false;          // every rank of the job agreed to use the engine
   bool several_threads = true;  // may be in MPI at the same time
   int keyval = MPI_KEYVAL_INVALID;
-  bool leaves_with_self = false;  // the job, when MPI_COMM_SELF's attribute goes
   ddl_key_function* published_key = nullptr;
   ddl_unwound_function* unwound = nullptr;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
