@@ -152,12 +152,12 @@ class Parser {
  private:
   // One program with its options; false behind the last one.
   bool read_context() {
-    std::size_t begin = at_;
+    bool has_options = false;
     options_.apps.emplace_back();
     while (at_ < words_.size()) {
       const std::string word = words_[at_];  // --app replaces the words
-      if (word == ":" && at_ == begin) {     // nothing before it, as mpirun allows
-        begin = ++at_;
+      if (word == ":" && !has_options) {     // nothing before it, as mpirun allows
+        ++at_;
         continue;
       }
       if (word == ":") throw UsageError("no program before ':'", "", "write program [args] : program [args]");
@@ -168,9 +168,10 @@ class Parser {
       if (word.size() < 2 || word[0] != '-') return read_program();
       ++at_;
       read_option(word);
+      has_options = true;
       if (options_.action != Action::run) return false;
     }
-    if (at_ == begin && options_.apps.size() > 1) {  // nor behind the last
+    if (!has_options && options_.apps.size() > 1) {  // nor behind the last
       options_.apps.pop_back();
       return false;
     }

@@ -113,7 +113,7 @@ WatchedEnd run_watched(const JobInputs& in, const JobSpec& job, const ReportPlac
   facts.seen = watch.seen();
   facts.end = end.end;
   facts.report = report.text(before);
-  if (facts.report.empty() && facts.device.empty() && facts.far_host.empty())
+  if (facts.seen.front && facts.report.empty() && facts.device.empty() && facts.far_host.empty())
     facts.place_without_room = place_without_room(report);
   return end;
 }
