@@ -231,6 +231,7 @@ TEST_F(ReduceKernelsTest, AreLoadedAnewAfterTheDeviceWasReset) {
   cuda::DevicePointer in = buffer(std::vector<float>{1, 2}), out = buffer(8);
   cuda::Stream on = stream();
   ok(after->launch(DType::float32, DeviceOp::sum, {{in, in}}, {{out}}, 2, on));
+  ok(cuda_.stream_synchronize(on));
   EXPECT_EQ(values<float>(out, 2), (std::vector<float>{2, 4}));
   EXPECT_EQ(ReduceKernels::of(cuda_, other).kernels, after);
 }
