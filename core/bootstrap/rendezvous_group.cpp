@@ -53,7 +53,8 @@ void RendezvousGroup::leave(Rank rank) {
 void RendezvousGroup::lose(Rank rank) {
   members_.at(rank).left = true;
   ++left_;
-  fail(Error::sentence(fmt::format("rank {} is gone", rank), "its process ended, or its connection broke",
+  fail(Error::sentence(fmt::format("rank {} is gone", rank),
+                       "its process ended, it gave up a call, or its connection broke",
                        "its own output tells more"));
 }
 

@@ -93,7 +93,8 @@ void Engine::fail(const std::string& why) {
 void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
-  // No peer writes to the buffers of a call that has failed.
+  // No peer reads or writes the buffers of a call that has failed.
+  fabrics_.local->withdraw_payloads();
   const Nanoseconds until = now() + SharedMemoryTransport::kLongestPiece;
   fabrics_.local->stop_offering();
   for (const auto& [id, communicator] : communicators_) communicator->withdraw_places(until);

@@ -55,7 +55,9 @@ static_assert(sizeof(BlockHead) == kCacheLine);
 
 struct RegionHead {
   std::uint64_t nonce;
-  std::uint64_t base;                           // where the owner has mapped it
+  std::uint64_t base;  // where the owner has mapped it
+  // The owner has failed: its program has the buffers back, so what is read there is not what was sent.
+  std::atomic<std::uint32_t> withdrawn;
   alignas(64) std::atomic<std::uint32_t> bell;  // rung by peers when the owner sleeps
   std::atomic<std::uint32_t> sleeping;
   Activity activity;

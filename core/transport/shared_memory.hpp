@@ -82,8 +82,11 @@ class SharedMemoryTransport : public Transport {
   /// Such a payload will be fetched to that place, which nobody uses until then: its sender may begin to
   /// write.
   static void offer_place(const View& view, std::byte* into);
-  /// After a failure places are offered no more, and those that were are withdrawn: waits until then at most
-  /// for a sender who is writing there.
+  /// After a failure, before the program has its buffers back: what has been sent to be read in them is
+  /// refused to all who have not read it to its end.
+  void withdraw_payloads();
+  /// Likewise places are offered no more, and those that were are withdrawn: waits until then at most for a
+  /// sender who is writing there.
   void stop_offering() { offers_places_ = false; }
   /// A sender that has its core takes a hundredth of that for a piece.
   static constexpr Nanoseconds kLongestPiece = 100'000'000;

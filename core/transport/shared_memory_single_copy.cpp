@@ -33,6 +33,11 @@ bool SharedMemoryTransport::end_single_copies() {
   });
 }
 
+void SharedMemoryTransport::withdraw_payloads() {
+  own_.head().withdrawn.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before all that the program writes there
+}
+
 void SharedMemoryTransport::offer_place(const View& view, std::byte* into) {
   constexpr Bytes kWorthWaking = 1 << 20;
   JointCopy& joint = SingleCopySends::joint_of(static_cast<std::byte*>(view.token()));
@@ -47,7 +52,12 @@ SharedMemoryTransport::Fetched SharedMemoryTransport::fetch(const View& view, st
   const Region& sender = *static_cast<Peer*>(view.owner())->region;
   const auto* from = static_cast<const std::byte*>(view.data());
   JointCopy& joint = SingleCopySends::joint_of(static_cast<std::byte*>(view.token()));
-  auto read = [&](Bytes first, Bytes bytes) { return sender.read_owner(into + first, from + first, bytes); };
+  // Its program may have written there since, or freed it, but not before it was withdrawn.
+  auto read = [&](Bytes first, Bytes bytes) {
+    const bool is_read = sender.read_owner(into + first, from + first, bytes);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return is_read && sender.head().withdrawn.load(std::memory_order_relaxed) == 0;
+  };
   if (!joint.is_joint()) return read(0, view.bytes()) ? Fetched::all : Fetched::refused;
   while (const JointCopy::Piece piece = joint.take_first())
     if (!read(piece.first, piece.bytes)) joint.fail();  // its sender may be writing

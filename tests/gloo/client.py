@@ -415,6 +415,26 @@ def late_peer():
     os._exit(0)
 
 
+def late_reader():
+    """The root gives its call up, and uses its tensor for something else before the other rank comes."""
+    apart = dist.new_group(timeout=datetime.timedelta(seconds=3))
+    is_root = dist.get_rank() == 0
+    for _ in range(3):
+        dist.broadcast(torch.ones(300000), 0, group=apart)
+    tensor = torch.ones(300000) if is_root else torch.zeros(300000)
+    if not is_root:
+        time.sleep(5)
+    try:
+        dist.broadcast(tensor, 0, group=apart)
+        assert not is_root and torch.equal(tensor, torch.ones(300000)), tensor
+    except RuntimeError as error:
+        print(f"raised: {error}", flush=True)
+    if is_root:
+        tensor.fill_(777)
+        time.sleep(5)
+    os._exit(0)
+
+
 def without_shim():
     """One of the ranks has no shim."""
     one = values(dist.get_rank(), 1000, torch.float32)

@@ -385,6 +385,11 @@ class GlooTest(unittest.TestCase):
     def test_a_rank_is_late(self):
         self.raises(2, "late_peer", "raised: ddl: .*3 s")
 
+    def test_a_reader_is_late(self):
+        codes, said = run(2, "late_reader")
+        self.assertEqual(codes, [0, 0], "\n".join(said))
+        self.assertRegex(said[0], "raised: ddl: .*3 s")
+
     def test_a_rank_has_no_shim(self):
         """It does not come to where the others meet: after a while all calls are gloo's."""
         for other in (0, 2):

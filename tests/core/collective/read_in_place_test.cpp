@@ -190,6 +190,22 @@ TEST(ReadInPlace, WhoIsNotLetReadEndsItsCallsLikeOthers) {
   expect_no_failure(job);
 }
 
+// Of a call that its sender has given up nobody takes what lies in the sender's buffer by then.
+TEST(ReadInPlace, WhoComesToACallThatHasFailedDoesNotEndIt) {
+  for (Elements count : {kMiddling, Elements{300'000}}) {
+    VirtualJob job({0, 0});
+    auto world = job.create(1, everybody(2), with_single_copies());
+    CallBuffers root(Kind::broadcast, 0, 0, 2, count, Where::apart);
+    CallBuffers late(Kind::broadcast, 0, 1, 2, count, Where::apart);
+    const auto sent = start_reading(job, 0, *world[0], root.call);
+    job.engine(0).fail("rank 1 is late");
+    const auto read = start_reading(job, 1, *world[1], late.call);
+    for (int i = 0; i < 100; ++i) job.engine(1).progress();
+    EXPECT_FALSE(read->done());
+    job.engine(1).fail("the test is over");
+  }
+}
+
 TEST(ReadInPlace, WhoWaitsForItsReadersNamesThoseThatHaveNotRead) {
   constexpr Elements kRead = 300'000;
   VirtualJob job({0, 0, 0});

@@ -84,6 +84,18 @@ TEST(SingleCopy, WhoHasYetToReadIsKnown) {
   }
 }
 
+// Its program has the buffer back by then.
+TEST(SingleCopy, WhatAFailedSenderHasSentIsRefused) {
+  ReadByTwo trio;
+  ASSERT_TRUE(trio.send());
+  Kept arrived;
+  ASSERT_TRUE(trio.at[1]->progress(arrived));
+  View view = arrived.messages.at(0).second;
+  trio.at[0]->withdraw_payloads();
+  EXPECT_EQ(SharedMemoryTransport::fetch(view, trio.read.data()), Fetched::refused);
+  view.release();
+}
+
 TEST(SingleCopy, WhoCannotReadAPayloadIsSentACopyAlone) {
   ReadByTwo trio;
   ASSERT_TRUE(trio.send());
