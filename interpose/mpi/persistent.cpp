@@ -226,6 +226,12 @@ int startall(int n, MPI_Request requests[]) {
   return result;
 }
 
+// A collective cannot be cancelled; its request is a receive of ours, which could be.
+int cancel(MPI_Request* request) {
+  const std::shared_ptr<PersistentCall> call = request ? find(*request) : nullptr;
+  return call ? ask_error_handler(call->held->comm(), MPI_ERR_REQUEST) : DDL_NEXT(MPI_Cancel)(request);
+}
+
 // One under way ends all the same.
 int request_free(MPI_Request* request) {
   if (request && known_calls.load(std::memory_order_acquire) > 0) {

@@ -165,6 +165,7 @@ using Persistent =
 int start(MPI_Request* request);
 int startall(int n, MPI_Request requests[]);
 int request_free(MPI_Request* request);
+int cancel(MPI_Request* request);
 int wait(MPI_Request* request, MPI_Status* status);
 int waitall(int count, MPI_Request* requests, MPI_Status* statuses);
 

@@ -65,11 +65,32 @@ static void among_many(MPI_Comm comm) {
   MPI_Request_free(&lasting);
 }
 
+/* Which MPI forbids: it is refused, and the request goes on as if nothing had been. */
+static void with_attempts_to_cancel(MPI_Comm comm) {
+  int mine = rank, all = -1;
+  MPI_Request request;
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Allreduce_init(&mine, &all, 1, MPI_INT, MPI_MAX, comm, MPI_INFO_NULL, &request);
+  for (int round = 0; round < 3; ++round) {
+    all = -1;
+    if (rank == size - 1) usleep(20000);
+    MPI_Start(&request);
+    const int is_refused = rank > 0 || MPI_Cancel(&request) == MPI_ERR_REQUEST;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    ++cases;
+    if ((!is_refused || all != size - 1) && failures++ < 10)
+      fprintf(stderr, "check: cancelled, rank %d: refused %d, %d\n", rank, is_refused, all);
+  }
+  MPI_Request_free(&request);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   with_types_of_no_matter(MPI_COMM_WORLD);
+  with_attempts_to_cancel(MPI_COMM_WORLD);
   if (size == 2) among_many(MPI_COMM_WORLD);
   long mine[2] = {cases, failures}, all[2];
   MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
