@@ -1,7 +1,11 @@
 #include "core/session/tuning.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -20,6 +24,24 @@ std::string cpu_model() {
       return line.substr(colon + 2);
   return {};
 }
+
+// While it lives, other jobs of this machine wait before they add to the file; where the file system can.
+class OneAtATime {
+ public:
+  explicit OneAtATime(const std::string& name)
+      : folder_(::open((std::filesystem::path(name).parent_path() / ".").c_str(),
+                       O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (folder_ >= 0 && ::flock(folder_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  ~OneAtATime() {
+    if (folder_ >= 0) ::close(folder_);
+  }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+ private:
+  int folder_;
+};
 
 // "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
 std::vector<std::string> rails_in_words(const JobMap& job_map) {
@@ -77,11 +99,15 @@ void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo
 
 void SessionTuning::save() const {
   if (!memory_ || me_ != 0 || env_.tune_cache.empty() || !memory_->has_news()) return;
+  const OneAtATime alone(env_.tune_cache);
   CacheText old = read_cache_file(env_.tune_cache);
   if (!old.trouble.empty()) return;  // it was said when the job began
   bool is_foreign = !old.text.empty() && !is_tuning(old.text);
   try {
     write_cache_file(env_.tune_cache, memory_->write(old.text), is_foreign ? Old::keep : Old::replace);
+    if (is_foreign)
+      log_warning(
+          fmt::format("the tuning cache {0} is new; what was there is kept as {0}.bad", env_.tune_cache));
   } catch (const Error& error) {
     log_warning(error.what());
   }

@@ -231,8 +231,13 @@ std::string TuningCache::write(const std::string& text, std::size_t most) const 
   auto is_other = [&](const std::string& name) { return name != machine_; };
   if (!file.is_null()) machines = readable_machines(file, is_other, ignored);
   std::lock_guard lock(mutex_);
-  std::vector<TuningEntry> ours;
-  for (const TuningEntry& old : read_)
+  // Other jobs may have added to it since this one has read it.
+  std::vector<TuningEntry> known = read_, ours;
+  try {
+    if (!file.is_null()) known = entries_from(file["machines"].value(machine_, json::array()));
+  } catch (const json::exception&) {
+  }
+  for (const TuningEntry& old : known)
     if (std::none_of(learned_.begin(), learned_.end(),
                      [&](const TuningEntry& entry) { return replaces(entry, old); }))
       ours.push_back(old);

@@ -69,8 +69,8 @@ class TuningCache {
   std::vector<double> rail_rates(const std::string& grid) const;
   void learn(TuningEntry entry);
   bool has_news() const;
-  /// The text of a cache file that held `text` until now. Other machines' entries are left out where there
-  /// would be more than `most` bytes.
+  /// The text of a cache file that held `text` until now: its entries for this machine stay but where others
+  /// have been learned. Other machines' are left out where there would be more than `most` bytes.
   std::string write(const std::string& text, std::size_t most = kMostCacheBytes) const;
 
  private:

@@ -109,6 +109,16 @@ TEST(TuningCache, OtherMachinesAreKeptAndNotUsed) {
   EXPECT_TRUE(third.find("2 local x 4 hosts", 64));
 }
 
+// Both have read the file before either has written it.
+TEST(TuningCache, WhatAnotherJobHasAddedMeanwhileIsKept) {
+  TuningCache first("machine"), second("machine"), third("machine");
+  first.learn(entry_of(64));
+  second.learn(entry_of(128));
+  ASSERT_EQ(third.read(second.write(first.write(""))), "");
+  EXPECT_TRUE(third.find("2 local x 4 hosts", 64));
+  EXPECT_TRUE(third.find("2 local x 4 hosts", 128));
+}
+
 TEST(TuningCache, WhatOneWireTaughtDoesNotServeTheOther) {
   std::vector<HostIndex> hosts = {0, 0, 1};
   std::vector<std::string> rails = {"10.0.0.0/24"};
