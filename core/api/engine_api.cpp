@@ -101,6 +101,11 @@ void comm_free(ddl_comm* comm) {
   guarded(&comm->communicator.session(), [&] { delete comm; });
 }
 
+int is_within_host(ddl_comm* comm) {
+  return guarded(nullptr, 0,
+                 [&]() -> int { return !comm->communicator.plans()->members().grid.spans_hosts(); });
+}
+
 ddl::Call call_of(const ddl_collective_call& call) { return ddl::from_c(call, ddl::now()); }
 
 ddl_outcome told(ddl::Outcome::What what) {
@@ -266,6 +271,7 @@ const ddl_engine_api kApi = {
     .comm_of_request = comm_of_request,
     .comm_warm_up = comm_warm_up,
     .comm_free = comm_free,
+    .is_within_host = is_within_host,
     .run = run,
     .run_kept = run_kept,
     .forget_kept = forget_kept,

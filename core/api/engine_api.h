@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 20 };
+enum { DDL_ENGINE_VERSION = 21 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -71,6 +71,7 @@ typedef struct ddl_engine_api {
   /* Does now what its first small call would have to do first. */
   void (*comm_warm_up)(ddl_comm* comm);
   void (*comm_free)(ddl_comm* comm);
+  int (*is_within_host)(ddl_comm* comm); /* 1: all its ranks are on one host */
   /* A blocking call, from beginning to end. When it is left to the original library, alike on all ranks:
    * *why; and where *is_measured, the caller says how long it took with original_done(). Where it was done in
    * a way that such calls keep, and `kept` is not NULL, *kept is that call, to be made again by run_kept():

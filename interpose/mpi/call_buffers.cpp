@@ -146,6 +146,39 @@ const void* CallBuffers::pack(const BlockSide& side, Rank ranks, std::uint64_t b
   return held().in.data();
 }
 
+const void* CallBuffers::pack_for_others(const Side& side, Rank ranks, Rank me, std::uint64_t block) {
+  std::byte* to = held().in.take(static_cast<std::uint64_t>(ranks - 1) * block);
+  const auto each = static_cast<std::uint64_t>(side.count);
+  auto pack_from = [&](Rank first, Rank blocks, std::byte* there) {
+    const auto number = static_cast<std::uint64_t>(blocks);
+    std::byte* from = at_element(side.buffer, static_cast<std::uint64_t>(first) * each, side.type);
+    return number == 0 || !pack_elements(there, from, number * each, number * block, side.type);
+  };
+  if (!pack_from(0, me, to) ||
+      !pack_from(me + 1, ranks - 1 - me, to + static_cast<std::uint64_t>(me) * block))
+    return nullptr;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    held().offsets.push_back(
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(rank - (rank > me)) * block));
+  held().offsets[static_cast<std::size_t>(me)] =
+      at_element(side.buffer, static_cast<std::uint64_t>(me) * each, side.type) - to;
+  return to;
+}
+
+const void* CallBuffers::pack_for_others(const BlockSide& side, Rank ranks, Rank me, std::uint64_t bytes) {
+  std::byte* const first = held().in.take(bytes - bytes_of(side.counts[me], side.type_of(me)));
+  std::byte* to = first;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const MPI_Datatype type = side.type_of(rank);
+    const std::uint64_t these = rank == me ? 0 : bytes_of(side.counts[rank], type);
+    const auto elements = static_cast<std::uint64_t>(side.counts[rank]);
+    if (these > 0 && pack_elements(to, begin_of(side, rank), elements, these, type)) return nullptr;
+    held().offsets.push_back((rank == me ? begin_of(side, me) : to) - first);
+    to += these;
+  }
+  return first;
+}
+
 void* CallBuffers::unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes) {
   held().whole = {at_element(side.buffer, 0, side.type), elements, bytes, side.type};
   return copy_later(nullptr, bytes);

@@ -51,6 +51,12 @@ class CallBuffers {
   const void* pack(const Side& side, std::uint64_t first, std::uint64_t elements, std::uint64_t bytes);
   /// The same of blocks of unequal length.
   const void* pack(const BlockSide& side, Rank ranks, std::uint64_t bytes);
+  /// The same of what an all-to-all in place has for the others: so many bytes for each, and the own block
+  /// stays where it is. Where each block lies offsets() says then, in bytes.
+  const void* pack_for_others(const Side& side, Rank ranks, Rank me, std::uint64_t block);
+  /// Blocks of unequal length, which take `bytes` bytes with the own one.
+  const void* pack_for_others(const BlockSide& side, Rank ranks, Rank me, std::uint64_t bytes);
+  const std::int64_t* offsets() const { return held_->offsets.data(); }
   /// Where the result may be written, for finish() to put it into so many elements of that side.
   void* unpack_later(const Side& side, std::uint64_t elements, std::uint64_t bytes);
   /// The same for blocks of unequal length, which lie one after the other in `bytes` bytes.
@@ -84,6 +90,7 @@ class CallBuffers {
   };
   struct Held {
     CopyMemory in, out;
+    std::vector<std::int64_t> offsets;  // of blocks from the beginning of `in`
     bool brings_back = false;
     void* to = nullptr;  // where finish() brings `out`; null: in portions
     std::uint64_t bytes = 0;

@@ -232,7 +232,8 @@ bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuff
     return static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(side.count);
   };
   auto bytes = [&](Rank blocks) { return static_cast<std::uint64_t>(blocks) * block; };
-  const bool packs = sides.uses_in && (!is_dense(in.type) || is_one_buffer(task, in, out));
+  const bool packs =
+      sides.uses_in && (!is_dense(in.type) || (sides.uses_out && is_one_buffer(task, in, out)));
   const bool unpacks = sides.uses_out && !is_dense(out.type);
   // What the original is given needs no copies.
   const bool copies = packs || unpacks || (task.kind == Kind::all_to_all && sides.in_place());
@@ -254,7 +255,12 @@ bool adapt_movement(RoutedCall& route, const Side& in, const Side& out, CallBuff
   if (task.kind == Kind::scatter) {
     call.out = at_block(const_cast<void*>(call.in), comm.me, block);
   } else if (task.kind == Kind::all_to_all) {
-    call.in = buffers.pack(out, 0, elements(out, sides.out_blocks), bytes(sides.out_blocks));
+    // Between hosts blocks may have to lie one after the other.
+    const bool own_stays = !unpacks && state().api->is_within_host(comm.engine) &&
+                           !state().api->is_device(out.buffer, out.buffer);
+    call.in = own_stays ? buffers.pack_for_others(out, comm.size, comm.me, block)
+                        : buffers.pack(out, 0, elements(out, sides.out_blocks), bytes(sides.out_blocks));
+    if (own_stays && call.in) call.in_blocks.offsets = buffers.offsets();
   } else {  // a gather
     std::byte* own = at_block(call.out, comm.me, block);
     const auto first = static_cast<std::uint64_t>(comm.me) * static_cast<std::uint64_t>(out.count);

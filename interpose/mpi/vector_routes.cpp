@@ -209,13 +209,19 @@ bool adapt_pairs(RoutedCall& route, const Pairs& pairs, CallBuffers& buffers) {
   auto pack_places = [&](const BlockSide& side) {
     return comm.blocks.find(list_blocks(side, comm.size, Places::packed));
   };
-  if (packs) route.in_blocks = pack_places(in);
+  const bool own_stays = pairs.in_place && !unpacks;
+  if (packs && !own_stays) route.in_blocks = pack_places(in);
   if (unpacks) route.blocks = pack_places(out);
   call.in_blocks = {route.in_blocks->counts.data(), route.in_blocks->offsets.data()};
   call.out_blocks = {route.blocks->counts.data(), route.blocks->offsets.data()};
   call.out =
       unpacks ? buffers.unpack_later(out, comm.size, route.blocks->total) : const_cast<void*>(out.buffer);
-  call.in = packs ? buffers.pack(in, comm.size, route.in_blocks->total) : in.buffer;
+  if (own_stays) {
+    call.in = buffers.pack_for_others(in, comm.size, comm.me, route.in_blocks->total);
+    call.in_blocks.offsets = buffers.offsets();
+  } else {
+    call.in = packs ? buffers.pack(in, comm.size, route.in_blocks->total) : in.buffer;
+  }
   return !packs || call.in;
 }
 
