@@ -114,6 +114,8 @@ void Selection::prepare_task(Class& of_class) {
   std::vector<TaskCandidate> found;
   try {
     found = plans_.candidates_for(of_class.key.task, bytes);
+    if (found[0].choice.share.size() > 1 && !measured_rates_.empty())
+      found = task_candidates(HostMap(plans_.members().hosts), of_class.key.task, bytes, limits_);
   } catch (const Error&) {  // settled() says so
     return;
   }

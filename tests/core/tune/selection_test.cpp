@@ -403,6 +403,34 @@ TEST(Selection, MeasuringRailsChangesNoResult) {
   EXPECT_TRUE(memories[0]->has_news());
 }
 
+// What is known of them holds for all kinds.
+TEST(Selection, WhatIsKnownOfTheRailsDividesAllLargeCalls) {
+  VirtualJob job({0, 0, 1, 1});
+  auto world = job.create(1, {0, 1, 2, 3}, {2, Bytes{16} << 20, 0, {}});
+  auto memories = memories_of(job);
+  TuningCache writer("test");
+  TuningEntry entry;
+  entry.grid = world[0]->plans().name();
+  entry.original = true;
+  entry.rail_rates = {1e8, 2e7};
+  writer.learn(entry);
+  for (auto& memory : memories) ASSERT_EQ(memory->read(writer.write("")), "");
+  const TuneSettings settings;
+  const std::vector<std::uint32_t> fits = {5, 1};
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter}) {
+      const Route route = maker.selection.nonblocking({{kind}, 4 << 20});
+      ASSERT_TRUE(route.plan) << name_of(kind);
+      EXPECT_EQ(route.plan->task_choice.share, fits) << name_of(kind);
+    }
+    const Route route = maker.selection.nonblocking({{Kind::all_reduce}, 4 << 20});
+    ASSERT_TRUE(route.plan);
+    EXPECT_EQ(route.plan->choice.share, fits);
+  });
+}
+
 TEST(Selection, ModesWithoutPickingStayWithTheirPlan) {
   for (const char* options : {"-mode r", "-mode b", "-mode r:4", "-mode n:2x2"}) {
     VirtualJob job({0, 0, 1, 1});
