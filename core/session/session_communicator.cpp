@@ -51,8 +51,10 @@ void SessionCommunicator::make_usable() {
   communicator_ = &engine.create(id_, plans_);
   const TuneSettings& settings = session_.tuning().settings();
   if (settings.options.dump_iter) engine.time_dimensions(*communicator_);
-  auto agree = [&engine, communicator = communicator_](std::span<std::int64_t> numbers, Op op) {
-    engine.run(*communicator, {numbers.data(), numbers.data(), numbers.size(), DType::int64, op, "", now()});
+  auto agree = [this](std::span<std::int64_t> numbers, Op op) {
+    Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, decided_.collective, now()};
+    call.number = decided_.number;
+    session_.engine().run_part(*communicator_, call);
   };
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
@@ -105,6 +107,7 @@ Outcome SessionCommunicator::run(Call&& call) {
   if (sparse_ && sparse_->takes(call)) return run_sparse(call);
   call.fingerprint = fingerprint_of(call);
   const CallShape shape = shape_of(call);
+  decided_ = {call.collective, call.number};
   Route route = selection_->blocking(shape);
   if (has_failed()) return {};  // while the ranks met
   if (route.began_anew) call.began = now();
@@ -215,7 +218,9 @@ Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
 }
 
 void SessionCommunicator::original_done(const Call& call, Nanoseconds time) {
-  if (!has_failed()) selection_->finished(shape_of(call), {}, time, nullptr);
+  if (has_failed()) return;
+  decided_ = {call.collective, call.number};
+  selection_->finished(shape_of(call), {}, time, nullptr);
 }
 
 const char* SessionCommunicator::left_to_original(const Call& asked) {

@@ -118,6 +118,11 @@ class SessionCommunicator {
   const std::shared_ptr<PlanStore> plans_;
   Communicator* communicator_ = nullptr;
   std::unique_ptr<Selection> selection_;
+  // What the ranks agree about, for lines about who does not come to that.
+  struct Decided {
+    const char* collective = "";
+    std::uint64_t number = 0;
+  } decided_;
   std::shared_ptr<RequestGroup> group_;     // null: these are no starts of a request
   std::size_t slot_ = 0;                    // in it
   std::shared_ptr<RequestGroup> requests_;  // of this communicator; those made last
