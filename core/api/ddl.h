@@ -60,7 +60,7 @@ typedef enum ddl_status {
   DDL_SUCCESS = 0,
   /* A null pointer, an unknown type, a rank that is not there. Nothing was begun, the job goes on. */
   DDL_ERROR_ARGUMENT = 1,
-  /* The job is finalized. */
+  /* The job is finalized, or that of a process which has forked this one. */
   DDL_ERROR_STATE = 2,
   /* The job cannot be joined: no or contradicting variables, a port in use, ranks missing. */
   DDL_ERROR_LAUNCH = 3,

@@ -54,8 +54,12 @@ struct ddl_gradient {
 
 namespace ddl::api {
 
+/// Grows by one in a child that this process forks.
+unsigned forks_before_this_process() noexcept;
+
 // A job and all that was made of it.
 struct World {
+  unsigned forks = forks_before_this_process();
   std::unique_ptr<ddl::StandaloneJob> job;  // null: finalized
   std::mutex mutex;                         // of what follows
   std::deque<std::unique_ptr<ddl_group>> groups;
@@ -85,6 +89,11 @@ struct Finalized : Refusal {
   Finalized()
       : Refusal(DDL_ERROR_STATE, "the job is finalized", "no call can be made any more",
                 "call ddl_init again") {}
+};
+struct Forked : Refusal {
+  Forked()
+      : Refusal(DDL_ERROR_STATE, "this process was forked by the rank whose group that is",
+                "two processes cannot be one rank", "make the call in the parent") {}
 };
 struct JobFailed : Refusal {
   explicit JobFailed(const std::string& why) : Refusal(DDL_ERROR_JOB, why) {}
@@ -131,9 +140,10 @@ Options known_fields(const Options* given, Options fallback, const char* name) {
   return fallback;
 }
 
-/// The group, whose job is not finalized.
+/// The group, whose job is this process's and not finalized.
 inline ddl_group& checked(ddl_group* group) {
   check(group, "the group is NULL", "ddl_init and ddl_group_create make one");
+  if (group->world->forks != forks_before_this_process()) throw Forked();
   if (!group->world->job || !group->communicator) throw Finalized();
   return *group;
 }

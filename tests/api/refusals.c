@@ -1,6 +1,8 @@
 /* A job of one rank, which needs no launcher, and everything it must refuse. */
 #include <math.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -144,6 +146,23 @@ static void refused_memory(void) {
   REFUSED(ddl_free(memory, bytes), DDL_ERROR_ARGUMENT, "ddl_allocate");
 }
 
+/* A child is not the rank that its parent is. */
+static void refused_when_forked(ddl_group* world) {
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    float a = 1, b;
+    ddl_group* group;
+    wrong = 0;
+    REFUSED(ddl_all_reduce(&a, &b, 1, DDL_FLOAT32, DDL_SUM, world), DDL_ERROR_STATE, "forked");
+    REFUSED(ddl_group_split(world, 0, 0, &group), DDL_ERROR_STATE, "forked");
+    REFUSED(ddl_finalize(world), DDL_ERROR_STATE, "forked");
+    _exit(wrong != 0);
+  }
+  int status = 1;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* With handles of the job, all of them still there. */
 static void refused_when_finalized(ddl_group* world) {
   float a = 1, b;
@@ -176,6 +195,8 @@ int refusals(void) {
   refused_memory();
   EXPECT(ddl_rank(NULL) == -1 && ddl_size(NULL) == -1 && ddl_group_free(NULL) == DDL_SUCCESS);
   EXPECT(strcmp(ddl_error_string((ddl_status)55), "unknown status") == 0);
+
+  refused_when_forked(world);
 
   /* None of that has harmed the job. */
   all_kinds(world, 1000);
