@@ -102,7 +102,7 @@ void BriefCall::combine_what_is_left() {
 }
 
 PreparedPlan::Use& BriefCall::find_use() {
-  PreparedPlan::Use& use = plan_->use_of(call_.collective);
+  PreparedPlan::Use& use = plan_->use_of(call_.counted_as());
   use_ = static_cast<std::size_t>(&use - plan_->uses.data());
   return use;
 }

@@ -65,6 +65,7 @@ struct Call {
   bool rooted = false;  // such a one: all have blocks with one rank alone, as in a gather
   // Of a call of the program that is made of several: what this one takes is not counted.
   bool is_part = false;
+  const char* counted_as() const { return is_part ? "" : collective; }
 
   Task task() const {
     return {kind, has_root(kind) || is_between_two(kind) ? root : 0, has_layout(), rooted};

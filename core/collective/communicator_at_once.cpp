@@ -250,7 +250,7 @@ void Communicator::count(const Operation& operation) {
   const Call& call = operation.call();
   const char*& timed_as = operation.completion()->timed_as_;
   const Nanoseconds end = now();
-  PreparedPlan::Use& use = operation.prepared().use_of(call.is_part ? "" : call.collective);
+  PreparedPlan::Use& use = operation.prepared().use_of(call.counted_as());
   use.tally.add(call.bytes(), timed_as ? 0 : end - call.began);
   if (!operation.prepared().choice.wire.is_exact())
     use.narrowed.add({0, 0, operation.narrowed_bytes().sent, operation.narrowed_bytes().in_memory});

@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -25,13 +27,16 @@ std::string cpu_model() {
   return {};
 }
 
-// While it lives, other jobs of this machine wait before they add to the file; where the file system can.
+// While it lives, other jobs of this machine wait before they add to the file: for a moment, and where the
+// file system can.
 class OneAtATime {
  public:
   explicit OneAtATime(const std::string& name)
       : folder_(::open((std::filesystem::path(name).parent_path() / ".").c_str(),
                        O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    while (folder_ >= 0 && ::flock(folder_, LOCK_EX) != 0 && errno == EINTR) continue;
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   ~OneAtATime() {
     if (folder_ >= 0) ::close(folder_);
