@@ -150,7 +150,7 @@ ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** wh
 ddl_outcome run_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number) {
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
-    return told(communicator.run(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number));
+    return told(communicator.run(*reinterpret_cast<ddl::SessionCommunicator::Kept*>(call), in, out, number));
   });
 }
 
@@ -186,8 +186,8 @@ ddl_outcome start_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void
   ddl::SessionCommunicator& communicator = comm->communicator;
   return guarded(&communicator.session(), DDL_FAILED, [&] {
     ddl::SessionCall* under_way = nullptr;
-    const ddl::Outcome outcome =
-        communicator.start(*reinterpret_cast<ddl::BriefCall*>(call), in, out, number, owner, under_way);
+    const ddl::Outcome outcome = communicator.start(*reinterpret_cast<ddl::SessionCommunicator::Kept*>(call),
+                                                    in, out, number, owner, under_way);
     *started = reinterpret_cast<ddl_started*>(under_way);
     return told(outcome.what);
   });

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 21 };
+enum { DDL_ENGINE_VERSION = 22 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -79,7 +79,8 @@ typedef struct ddl_engine_api {
   ddl_outcome (*run)(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
                      ddl_kept_call** kept);
   /* The same call with other buffers, at the cost of its messages. DDL_ORIGINAL: nothing was done, run() is
-   * to be asked, because a buffer is in device memory. */
+   * to be asked, because a buffer is in device memory; else, after forget_kept(), because such calls may take
+   * another way by now. */
   ddl_outcome (*run_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number);
   void (*forget_kept)(ddl_comm* comm);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
@@ -90,8 +91,7 @@ typedef struct ddl_engine_api {
    * under way, *started is the engine's name for it. `kept`: as of run(), for start_kept(). */
   ddl_outcome (*start)(ddl_comm* comm, const ddl_collective_call* call, void* owner, ddl_started** started,
                        const char** why, ddl_kept_call** kept);
-  /* The same call with other buffers. DDL_ORIGINAL: nothing was done, start() is to be asked, because a
-   * buffer is in device memory; else, after forget_kept(), because such calls take another way by now. */
+  /* The same of a call that was started. */
   ddl_outcome (*start_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number,
                             void* owner, ddl_started** started);
   /* Waits for a call under way as run() does. 1: this tells of its end, and next_done() never does; 0:

@@ -121,9 +121,12 @@ const std::vector<Candidate>& PlanStore::candidates_locked(Bytes bytes, const Wi
   return found;
 }
 
-std::vector<TaskCandidate> PlanStore::candidates_for(Task task, Bytes bytes) {
+const std::vector<TaskCandidate>& PlanStore::candidates_for(Task task, Bytes bytes) {
   std::lock_guard lock(mutex_);
-  return candidates_locked(task, size_class(bytes));
+  bytes = size_class(bytes);
+  std::vector<TaskCandidate>& found = task_candidates_[{task, bytes}];
+  if (found.empty()) found = candidates_locked(task, bytes);
+  return found;
 }
 
 std::vector<TaskCandidate> PlanStore::candidates_locked(Task task, Bytes bytes) {

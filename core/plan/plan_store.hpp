@@ -106,7 +106,7 @@ class PlanStore {
   /// candidates() for the size class of `bytes`, before anything was measured.
   const std::vector<Candidate>& candidates_for(Bytes bytes, const WireFormat& wire = {});
   /// task_candidates() likewise, and a small reduce-scatter between hosts by an all-reduce.
-  std::vector<TaskCandidate> candidates_for(Task task, Bytes bytes);
+  const std::vector<TaskCandidate>& candidates_for(Task task, Bytes bytes);
   /// Moves the counts since the last time to `into`.
   void collect(Counters& into);
 
@@ -125,8 +125,9 @@ class PlanStore {
   std::mutex mutex_;
   std::vector<std::unique_ptr<PreparedPlan>> plans_;
   using Wire = std::tuple<DType, WireType, WireWhere>;
-  std::map<std::tuple<Task, Bytes, Wire>, PreparedPlan*> plan_of_;       // by size class
-  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;  // by size class and wire
+  std::map<std::tuple<Task, Bytes, Wire>, PreparedPlan*> plan_of_;                // by size class
+  std::map<std::pair<Bytes, Wire>, std::vector<Candidate>> candidates_;           // by size class and wire
+  std::map<std::pair<Task, Bytes>, std::vector<TaskCandidate>> task_candidates_;  // by size class
 };
 
 }  // namespace ddl

@@ -129,28 +129,37 @@ Outcome SessionCommunicator::run(Call&& call) {
   }
   if (route.is_watched) selection_->finished(shape, route, now() - call.began, &observed);
   if (has_failed()) return {};
-  return {What::done, "", false, route.is_watched ? nullptr : route.plan};
+  return {What::done, "", false, route.stays ? route.plan : nullptr};
 }
 
-// Within a host a plan that is not watched stays the one of such calls; between hosts rails are measured, and
-// it may become another one.
-BriefCall* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
+// Not between hosts, where rails are measured.
+SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
   const Members& members = plans_->members();
   const bool is_plain = !members.grid.spans_hosts() && plan.shifted.empty();
   if (!is_plain || !BriefCall::is_possible(asked, plan, members.size())) return nullptr;
   Call call = asked;
   call.fingerprint = fingerprint_of(call);
-  kept_.push_back(std::make_unique<BriefCall>());
-  communicator_->make_brief(*kept_.back(), call, plan);
-  return kept_.back().get();
+  if (kept_.empty()) kept_since_ = selection_->settlings();
+  Kept& kept = *kept_.emplace_back(std::make_unique<Kept>());
+  communicator_->make_brief(kept.call, call, plan);
+  kept.counter = selection_->counter_of(shape_of(call));
+  return &kept;
 }
 
-Outcome::What SessionCommunicator::run(BriefCall& call, const void* in, void* out, std::uint64_t number) {
-  if (has_failed()) return Outcome::What::failed;
-  if (is_on_device(call, in, out)) return Outcome::What::original;
+Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, std::uint64_t number) {
+  BriefCall& call = kept.call;
+  if (has_failed()) return What::failed;
+  if (selection_->settlings() != kept_since_ || is_on_device(call, in, out)) return What::original;
+  Tuner* const counter = kept.counter;
+  if (counter && !counter->leaves_alone(call.call().fingerprint)) return What::original;
   call.use(in, out, number);
+  if (counter) counter->next(call.call().fingerprint);
+  const bool is_timed = counter && counter->wants_time();
+  if (is_timed) call.start_time();
   session_.engine().run(*communicator_, call);
-  return has_failed() ? Outcome::What::failed : Outcome::What::done;
+  if (has_failed()) return What::failed;
+  if (is_timed) counter->record(now() - call.call().began);
+  return What::done;
 }
 
 // What was the host's in the call before is not looked at again. To be a device's now, the program would have
@@ -159,8 +168,9 @@ bool SessionCommunicator::is_on_device(const BriefCall& call, const void* in, co
   return (!call.is_of(in, out) || is_driver_known()) && is_device_memory(in, out);
 }
 
-Outcome SessionCommunicator::start(BriefCall& call, const void* in, void* out, std::uint64_t number,
-                                   void* owner, SessionCall*& started) {
+Outcome SessionCommunicator::start(Kept& kept, const void* in, void* out, std::uint64_t number, void* owner,
+                                   SessionCall*& started) {
+  BriefCall& call = kept.call;
   if (has_failed()) return {};
   if (selection_->settlings() != kept_since_ || sparse_) return {What::original, "another plan"};
   if (is_on_device(call, in, out)) return {What::original, "device memory"};

@@ -57,15 +57,20 @@ class SessionCommunicator {
   /// A blocking call, from beginning to end. Error when a device copy fails.
   Outcome run(Call&& call);
   Outcome run(const Call& call) { return run(Call(call)); }
+  /// A call that is made again and again; `counter`: see Selection::counter_of().
+  struct Kept {
+    BriefCall call;
+    Tuner* counter = nullptr;
+  };
   /// Keeps a call that was done, or started, by that plan, until forget_kept(), for run() or start() to make
   /// it again with other buffers at the cost of its messages; null: that would change nothing.
   /// The layouts of blocks of unequal length must live as long.
-  BriefCall* keep(const Call& call, PreparedPlan& plan);
-  /// What::original: nothing was done, because a buffer is in device memory.
-  Outcome::What run(BriefCall& call, const void* in, void* out, std::uint64_t number);
-  /// The same of one that was started. What::original, too: its plan may be another one by now, and all that
-  /// are kept should be forgotten.
-  Outcome start(BriefCall& call, const void* in, void* out, std::uint64_t number, void* owner,
+  Kept* keep(const Call& call, PreparedPlan& plan);
+  /// What::original: nothing was done, because a buffer is in device memory; else because such calls may take
+  /// another way now, and all that are kept should be forgotten.
+  Outcome::What run(Kept& kept, const void* in, void* out, std::uint64_t number);
+  /// The same of one that was started.
+  Outcome start(Kept& kept, const void* in, void* out, std::uint64_t number, void* owner,
                 SessionCall*& started);
   /// Those that were kept are gone.
   void forget_kept();
@@ -129,7 +134,7 @@ class SessionCommunicator {
   std::uint64_t requests_made_ = 0;
   std::shared_ptr<LazyAllReduce> lazy_;      // null: each call goes by itself
   std::unique_ptr<SparseGradients> sparse_;  // null: all of each gradient is sent
-  std::vector<std::unique_ptr<BriefCall>> kept_;
+  std::vector<std::unique_ptr<Kept>> kept_;
   std::uint32_t kept_since_ = 0;  // so many settlings of the selection
   SessionCall* ready_ = nullptr;  // for the next of these that is started
   Padding padding_;

@@ -74,7 +74,7 @@ Route Selection::settled(Class& of_class, Task task) {
     route.plan = &plan_of(of_class, task);
   } catch (const Error&) {  // alike on all ranks
     if (!settings_.has_original) throw;
-    of_class.tuner.reset();
+    end_tuning(of_class);
     route.original = of_class.settled.original = kNoRoom;
   }
   return route;
@@ -129,11 +129,13 @@ Route Selection::blocking(const CallShape& call) {
   Class& of_class = class_of(call);
   Route route = settled(of_class, call.task);
   is_look_ = route.plan && shows_rails(*route.plan) && watch_->looks();
-  route.is_watched = is_look_ || of_class.tuner || (dump_ && call.task.kind == Kind::all_reduce);
+  route.stays = !is_look_ && !(dump_ && call.task.kind == Kind::all_reduce);
+  route.is_watched = !route.stays || of_class.tuner;
   if (is_look_) meet(route);
   if (is_look_ || !of_class.tuner) return route;
   Trial attempt = of_class.tuner->next(call.fingerprint);
   if (of_class.tuner->asks()) ask(*of_class.tuner);
+  route.stays &= attempt.what == Trial::What::best;
   if (attempt.what != Trial::What::best && attempt.meets) meet(route);
   auto index = static_cast<std::size_t>(attempt.index);
   switch (attempt.what) {
@@ -159,9 +161,14 @@ void Selection::finished(const CallShape& call, const Route& route, Nanoseconds 
   } else if (of_class.tuner) {
     of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class);
-    if (of_class.tuner->settled()) of_class.tuner.reset();
+    if (of_class.tuner->settled()) end_tuning(of_class);
   }
   if (dump_ && call.task.kind == Kind::all_reduce) dump(call, route, time, observed);
+}
+
+void Selection::end_tuning(Class& of_class) {
+  of_class.tuner.reset();
+  ++settlings_;
 }
 
 void Selection::ask(Tuner& tuner) {
@@ -211,6 +218,7 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
     for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
   classes_.clear();
   last_ = nullptr;
+  ++settlings_;
 }
 
 // Nobody leaves before all have come.

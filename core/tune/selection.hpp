@@ -37,6 +37,7 @@ struct Route {
   Original how = Original::as_called;
   bool is_watched = false;  // finished() wants to hear of the call
   bool began_anew = false;  // the ranks have met before it
+  bool stays = false;       // calls like it take that plan again, see Selection::counter_of()
 };
 
 /// What a selection must know of a call; `fingerprint` tells calls apart.
@@ -73,6 +74,9 @@ class Selection {
   /// Such a call is not made of parts. What it says holds until settlings() changes.
   Route nonblocking(const CallShape& call);
   std::uint32_t settlings() const { return settlings_; }
+  /// Who counts calls that are made again by the plan they had without asking blocking() each time, until
+  /// settlings() changes or it does not leave one alone; null: nobody wants to hear of them.
+  Tuner* counter_of(const CallShape& call) { return class_of(call).tuner.get(); }
   /// Why all further calls of that size go to the original, so that blocking() need not be asked before one;
   /// null: they do not, or the tuner still counts the calls, which all ranks must count alike.
   const char* left_to_original(const CallShape& call);
@@ -123,6 +127,7 @@ class Selection {
   void ask(Tuner& tuner);
   void agree(Class& of_class);
   void settle(Class& of_class);
+  void end_tuning(Class& of_class);
   bool shows_rails(const PreparedPlan& prepared) const;
   void look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed);
   void learn_rails(const PreparedPlan& prepared, Bytes bytes, std::span<const std::int64_t> times);

@@ -70,8 +70,9 @@ void Selection::prepare_all_reduce(Class& of_class) {
   }
   bool measures = !settings_.deterministic && plans_.members().size() > 1;
   if (measures && recall_all_reduce(of_class)) return;
-  std::vector<Candidate> found =
-      measured_rates_.empty() ? plans_.candidates_for(bytes, wire) : candidates(grid, bytes, limits_, wire);
+  std::vector<Candidate> measured;
+  if (!measured_rates_.empty()) measured = candidates(grid, bytes, limits_, wire);
+  const std::vector<Candidate>& found = measured.empty() ? plans_.candidates_for(bytes, wire) : measured;
   of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
   if (!measures) return;
   if (mode == Mode::pick || mode == Mode::scatter) return measure(of_class, found);
@@ -111,17 +112,20 @@ void Selection::begin_tuning(Class& of_class, std::size_t ways) {
 void Selection::prepare_task(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
   if (settings_.options.mode != Mode::pick || settings_.deterministic || plans_.members().size() == 1) return;
-  std::vector<TaskCandidate> found;
+  const std::vector<TaskCandidate>* found = nullptr;
+  std::vector<TaskCandidate> measured;
   try {
-    found = plans_.candidates_for(of_class.key.task, bytes);
-    if (found[0].choice.share.size() > 1 && !measured_rates_.empty())
-      found = task_candidates(HostMap(plans_.members().hosts), of_class.key.task, bytes, limits_);
+    found = &plans_.candidates_for(of_class.key.task, bytes);
+    if (found->front().choice.share.size() > 1 && !measured_rates_.empty()) {
+      measured = task_candidates(HostMap(plans_.members().hosts), of_class.key.task, bytes, limits_);
+      found = &measured;
+    }
   } catch (const Error&) {  // settled() says so
     return;
   }
-  if (recall_task(of_class, found)) return;
-  const double most = hopeless_for(bytes) * found[0].seconds;
-  for (const TaskCandidate& candidate : found) {
+  if (recall_task(of_class, *found)) return;
+  const double most = hopeless_for(bytes) * found->front().seconds;
+  for (const TaskCandidate& candidate : *found) {
     if (of_class.task_ways.size() == kMostCandidates) break;
     if (of_class.task_ways.empty() || candidate.seconds <= most)
       of_class.task_ways.push_back(candidate.choice);
@@ -132,6 +136,7 @@ void Selection::prepare_task(Class& of_class) {
 
 // What was measured over rails that are not what they were says nothing.
 std::optional<TuningEntry> Selection::recall(const Class& of_class) const {
+  if (memory_.has_read_none()) return std::nullopt;  // before a name is made
   std::optional<TuningEntry> known = memory_.find(name_of_plans(of_class.key), of_class.key.size_class);
   const bool has_no_use =
       known && known->original && (settings_.options.mode != Mode::pick || !settings_.has_original);

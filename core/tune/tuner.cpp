@@ -23,7 +23,9 @@ constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
 
 }  // namespace
 
-Tuner::Tuner(TunerPlan plan) : plan_(plan), patience_(kForgotten) { next_phase(); }
+Tuner::Tuner(TunerPlan plan) : plan_(plan), patience_(kForgotten) {
+  if (plan.candidates == 1 && !plan.original) phase_ = Phase::settled;
+}
 
 void Tuner::next_phase() {
   const auto rounds = static_cast<std::size_t>(plan_.rounds);
@@ -98,10 +100,16 @@ Trial Tuner::next(Fingerprint call) {
   is_subject_ = true;
   strangers_ = 0;
   if (++calls_ < due_) return {};
+  if (phase_ == Phase::none) next_phase();
   asks_ = !may_try_;
   if (asks_) return {};
   trying_ = true;
   return trials_[done_];
+}
+
+bool Tuner::leaves_alone(Fingerprint call) const {
+  if (settled()) return true;
+  return call == subject_ ? calls_ + 1 < due_ : calls_ > 0 && strangers_ + 1 < patience_;
 }
 
 Nanoseconds Tuner::cost(Nanoseconds usual) const {
@@ -115,6 +123,8 @@ void Tuner::answer(bool may_try) {
   may_try_ = may_try;
   if (!may_try) due_ = 2 * calls_;
 }
+
+bool Tuner::wants_time() const { return is_subject_ && calls_ + kUses >= due_; }
 
 void Tuner::record(Nanoseconds time) {
   if (!trying_ && is_subject_) {

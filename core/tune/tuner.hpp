@@ -50,6 +50,8 @@ class Tuner {
 
   /// How to make the next blocking call of this class.
   Trial next(Fingerprint call);
+  /// Whether next() would leave such a call alone, and only count it.
+  bool leaves_alone(Fingerprint call) const;
   /// Before that call the ranks now agree whether to spend cost(), given what a call usually takes on the
   /// slowest rank, and each says answer().
   bool asks() const { return asks_; }
@@ -59,10 +61,12 @@ class Tuner {
   void answer(bool may_try);
   /// How many of the current tries are made.
   std::size_t done() const { return done_; }
+  /// Whether the time of the last call counts, if it was left alone: that of those before the first trial.
+  bool wants_time() const;
   /// How long the last call took here.
   void record(Nanoseconds time);
   /// All of a phase are measured: the ranks now reduce times() by maximum, then each calls agreed().
-  bool must_agree() const { return !settled() && done_ == trials_.size(); }
+  bool must_agree() const { return !trials_.empty() && !settled() && done_ == trials_.size(); }
   std::span<std::int64_t> times() { return times_; }
   void agreed();
 
@@ -86,7 +90,7 @@ class Tuner {
 
   TunerPlan plan_;
   Phase phase_ = Phase::none;
-  std::vector<Trial> trials_;                // of this phase, in order
+  std::vector<Trial> trials_;                // of this phase, in order; none before the first is due
   std::size_t uncounted_ = 0, counted_ = 0;  // of each route, one after the other
   std::vector<std::int64_t> times_;          // of those that count: [route][round]
   std::size_t done_ = 0;

@@ -207,6 +207,11 @@ std::optional<TuningEntry> TuningCache::find(const std::string& grid, Bytes size
   return std::nullopt;
 }
 
+bool TuningCache::has_read_none() const {
+  std::lock_guard lock(mutex_);
+  return read_.empty();
+}
+
 std::vector<double> TuningCache::rail_rates(const std::string& grid) const {
   std::lock_guard lock(mutex_);
   for (const TuningEntry& entry : read_)

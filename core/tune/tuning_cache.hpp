@@ -65,6 +65,7 @@ class TuningCache {
   /// Finds what was read, never what was learned since: that may differ from rank to rank, as communicators
   /// with equal grids have other members, and ranks that decide differently wait for each other for ever.
   std::optional<TuningEntry> find(const std::string& grid, Bytes size_class) const;
+  bool has_read_none() const;
   /// Of any entry of that grid; empty when there is none.
   std::vector<double> rail_rates(const std::string& grid) const;
   void learn(TuningEntry entry);

@@ -30,16 +30,27 @@ bool KeptCalls::is_made_again(const SaidCall& said, const Lists& lists, Rank ran
 void KeptCalls::add(KeptCall call, const Lists& lists, Rank ranks) {
   for (const int* list : lists)
     if (list) call.lists.insert(call.lists.end(), list, list + ranks);
-  if (!calls_) calls_ = std::make_unique<std::array<KeptCall, kPlaces>>();
-  std::size_t at = place_of(call.said);
-  while ((*calls_)[at].call) at = (at + 1) % kPlaces;
   has_some_by_bytes |= SaidCall::is_by_bytes(call.said);
-  (*calls_)[at] = std::move(call);
-  ++kept_;
+  if (2 * ++kept_ > calls_.size()) grow();
+  insert(std::move(call));
+}
+
+void KeptCalls::insert(KeptCall call) {
+  std::size_t at = place_of(call.said);
+  while (calls_[at].call) at = (at + 1) % calls_.size();
+  calls_[at] = std::move(call);
+}
+
+// Of communicators that a program makes for a few calls each.
+void KeptCalls::grow() {
+  std::vector<KeptCall> all(std::max(kFewest, 2 * calls_.size()));
+  all.swap(calls_);
+  for (KeptCall& one : all)
+    if (one.call) insert(std::move(one));
 }
 
 void KeptCalls::clear() {
-  if (calls_) calls_->fill({});
+  calls_ = {};
   kept_ = 0;
   has_some_by_bytes = false;
 }

@@ -129,10 +129,10 @@ class KeptCalls {
 
   /// Null: it is not kept.
   const KeptCall* find(const SaidCall& said, const Lists& lists, Rank ranks) const {
-    if (!calls_) return nullptr;
+    if (calls_.empty()) return nullptr;
     const SaidCall::Words& words = said.words();
-    for (std::size_t at = place_of(words);; at = (at + 1) % kPlaces) {
-      const KeptCall& one = (*calls_)[at];
+    for (std::size_t at = place_of(words);; at = (at + 1) % calls_.size()) {
+      const KeptCall& one = calls_[at];
       if (!one.call) return nullptr;
       if (one.is(words, lists, ranks)) return &one;
     }
@@ -148,11 +148,14 @@ class KeptCalls {
   bool keeps_reductions = true;
 
  private:
-  static constexpr std::size_t kPlaces = 2 * kMost;
-  static std::size_t place_of(const SaidCall::Words& said) { return SaidCall::hash_of(said) >> 57; }
-  static_assert(kPlaces == std::size_t{1} << (64 - 57));
+  static constexpr std::size_t kFewest = 4;
+  std::size_t place_of(const SaidCall::Words& said) const {
+    return SaidCall::hash_of(said) >> 32 & (calls_.size() - 1);
+  }
+  void insert(KeptCall call);
+  void grow();
 
-  std::unique_ptr<std::array<KeptCall, kPlaces>> calls_;  // open addressing
+  std::vector<KeptCall> calls_;  // open addressing; as many as a power of two, at least half of them free
   std::size_t kept_ = 0;
   std::array<std::uint32_t, kMost> made_{};  // of what has been made, by part of its hash
 };

@@ -139,6 +139,7 @@ inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, cons
   if (kept.reduction) kept.reduction->throw_on();
   if (outcome == DDL_DONE) return MPI_SUCCESS;
   if (outcome == DDL_FAILED) return report_failure(made.comm);
+  if (!state().api->is_device(in, out)) forget_kept(comm);
   return std::nullopt;
 }
 /// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.

@@ -232,6 +232,31 @@ static void of_many_shapes(MPI_Comm comm) {
     for (int n = 1; n <= kShapes; ++n) one(n % 2 ? BCAST : ALLREDUCE, comm, n % size, n, 1, 0, turn + n);
 }
 
+/* The ranks say the same in other words, each in the same ones again or in a few in turn: who remembers what
+ * makes it no other way than who does not. */
+static void in_other_words(MPI_Comm comm) {
+  enum { kWays = 8, kBytes = 32 };
+  const struct {
+    int count;
+    MPI_Datatype type;
+  } ways[kWays] = {{32, MPI_BYTE}, {32, MPI_CHAR},  {16, MPI_SHORT},  {8, MPI_INT},
+                   {8, MPI_FLOAT}, {4, MPI_DOUBLE}, {4, MPI_INT64_T}, {32, MPI_SIGNED_CHAR}};
+  for (int turn = 0; turn < kTurns; ++turn) {
+    MPI_Comm own;
+    MPI_Comm_dup(comm, &own);
+    for (int i = 0; i < 2 * kRepeats; ++i) {
+      const int way = me % 2 ? i * 3 % (turn < 2 ? 2 : kWays) : me % kWays, root = turn % size;
+      char bytes[kBytes];
+      memset(bytes, me == root ? 1 + i % 100 : 0, kBytes);
+      MPI_Bcast(bytes, ways[way].count, ways[way].type, root, own);
+      ++cases_done;
+      for (int b = 0; b < kBytes; ++b)
+        if (bytes[b] != 1 + i % 100) wrong("other words", "bcast", kBytes, b, bytes[b], 1 + i % 100);
+    }
+    MPI_Comm_free(&own);
+  }
+}
+
 /* Communicators of one handle after the other, in which the ranks are others. */
 static void on_handles_that_return(MPI_Comm comm) {
   const int of_world = size, in_world = me;
@@ -300,6 +325,7 @@ int main(int argc, char** argv) {
   barriers(MPI_COMM_WORLD);
   with_lists_that_change(MPI_COMM_WORLD);
   of_many_shapes(MPI_COMM_WORLD);
+  in_other_words(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
   with_types_that_return(MPI_COMM_WORLD);
   if (!only_eligible) wrongly();
