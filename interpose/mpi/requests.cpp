@@ -99,7 +99,7 @@ int on_free(void* extra) {
   return MPI_SUCCESS;
 }
 
-int on_cancel(void*, int) { return MPI_SUCCESS; }  // collectives cannot be cancelled
+int on_cancel(void*, int) { return MPI_ERR_REQUEST; }  // collectives cannot be cancelled
 
 void step(Pending* call) {
   if (call->steps.fetch_add(1, std::memory_order_acq_rel) != 1) return;

@@ -82,6 +82,14 @@ static void with_attempts_to_cancel(MPI_Comm comm) {
       fprintf(stderr, "check: cancelled, rank %d: refused %d, %d\n", rank, is_refused, all);
   }
   MPI_Request_free(&request);
+  all = -1;
+  if (rank == size - 1) usleep(20000);
+  MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MAX, comm, &request);
+  const int is_refused = rank > 0 || MPI_Cancel(&request) == MPI_ERR_REQUEST;
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  ++cases;
+  if ((!is_refused || all != size - 1) && failures++ < 10)
+    fprintf(stderr, "check: cancelled, not persistent, rank %d: refused %d, %d\n", rank, is_refused, all);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
 }
 
