@@ -37,6 +37,46 @@ struct Pending {
 
 namespace {
 
+// Calls that are over, for the next ones: programs have dozens under way at once, more than malloc() has at
+// hand.
+class IdleCalls {
+ public:
+  Pending* take() {
+    const auto lock = lock_for_threads();
+    if (calls_.empty()) return new Pending;
+    Pending* call = calls_.back().release();
+    calls_.pop_back();
+    return call;
+  }
+  void give_back(Pending* over) {
+    std::unique_ptr<Pending> call(over);
+    call->buffers = {};
+    call->work = nullptr;
+    call->end = nullptr;
+    call->request = MPI_REQUEST_NULL;
+    call->error = MPI_SUCCESS;
+    call->started = nullptr;
+    call->is_long = false;
+    call->layouts = {};
+    call->steps.store(0, std::memory_order_relaxed);
+    const auto lock = lock_for_threads();
+    if (calls_.size() < kMost) calls_.push_back(std::move(call));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  std::unique_lock<std::mutex> lock_for_threads() {
+    return state().several_threads ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Pending>> calls_;
+};
+IdleCalls& idle_calls() {
+  static auto& all = *new IdleCalls;  // for exit handlers
+  return all;
+}
+
 std::mutex asked_mutex;
 std::vector<Pending*> asked;  // those that ask for themselves
 std::atomic<int> under_way{0}, asked_count{0};
@@ -90,12 +130,13 @@ int on_query(void* extra, MPI_Status* status) {
 }
 
 int on_free(void* extra) {
-  std::unique_ptr<Pending> call(static_cast<Pending*>(extra));
-  if (call->is_long) long_requests.remove(call.get());
-  if (newest.call == call.get())
+  auto* call = static_cast<Pending*>(extra);
+  if (call->is_long) long_requests.remove(call);
+  if (newest.call == call)
     newest = {};
   else
     freed.fetch_add(1, std::memory_order_relaxed);
+  idle_calls().give_back(call);
   return MPI_SUCCESS;
 }
 
@@ -108,8 +149,9 @@ void step(Pending* call) {
     PMPI_Grequest_complete(call->request);  // on_free() has it from now on
     return;
   }
+  const std::unique_ptr<Pending, void (*)(Pending*)> at_end(
+      call, [](Pending* over) { idle_calls().give_back(over); });
   if (call->end) call->end(call->error);
-  delete call;
 }
 
 void end_engine_call(Pending* call, bool right) {
@@ -236,8 +278,16 @@ bool OriginalWork::is_done() {
 Pending* new_pending(CommState* comm, CallBuffers buffers, std::uint64_t bytes) {
   comm->users.fetch_add(1, std::memory_order_relaxed);
   under_way.fetch_add(1, std::memory_order_relaxed);
-  auto* call = new Pending{comm, std::move(buffers)};
+  Pending* call = idle_calls().take();
+  call->comm = comm;
+  call->buffers = std::move(buffers);
   call->is_long = bytes > kLong;
+  return call;
+}
+
+Pending* new_pending(CommState* comm, Layouts layouts) {
+  Pending* call = new_pending(comm, CallBuffers(), 0);
+  call->layouts = std::move(layouts);
   return call;
 }
 
@@ -246,27 +296,8 @@ int finish_pending(Pending* call) { return call->buffers.finish(); }
 void drop_pending(Pending* call) {
   under_way.fetch_sub(1, std::memory_order_relaxed);
   release(call->comm);
-  delete call;
+  idle_calls().give_back(call);
 }
-
-Pending* ready_pending(CommState* comm, Layouts layouts) {
-  if (!comm->ready) comm->ready.reset(new Pending);
-  Pending* call = comm->ready.release();
-  call->comm = comm;
-  call->layouts = std::move(layouts);
-  comm->users.fetch_add(1, std::memory_order_relaxed);
-  under_way.fetch_add(1, std::memory_order_relaxed);
-  return call;
-}
-
-void put_back(Pending* call) {
-  under_way.fetch_sub(1, std::memory_order_relaxed);
-  CommState* comm = call->comm;
-  comm->ready.reset(call);
-  release(comm);
-}
-
-void DeletePending::operator()(Pending* call) const { delete call; }
 
 PersistentStart::PersistentStart(std::function<void(int)> end, MPI_Request original)
     : end_(std::move(end)), original_(original) {
@@ -295,7 +326,8 @@ int make_request(Pending* call, ddl_started* started, MPI_Request* request) {
 }
 
 int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
-  auto* call = new Pending{nullptr, {}, std::move(work)};
+  Pending* call = idle_calls().take();
+  call->work = std::move(work);
   under_way.fetch_add(1, std::memory_order_relaxed);
   int result = request_of(call, request);
   ask_for(call);
@@ -304,7 +336,8 @@ int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request) {
 
 void watch(std::unique_ptr<PendingWork> work) {
   be_called();
-  auto* call = new Pending{nullptr, {}, std::move(work)};
+  Pending* call = idle_calls().take();
+  call->work = std::move(work);
   call->steps = 1;  // there is no request to be made
   under_way.fetch_add(1, std::memory_order_relaxed);
   ask_for(call);

@@ -36,12 +36,10 @@ class OriginalWork : public PendingWork {
 /// buffers are those that the engine has.
 struct Pending;
 Pending* new_pending(CommState* comm, CallBuffers buffers, std::uint64_t bytes);
-void drop_pending(Pending* call);
-/// The same, made anew only where the last one is in use still, of a call that needs nothing but its layouts.
-/// Made a request of or put back.
+/// The same of a call that needs nothing but its layouts.
 using Layouts = std::array<std::shared_ptr<const Blocks>, 2>;
-Pending* ready_pending(CommState* comm, Layouts layouts);
-void put_back(Pending* call);
+Pending* new_pending(CommState* comm, Layouts layouts);
+void drop_pending(Pending* call);
 /// Of one that was done at once, before it is dropped: brings its result where it belongs; an MPI error code.
 int finish_pending(Pending* call);
 /// A real MPI request for work under way. It completes in the program's own Wait or Test, through the

@@ -69,14 +69,14 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
   comm.ends_with_barrier = made.said.collective() == Collective::barrier;
   if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
   Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)
-                          : ready_pending(&comm, {kept.blocks, kept.in_blocks});
+                          : new_pending(&comm, Layouts{kept.blocks, kept.in_blocks});
   ddl_started* started = nullptr;
   const ddl_outcome outcome =
       state().api->start_kept(comm.engine, kept.call, kept.in.at(made.in, made.out),
                               kept.out.at(made.in, made.out), number_on(comm), call, &started);
   if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
   const int finished = buffers && outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
-  buffers ? drop_pending(call) : put_back(call);
+  drop_pending(call);
   if (finished != MPI_SUCCESS) return finished;
   if (outcome == DDL_DONE) return make_done_request(request);
   if (outcome == DDL_FAILED) return report_failure(made.comm);

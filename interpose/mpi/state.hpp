@@ -20,11 +20,6 @@
 
 namespace ddl::mpi {
 
-struct Pending;
-struct DeletePending {
-  void operator()(Pending* call) const;
-};
-
 /// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is
 /// freed and the last call on it is done.
 struct CommState {
@@ -41,8 +36,7 @@ struct CommState {
   BlockCache blocks;
   KeptCalls kept;
   LastPassed last_passed;
-  std::unique_ptr<Pending, DeletePending> ready;  // for the next nonblocking call that is kept
-  bool ends_with_barrier = false;                 // its last call with elements, alike on all its ranks
+  bool ends_with_barrier = false;  // its last call with elements, alike on all its ranks
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.
