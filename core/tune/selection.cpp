@@ -171,19 +171,27 @@ void Selection::end_tuning(Class& of_class) {
   ++settlings_;
 }
 
+void Selection::agree_on(std::span<std::int64_t> numbers, Op op) {
+  const Nanoseconds began = now();
+  agree_(numbers, op);
+  budget_.note_meeting(plans_.members().size(), now() - began);
+}
+
+// The question costs a meeting, too.
 void Selection::ask(Tuner& tuner) {
-  std::int64_t numbers[] = {tuner.usual(), budget_.spent(), budget_.elapsed()};
-  agree_(numbers, Op::max);
-  const auto [usual, spent, elapsed] = numbers;
-  const Nanoseconds cost = tuner.cost(usual);
-  const bool may_try = TrialBudget::allows(cost, spent, elapsed);
-  if (may_try) budget_.spend(cost);
+  std::int64_t numbers[] = {tuner.usual(), budget_.spent(), budget_.elapsed(),
+                            budget_.meeting(plans_.members().size())};
+  agree_on(numbers, Op::max);
+  const auto [usual, spent, elapsed, meeting] = numbers;
+  const Nanoseconds cost = tuner.cost(usual, meeting);
+  const bool may_try = TrialBudget::allows(meeting + cost, spent, elapsed);
+  budget_.spend(meeting + (may_try ? cost : 0));
   tuner.answer(may_try);
 }
 
 void Selection::agree(Class& of_class) {
   Tuner& tuner = *of_class.tuner;
-  agree_(tuner.times(), Op::max);
+  agree_on(tuner.times(), Op::max);
   tuner.agreed();
   settle(of_class);
 }
@@ -224,7 +232,7 @@ void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<con
 // Nobody leaves before all have come.
 void Selection::meet(Route& route) {
   std::int64_t nothing[] = {0};
-  agree_(nothing, Op::max);
+  agree_on(nothing, Op::max);
   route.began_anew = true;
 }
 

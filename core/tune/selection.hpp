@@ -124,6 +124,7 @@ class Selection {
   bool recall_task(Class& of_class, const std::vector<TaskCandidate>& found);
   bool is_usable(const PlanChoice& choice) const;
   std::string name_of_plans(const Key& key) const;
+  void agree_on(std::span<std::int64_t> numbers, Op op);
   void ask(Tuner& tuner);
   void agree(Class& of_class);
   void settle(Class& of_class);

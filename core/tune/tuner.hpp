@@ -53,9 +53,9 @@ class Tuner {
   /// Whether next() would leave such a call alone, and only count it.
   bool leaves_alone(Fingerprint call) const;
   /// Before that call the ranks now agree whether to spend cost(), given what a call usually takes on the
-  /// slowest rank, and each says answer().
+  /// slowest rank and what it takes them to meet, and each says answer().
   bool asks() const { return asks_; }
-  Nanoseconds cost(Nanoseconds usual) const;
+  Nanoseconds cost(Nanoseconds usual, Nanoseconds meeting) const;
   /// What a call of the subject has taken here, at least.
   Nanoseconds usual() const { return usual_; }
   void answer(bool may_try);

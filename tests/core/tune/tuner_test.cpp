@@ -124,7 +124,8 @@ TEST(Tuner, AThriftyOneLeavesTheFirstTwentyCallsAlone) {
   EXPECT_EQ(tuner.next(7).what, What::best);
   ASSERT_TRUE(tuner.asks());
   EXPECT_EQ(tuner.usual(), 30);
-  EXPECT_EQ(tuner.cost(30), 4 * 30) << "two ways, each once for nothing and once for its time";
+  EXPECT_EQ(tuner.cost(30, 2), 4 * 30 + 5 * 2)
+      << "two ways, each once for nothing and once for its time, a meeting before each, and one in the end";
   tuner.answer(true);
   tuner.record(99);
   EXPECT_EQ(tuner.next(7).what, What::candidate);
@@ -140,7 +141,7 @@ TEST(Tuner, AThriftyOneAsksBeforeEachPhaseAndLessAndLessOften) {
     if (tuner.asks()) {
       asked.push_back(call);
       if (asked.size() == 3) {
-        EXPECT_EQ(tuner.cost(10), (2 + 3 * 2) * 10) << "the original is taken to be dear";
+        EXPECT_EQ(tuner.cost(10, 0), (2 + 3 * 2) * 10) << "the original is taken to be dear";
       }
       tuner.answer(asked.size() % 2 == 0);
     }
@@ -269,6 +270,12 @@ TEST(TrialBudget, ATwentiethOfTheTimeGoesIntoTrials) {
   EXPECT_FALSE(TrialBudget::allows(1, 5, 100));
   EXPECT_TRUE(TrialBudget::allows(1, 5, 120));
   TrialBudget budget(now());
+  EXPECT_EQ(budget.meeting(2), 0);
+  budget.note_meeting(2, 500);
+  budget.note_meeting(2, 900'000);  // somebody came late
+  budget.note_meeting(4, 7000);
+  EXPECT_EQ(budget.meeting(2), 500);
+  EXPECT_EQ(budget.meeting(4), 7000);
   budget.spend(3);
   budget.spend(4);
   EXPECT_EQ(budget.spent(), 7);
