@@ -1,14 +1,8 @@
 #include "core/session/tuning.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -26,27 +20,6 @@ std::string cpu_model() {
       return line.substr(colon + 2);
   return {};
 }
-
-// While it lives, other jobs of this machine wait before they add to the file: for a moment, and where the
-// file system can.
-class OneAtATime {
- public:
-  explicit OneAtATime(const std::string& name)
-      : folder_(::open((std::filesystem::path(name).parent_path() / ".").c_str(),
-                       O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    constexpr int kTries = 100;
-    for (int i = 0; i < kTries && folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ~OneAtATime() {
-    if (folder_ >= 0) ::close(folder_);
-  }
-  OneAtATime(const OneAtATime&) = delete;
-  OneAtATime& operator=(const OneAtATime&) = delete;
-
- private:
-  int folder_;
-};
 
 // "10.0.0.0/24", or "10.0.0.0/24 at 100 Gbit/s".
 std::vector<std::string> rails_in_words(const JobMap& job_map) {
@@ -104,7 +77,7 @@ void SessionTuning::set_up(const JobMap& job_map, const std::vector<EndpointInfo
 
 void SessionTuning::save() const {
   if (!memory_ || me_ != 0 || env_.tune_cache.empty() || !memory_->has_news()) return;
-  const OneAtATime alone(env_.tune_cache);
+  const CacheFileLock alone(env_.tune_cache);
   CacheText old = read_cache_file(env_.tune_cache);
   if (!old.trouble.empty()) return;  // it was said when the job began
   bool is_foreign = !old.text.empty() && !is_tuning(old.text);

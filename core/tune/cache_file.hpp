@@ -1,7 +1,7 @@
 // The file behind DDL_TUNE_CACHE: reading it never throws, never waits and is bounded, whatever the name
 // leads to; writing it (see core/base/file.hpp) loses nothing of what was there.
 //
-// Thread safety: pure functions on the file system.
+// Thread safety: functions of the file system alone.
 #pragma once
 
 #include <cstddef>
@@ -23,5 +23,18 @@ CacheText read_cache_file(const std::string& name);
 /// written.
 enum class Old : unsigned char { replace, keep };
 void write_cache_file(const std::string& name, const std::string& text, Old old);
+
+/// While it lives, other jobs of this machine wait before they add to that file: for a second at most, and
+/// where the file system can.
+class CacheFileLock {
+ public:
+  explicit CacheFileLock(const std::string& name);
+  ~CacheFileLock();
+  CacheFileLock(const CacheFileLock&) = delete;
+  CacheFileLock& operator=(const CacheFileLock&) = delete;
+
+ private:
+  int folder_;  // the file itself is replaced
+};
 
 }  // namespace ddl
