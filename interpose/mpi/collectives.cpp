@@ -13,9 +13,11 @@ namespace ddl::mpi {
 namespace {
 
 // Elements of a type that the program made, maybe for this call alone: to the engine they are bytes, and the
-// call is kept as one of so many bytes.
-bool moves_bytes(const RoutedCall& route) {
-  return !route.reason && !route.is_lasting && route.bytes <= KeptCalls::kMostBytes;
+// call is kept as one of so many bytes. But of an all-to-all in place the engine knows where the own block
+// lies, which is another place in the next one.
+bool moves_bytes(const RoutedCall& route, const Side& in) {
+  const bool knows_places = route.call.kind == DDL_ALL_TO_ALL && in.buffer == MPI_IN_PLACE;
+  return !route.reason && !route.is_lasting && route.bytes <= KeptCalls::kMostBytes && !knows_places;
 }
 // `again` makes it once more if it is kept, `anew` otherwise.
 template <class Again, class Anew>
@@ -73,7 +75,7 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
   if (const std::optional<int> done = run_kept(made)) return *done;
   if (const std::optional<int> done = run_packed(collective, task, in, out, comm)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
-  if (moves_bytes(route)) return move_bytes(collective, route, in, out, comm, original);
+  if (moves_bytes(route, in)) return move_bytes(collective, route, in, out, comm, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return run_call(collective, route, comm, adapt, original, &made);
 }
@@ -98,7 +100,7 @@ int start_move(Collective collective, Task task, const Side& in, const Side& out
                   comm};
   if (const std::optional<int> done = start_kept(made, request)) return *done;
   RoutedCall route = route_movement(task, in, out, comm);
-  if (moves_bytes(route)) return start_bytes(collective, route, in, out, comm, request, original);
+  if (moves_bytes(route, in)) return start_bytes(collective, route, in, out, comm, request, original);
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_movement(to, in, out, buffers); };
   return start_call(collective, route, comm, request, adapt, original, &made);
 }

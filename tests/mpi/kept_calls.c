@@ -293,6 +293,34 @@ static void with_types_that_return(MPI_Comm comm) {
   }
 }
 
+/* An all-to-all of a type that the program made, in place and not in turn, with buffers that take turns. */
+static void exchanged_in_place(MPI_Comm comm, int is_waited_for_later) {
+  enum { kElements = 3, kInts = 2 * kElements, kBuffers = 3 };
+  MPI_Datatype two;
+  MPI_Type_contiguous(2, MPI_INT, &two);
+  MPI_Type_commit(&two);
+  for (int i = 0; i < kRepeats; ++i) {
+    int *out = out_memory + i % kBuffers * (kInts * size + 1), *in = i % 4 == 3 ? in_memory : out;
+    for (int b = 0; b < size; ++b)
+      for (int e = 0; e < kInts; ++e) in[b * kInts + e] = value(me, b, e, i);
+    const void* send = in == out ? MPI_IN_PLACE : in;
+    if (is_waited_for_later) {
+      MPI_Request request;
+      MPI_Ialltoall(send, kElements, two, out, kElements, two, comm, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Alltoall(send, kElements, two, out, kElements, two, comm);
+    }
+    ++cases_done;
+    for (int b = 0; b < size; ++b)
+      for (int e = 0; e < kInts; ++e)
+        if (out[b * kInts + e] != value(b, me, e, i))
+          wrong(in == out ? "in place" : "between those in place", "alltoall", kInts, b * kInts + e,
+                out[b * kInts + e], value(b, me, e, i));
+  }
+  MPI_Type_free(&two);
+}
+
 /* What is no call is refused, however often it was right before. */
 static void wrongly(void) {
   MPI_Comm own;
@@ -328,6 +356,8 @@ int main(int argc, char** argv) {
   in_other_words(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
   with_types_that_return(MPI_COMM_WORLD);
+  exchanged_in_place(MPI_COMM_WORLD, 0);
+  exchanged_in_place(MPI_COMM_WORLD, 1);
   if (!only_eligible) wrongly();
   const int result = report();
   MPI_Finalize();
