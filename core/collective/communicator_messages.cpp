@@ -144,9 +144,16 @@ std::string Communicator::refuse(const Header& header, View view, const Operatio
   return {};
 }
 
-// What no right engine sends.
+// What no right engine sends; but where each two ranks decide by their own lengths these may differ.
 std::string Communicator::refuse_foreign(const Header& header, View view, const Operation* operation) const {
   view.release();
+  if (const Call* call = operation ? &operation->call() : nullptr;
+      call && call->pairwise && header.from >= 0 && header.from < size())
+    return fmt::format(
+        "rank {} of a communicator of {} gets {} bytes of rank {} in call number {}, {}, in which it expects "
+        "{}: these should be as many",
+        members().me, size(), header.bytes, header.from, header.seq, operation->title(),
+        call->out_blocks.counts[header.from] * size_of(call->type));
   return fmt::format(
       "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
       "tag {:x}, segment {}, {} bytes",

@@ -69,9 +69,13 @@ std::shared_ptr<PersistentCall> find(MPI_Request request) {
   return found == calls().end() ? nullptr : found->second;
 }
 
-// Completes the receive that is the program's request, which has been started: so it is not waited for.
+// Completes the receive that is the program's request. That has been started, so that a send need not wait;
+// but where threads wait for each other in the library's progress, which may have called us, it must not.
 int tell_done(const PersistentCall& call) {
-  return PMPI_Send(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self);
+  if (!state().several_threads) return PMPI_Send(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self);
+  MPI_Request sent = MPI_REQUEST_NULL;
+  const int result = PMPI_Isend(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self, &sent);
+  return result == MPI_SUCCESS ? PMPI_Request_free(&sent) : result;
 }
 
 // The nonblocking call of one start, which the original library makes.
@@ -219,8 +223,10 @@ int start(MPI_Request* request) {
 
 int startall(int n, MPI_Request requests[]) {
   int result = DDL_NEXT(MPI_Startall)(n, requests);
-  for (int i = 0; i < n && result == MPI_SUCCESS; ++i)
-    if (const std::shared_ptr<PersistentCall> call = find(requests[i])) result = begin(call);
+  if (result != MPI_SUCCESS) return result;
+  for (int i = 0; i < n; ++i)
+    if (const std::shared_ptr<PersistentCall> call = find(requests[i]))
+      result == MPI_SUCCESS ? result = begin(call) : tell_done(*call);  // nobody waits for what has not begun
   return result;
 }
 

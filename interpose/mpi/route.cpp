@@ -113,7 +113,8 @@ const char* find_movement_route(RoutedCall& route, Task task, const Side& in, co
   if (sides.is_in_place_wrongly(task.kind) || (uses_in && !can_be_read(in)) ||
       (uses_out && !can_be_read(out)))
     return kErroneous;
-  if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes) return kErroneous;
+  if (uses_in && uses_out && bytes_of(in.count, in.type) != route.bytes)
+    return has_root(task.kind) && route.comm->size > 1 ? kOwnBlockDiffers : kErroneous;
   set_call(route, to_c(task.kind), route.bytes, DDL_UINT8, DDL_BOR, task.root, 0);
   route.is_lasting = (!uses_in || is_known(in.type)) && (!uses_out || is_known(out.type));
   return nullptr;

@@ -52,7 +52,9 @@ struct RoutedCall {
 };
 
 /// Reasons, and what all routes ask first: null where the engine has the communicator, else why not.
-inline constexpr const char *kErroneous = "erroneous call",
+/// The original does not look at kOwnBlockDiffers, which is the root's alone: while it waited for the others in
+/// the original, they would wait in the engine. So that is an error here.
+inline constexpr const char *kErroneous = "erroneous call", *kOwnBlockDiffers = "own block differs",
                             *kNoProgressHook = "nonblocking without progress hook";
 const char* find_comm(MPI_Comm comm, CommState*& found);
 bool can_be_read(const Side& side);

@@ -175,4 +175,13 @@ int report_unreadable(Collective collective, Form form, MPI_Comm comm) {
       MPI_ERR_TYPE);
 }
 
+int report_own_block(Collective collective, Form form, MPI_Comm comm) {
+  return report_error(
+      fmt::format(
+          "{}: the root's own block is not as long where it is sent as where it is received (MPI wants "
+          "the count times the type of both sides to be equal)",
+          name_of(collective, form)),
+      comm, MPI_ERR_TRUNCATE);
+}
+
 }  // namespace ddl::mpi

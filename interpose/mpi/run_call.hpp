@@ -37,6 +37,8 @@ void say_failure();
 int report_failure(MPI_Comm comm);
 /// Likewise, of buffers that cannot be read or written.
 int report_unreadable(Collective collective, Form form, MPI_Comm comm);
+/// Likewise, of kOwnBlockDiffers.
+int report_own_block(Collective collective, Form form, MPI_Comm comm);
 
 /// Calls of one collective that went to the original. Each costs the program what is done here: so after some
 /// only every so many are timed, for all, and told. Thread safety: all members.
@@ -202,6 +204,7 @@ template <class Adapt, class Original, class InTwoSteps>
 int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
              InTwoSteps in_two_steps, const Made* made) {
   if (is_empty(route)) return done_without_elements(collective, Form::blocking);
+  if (route.reason == kOwnBlockDiffers) return report_own_block(collective, Form::blocking, comm);
   note_kind(route, collective);
   route.call.name = name_of(collective, Form::blocking);
   CallBuffers buffers;
@@ -249,6 +252,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);
   }
+  if (route.reason == kOwnBlockDiffers) return report_own_block(collective, Form::nonblocking, comm);
   note_kind(route, collective);
   route.call.name = name_of(collective, Form::nonblocking);
   CallBuffers buffers;

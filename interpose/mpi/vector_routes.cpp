@@ -107,14 +107,14 @@ const char* find_pairs_route(RoutedCall& route, Collective collective, const Pai
   };
   const BlockSide& in = pairs.in_place ? pairs.out : pairs.in;
   if (in.buffer == MPI_IN_PLACE || pairs.out.buffer == MPI_IN_PLACE) return kErroneous;
-  if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks) ||
-      route.in_blocks->counts[me] != route.blocks->counts[me])
-    return kErroneous;
+  const bool is_rooted = collective == Collective::gather_v || collective == Collective::scatter_v;
+  if (!are_right(pairs.out, route.blocks) || !are_right(in, route.in_blocks)) return kErroneous;
+  if (route.in_blocks->counts[me] != route.blocks->counts[me])
+    return is_rooted && ranks > 1 ? kOwnBlockDiffers : kErroneous;
   route.bytes = std::max(route.in_blocks->longest, route.blocks->longest);
   route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
   route.is_lasting = true;
   route.call.count = route.bytes;
-  const bool is_rooted = collective == Collective::gather_v || collective == Collective::scatter_v;
   route.call.pairwise = is_rooted ? 2 : 1;
   route.call.lengths = static_cast<std::uint64_t>(root) + 1;
   route.call.variant = kUnequalBlocks;

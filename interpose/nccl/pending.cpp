@@ -14,17 +14,21 @@ namespace {
 
 std::atomic<bool> any{false};
 
+// The table of all is locked before the record of one.
 void settle(Comm& promised, ncclComm_t made, ncclResult_t result) {
+  const bool is_made = went_well(result) && made;
+  Promise kept = is_made ? Promise{find(made), ncclSuccess} : Promise{nullptr, result};
   {
     std::lock_guard lock(promised.mutex);
     Promise& record = promised.locked_promise;
     if (!record.ended) {
-      record = went_well(result) ? Promise{find(made), ncclSuccess} : Promise{nullptr, result};
+      record = std::move(kept);
       return;
     }
   }
   // Nobody wants it any more.
-  if (went_well(result) && made) comm_abort(made);
+  kept = {};
+  if (is_made) comm_abort(made);
 }
 
 ncclResult_t refuse(const char* function, const char* what, const char* why, const char* cure) {

@@ -99,6 +99,12 @@ static void never_meets(const char* what, int is_late, MPI_Comm other) {
   } else if (is(what, "contradiction")) { /* it sends less than it wants from everybody */
     int all[6];
     MPI_Allgather(&value, 1, MPI_INT, all, is_late ? 2 : 1, MPI_INT, MPI_COMM_WORLD);
+  } else if (is(what, "own_length")) { /* the root, which is late, has more room than it sends */
+    int all[6];
+    MPI_Gather(&value, 1, MPI_INT, all, 2, MPI_INT, 1, MPI_COMM_WORLD);
+  } else if (is(what, "other_length")) {
+    int all[6], counts[] = {2, 1, 1}, places[] = {0, 2, 4};
+    MPI_Gatherv(&value, 1, MPI_INT, all, counts, places, MPI_INT, 1, MPI_COMM_WORLD);
   } else if (is(what, "originals")) {
     MPI_Allreduce(&value, &result, 1, MPI_INT, op, is_late ? other : MPI_COMM_WORLD);
   } else if (is(what, "receive")) {

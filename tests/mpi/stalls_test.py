@@ -143,6 +143,18 @@ class StallsTest(unittest.TestCase):
                     line = rf"ddl: error: \[rank {rank} on .* do not make the same call number \d+: here it is {here}, there {there}"
                     self.assertTrue([one for one in said if re.fullmatch(line, one)], (line, said))
 
+    def test_a_root_whose_block_has_two_lengths(self):
+        line = r"ddl: error: \[rank 1 on .* MPI_Gather: the root's own block is not as long where it is sent as where it is received .*"
+        code, said = self.job("own_length", [])
+        self.assertNotEqual(code, 0)
+        self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
+
+    def test_a_rank_that_sends_less_than_is_expected(self):
+        line = r"ddl: error: \[rank 1 on .* gets 4 bytes of rank 0 in call number \d+, MPI_Gatherv .*, in which it expects 8: .*"
+        code, said = self.job("other_length", [])
+        self.assertNotEqual(code, 0)
+        self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
+
     def test_all_in_the_original_library(self):
         self.says("originals", r"MPI_Allreduce #7 of the original library: rank 1 is in MPI_Allreduce #2 on another communicator",
                   r"MPI_Allreduce #2 of the original library: ranks 0, 2 are in MPI_Allreduce #7 on another communicator", code=1)
