@@ -74,6 +74,8 @@ void connect() {
   int level = MPI_THREAD_MULTIPLE;
   PMPI_Query_thread(&level);
   s.several_threads = level == MPI_THREAD_MULTIPLE;
+  if (auto* checks = static_cast<const bool*>(dlsym(mpi_library(), "ompi_mpi_param_check")))
+    s.checks_arguments = *checks;
   adopt_world();
   // This library has a log of its own.
   set_log_speaker("rank " + std::to_string(s.rank) + " on " + host_identity().host);

@@ -45,9 +45,10 @@ inline std::uint64_t number_on(const CommState& comm) { return comm.calls.load(s
 struct State {
   const ddl_engine_api* api = nullptr;
   ddl_job* job = nullptr;
-  int rank = 0;                 // in MPI_COMM_WORLD
-  bool active = false;          // every rank of the job agreed to use the engine
-  bool several_threads = true;  // may be in MPI at the same time
+  int rank = 0;                  // in MPI_COMM_WORLD
+  bool active = false;           // every rank of the job agreed to use the engine
+  bool several_threads = true;   // may be in MPI at the same time
+  bool checks_arguments = true;  // Open MPI does; a program's user may forbid it (mpi_param_check)
   int keyval = MPI_KEYVAL_INVALID;
   ddl_key_function* published_key = nullptr;
   ddl_unwound_function* unwound = nullptr;

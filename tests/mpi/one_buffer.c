@@ -1,9 +1,14 @@
 /* A rank's input is given as its own place in the output, or the other way around, instead of MPI_IN_PLACE.
  * MPI forbids it, Open MPI lets it pass, and programs do it. Where that place is the beginning of the buffer,
- * one rank sees the same pointer twice and the others do not. */
+ * one rank sees the same pointer twice and the others do not.
+ *
+ *   one_buffer [--unchecked]
+ *
+ * --unchecked: arguments are not checked (mpi_param_check is 0), and one rank's reductions do so, too. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { kInts = 1000 };
 static int me, size;
@@ -62,7 +67,26 @@ static void movements(int count, MPI_Datatype type) {
   }
 }
 
+static void reductions_on_one_rank(void) {
+  int mine[kInts], all[kInts];
+  int* out = me == 0 ? mine : all;
+  for (int turn = 0; turn < 10; ++turn) {
+    for (int i = 0; i < kInts; ++i) mine[i] = me + i, all[i] = -1;
+    if (turn % 2)
+      MPI_Reduce(mine, out, kInts, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    else
+      MPI_Allreduce(mine, out, kInts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < kInts; ++i)
+      if (out[i] != (turn % 2 && me > 0 ? -1 : size * i + size * (size - 1) / 2)) {
+        fprintf(stderr, "check: a reduction, rank %d, element %d: %d\n", me, i, out[i]);
+        ++failures;
+        break;
+      }
+  }
+}
+
 int main(int argc, char** argv) {
+  const int is_unchecked = argc > 1 && strcmp(argv[1], "--unchecked") == 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -73,6 +97,7 @@ int main(int argc, char** argv) {
   for (int turn = 0; turn < 5; ++turn) movements(1, block);
   MPI_Type_free(&block);
   reduce_scatter();
+  if (is_unchecked) reductions_on_one_rank();
   long all = 0;
   MPI_Allreduce(&failures, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (me == 0) printf("check: %ld failures\n", all);
