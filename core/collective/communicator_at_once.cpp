@@ -118,7 +118,7 @@ bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) 
   if (step.verb == Verb::send) return send_brief(brief, todo);
   if (step.peers > 0) return take_brief(attempt, todo);
   std::byte *own = brief.at(todo.own), *into = brief.at(todo.into);
-  const Bytes bytes = todo.header.bytes;
+  const Bytes bytes = todo.count * size_of(brief.call().type);  // of who is alone more than a header can say
   if (into == own || bytes == 0) return true;
   // Threads may share a communicator of one rank, as MPI_COMM_SELF: nobody can tell in which order they came.
   if (bytes < kLongWork || size() == 1) return std::memcpy(into, own, bytes), true;

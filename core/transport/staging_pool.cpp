@@ -68,7 +68,7 @@ void StagingPool::prepare_to_read(Region& other) const {
 
 // False: it is at its largest, or there is no memory.
 bool StagingPool::grow_ring(Bytes by) {
-  by = std::min(by, ring_most_ - ring_.bytes());
+  by = std::min(round_up(by, alignof(BlockHead)), ring_most_ - ring_.bytes());
   if (by == 0 || !region_.reserve(ring_begin_ + ring_.bytes(), by)) return false;
   ring_.grow(by);
   return true;

@@ -13,9 +13,10 @@ constexpr int kMostLeftOut = 8;
 
 }  // namespace
 
+// A block may begin where the bytes before ended.
 void StagingRing::grow(Bytes by) {
   go_to(bytes_);
-  bytes_ += by;
+  bytes_ += by / alignof(BlockHead) * alignof(BlockHead);
 }
 
 std::byte* StagingRing::take(Bytes bytes, std::size_t at_once) {

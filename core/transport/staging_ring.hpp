@@ -22,7 +22,7 @@ class StagingRing {
  public:
   /// From `memory` on, which is aligned to a BlockHead. It has nothing at first, and refuses everything.
   explicit StagingRing(std::byte* memory) : memory_(memory) {}
-  /// By that many bytes behind those that it has.
+  /// By that many bytes behind those that it has, as far as they are whole BlockHeads.
   void grow(Bytes by);
   Bytes bytes() const { return bytes_; }
 

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -98,6 +101,33 @@ TEST(StagingPool, BlocksOfMoreThanFourKilobytesComeFromTheRingAndWhatItRefusesFr
   while (is_of_ring(pool.take(8192, 1, Need::can_wait))) ++of_ring;
   EXPECT_GE(of_ring, kMostOfRing / (8192 + 64) - 1) << "it grows before others are made";
   EXPECT_NE(pool.take(8192, 1, Need::can_wait), nullptr);
+}
+
+// Whatever the sizes of the ring at first and of the payloads: its low bits say what a block is.
+TEST(StagingPool, BlocksAreAlignedAndApart) {
+  std::mt19937 random(7);
+  auto below = [&](Bytes most) { return static_cast<Bytes>(random() % most); };
+  for (int turn = 0; turn < 200; ++turn) {
+    const Bytes cap = 32 * kCap, ring = 1 + below(5 * kCap);
+    Region region = Region::create(1, StagingPool::region_bytes(cap), 5);
+    StagingPool pool(region, region.staging_offset(1), cap, ring);
+    pool.prepare();
+    std::map<const std::byte*, Bytes> held;
+    for (int i = 0; i < 60; ++i) {
+      const Bytes payload = 1 + below(i % 2 ? 64 << 10 : 700 << 10);
+      std::byte* block = pool.take(payload, 1, Need::can_wait, 1 + below(3));
+      if (!block) continue;
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignof(BlockHead), 0u) << ring << ' ' << payload;
+      const auto next = held.lower_bound(block);
+      ASSERT_TRUE(next == held.end() || block + sizeof(BlockHead) + payload <= next->first);
+      ASSERT_TRUE(next == held.begin() || std::prev(next)->first + std::prev(next)->second <= block);
+      held[block] = sizeof(BlockHead) + payload;
+      if (held.size() < 1 + below(12)) continue;
+      const auto done = std::next(held.begin(), static_cast<std::ptrdiff_t>(below(held.size())));
+      StagingPool::readers_of(done->first).store(0);
+      held.erase(done);
+    }
+  }
 }
 
 }  // namespace ddl
