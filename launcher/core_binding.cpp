@@ -8,29 +8,12 @@
 #include <set>
 #include <string>
 
+#include "core/base/cpu_set.hpp"
 #include "core/base/env.hpp"
 #include "core/base/error.hpp"
 
 namespace ddl {
 namespace {
-
-constexpr int kMostCpus = 8192;
-
-// A dynamically sized CPU set: cpu_set_t alone ends at 1024.
-class CpuSet {
- public:
-  CpuSet() : bits_(CPU_ALLOC(kMostCpus)) { CPU_ZERO_S(size(), bits_); }
-  ~CpuSet() { CPU_FREE(bits_); }
-  CpuSet(const CpuSet&) = delete;
-  CpuSet& operator=(const CpuSet&) = delete;
-  static std::size_t size() { return CPU_ALLOC_SIZE(kMostCpus); }
-  cpu_set_t* bits() { return bits_; }
-  bool has(int cpu) const { return CPU_ISSET_S(cpu, size(), bits_); }
-  void add(int cpu) { CPU_SET_S(cpu, size(), bits_); }
-
- private:
-  cpu_set_t* bits_;
-};
 
 namespace fs = std::filesystem;
 
@@ -68,7 +51,7 @@ std::vector<int> parse_cpu_list(std::string_view text) {
     std::size_t dash = range.find('-');
     std::uint64_t first = parse_number(range.substr(0, dash));
     std::uint64_t last = dash == std::string::npos ? first : parse_number(range.substr(dash + 1));
-    if (last < first || last >= kMostCpus) throw UsageError("'" + range + "' is no range of CPUs");
+    if (last < first || last >= CpuSet::kMost) throw UsageError("'" + range + "' is no range of CPUs");
     for (std::uint64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
   }
   return cpus;
@@ -98,7 +81,7 @@ std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts
 
 std::vector<CoreCpus> usable_cores() {
   CpuSet allowed;
-  if (sched_getaffinity(0, CpuSet::size(), allowed.bits()) != 0) return {};
+  if (sched_getaffinity(0, CpuSet::bytes(), allowed.bits()) != 0) return {};
   std::vector<CoreCpus> cores;
   std::set<int> placed;
   try {
@@ -135,7 +118,7 @@ std::size_t machine_cores() {
 bool bind_to_cpus(const std::vector<int>& cpus) {
   CpuSet chosen;
   for (int cpu : cpus) chosen.add(cpu);
-  return sched_setaffinity(0, CpuSet::size(), chosen.bits()) == 0;
+  return sched_setaffinity(0, CpuSet::bytes(), chosen.bits()) == 0;
 }
 
 }  // namespace ddl

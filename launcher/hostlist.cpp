@@ -105,7 +105,8 @@ Strings expand_range(std::string_view range) {
   std::uint64_t from = parse_number(first), to = parse_number(last);
   if (to < from || to - from > kMostHosts) throw UsageError(fmt::format("'{}' is no range", range));
   Strings numbers;
-  for (std::uint64_t n = from; n <= to; ++n) numbers.push_back(fmt::format("{:0{}}", n, first.size()));
+  for (std::uint64_t more = 0; more <= to - from; ++more)
+    numbers.push_back(fmt::format("{:0{}}", from + more, first.size()));
   return numbers;
 }
 
@@ -121,7 +122,8 @@ Strings expand_item(std::string_view item) {
     for (const std::string& number : expand_range(range))
       for (const std::string& name :
            expand_item(std::string(item.substr(0, open)) + number + std::string(item.substr(close + 1))))
-        names.push_back(name);
+        if (names.push_back(name); names.size() > kMostHosts)
+          throw UsageError(fmt::format("'{}' names more than {} hosts", item, kMostHosts));
   return names;
 }
 

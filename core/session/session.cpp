@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/cpu_set.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/reduce/reduce.hpp"
@@ -18,10 +19,10 @@ namespace {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  CpuSet set;
+  if (::sched_getaffinity(0, CpuSet::bytes(), set.bits()) != 0) return cpus;
+  for (int cpu = 0; cpu < CpuSet::kMost; ++cpu)
+    if (set.has(cpu)) cpus.push_back(cpu);
   return cpus;
 }
 

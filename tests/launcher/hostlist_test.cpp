@@ -59,6 +59,8 @@ TEST(SlurmNodes, BracketsAreExpandedAndWidthsKept) {
             (Strings{"r1n08x", "r1n09x", "r1n10x", "r2n08x", "r2n09x", "r2n10x"}));
   for (const char* text : {"n[1-", "n[3-1]", "n[a-b]", "", "a,,b", "n]1["})
     EXPECT_THROW(expand_slurm_nodes(text), UsageError) << text;
+  EXPECT_EQ(expand_slurm_nodes("h[18446744073709551615]"), Strings{"h18446744073709551615"});
+  EXPECT_THROW(expand_slurm_nodes("h[0-9999][0-9999]"), UsageError) << "one range after the other is short";
 }
 
 TEST(SlurmTasks, RepetitionsAreExpanded) {
