@@ -46,7 +46,7 @@ struct alignas(64) Mailbox {
 
 struct alignas(64) BlockHead {
   std::atomic<std::uint32_t> readers;  // receivers that have not released the payload yet
-  // See SingleCopySends; `through`: readers that have let go, a bit for each of the first 64 places.
+  // See SingleCopySends; `through`: readers that have let go, a bit for each of the first places.
   std::atomic<std::uint32_t> refused;
   std::atomic<std::uint64_t> through;
   JointCopy joint;

@@ -15,7 +15,7 @@ void await_written(const JointCopy& joint, Nanoseconds until) {
 
 bool SharedMemoryTransport::send_single_copy(const Outgoing& message) {
   Outgoing named = message;
-  if (!has_room(message.to) || !single_copies_.add(named)) return false;
+  if (!has_room(message.to) || !single_copies_.add(named, ranks())) return false;
   named.reuse = Reuse::elsewhere;
   put_all(named);
   return true;

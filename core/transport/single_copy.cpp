@@ -1,15 +1,17 @@
 #include "core/transport/single_copy.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddl {
 
-bool SingleCopySends::add(Outgoing& message) {
+bool SingleCopySends::add(Outgoing& message, int ranks) {
   const auto readers = static_cast<std::uint32_t>(message.to.size());
-  message.block = pool_.take(readers * sizeof(std::uint16_t), readers + 1, message.need);
+  message.block = pool_.take(kBitsBytes + readers * sizeof(std::uint16_t), readers + 1, message.need);
   if (!message.block) return false;
   refused_of(message.block).store(0, std::memory_order_relaxed);
-  head_of(message.block).through.store(0, std::memory_order_relaxed);
+  for (int place = 0; place < std::min(ranks, kPlaces); place += kWord)
+    through_of(message.block, place).store(0, std::memory_order_relaxed);
   joint_of(message.block).begin(readers == 1 && message.is_joint ? message.payload.size() : 0);
   ++*message.unfinished;
   sent_.push_back(message);

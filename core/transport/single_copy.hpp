@@ -4,10 +4,11 @@
 // Of messages that are joint and have one reader this rank copies a part itself, when it has nothing else to
 // do, see JointCopy.
 //
-// Each has a small block of the pool, from which readers count themselves out as from others. A reader whom
-// the kernel does not let read writes its number there (BlockHead::refused says how many have) and is sent a
-// staged copy instead, so that memory that cannot be read that way (of a driver, for instance), or a process
-// that has become unreadable, costs time and nothing else.
+// Each has a small block of the pool, from which readers count themselves out as from others, and set a bit
+// each: so the sender knows whom it waits for. A reader whom the kernel does not let read writes its number
+// there (BlockHead::refused says how many have) and is sent a staged copy instead, so that memory that cannot
+// be read that way (of a driver, for instance), or a process that has become unreadable, costs time and
+// nothing else.
 //
 // Thread safety: none, the engine's lock is held; but has_work() may be asked by any thread.
 #pragma once
@@ -25,8 +26,8 @@ class SingleCopySends {
   explicit SingleCopySends(StagingPool& pool) : pool_(pool) {}
 
   /// Sets message.block, which its readers count themselves out of, and counts in message.unfinished; false:
-  /// no block is free now. The message must not be sent where that is so.
-  bool add(Outgoing& message);
+  /// no block is free now. The message must not be sent where that is so. The host has so many ranks.
+  bool add(Outgoing& message, int ranks);
   /// Ends those that all have read, or have been sent a copy of: `send_copy(message, place)` sends it to the
   /// rank of that number among those of the host; false: there is no room now. True when any was ended.
   template <class SendCopy>
@@ -53,7 +54,7 @@ class SingleCopySends {
   }
 
   /// Calls body(to) for each rank of the host that has not read yet what counts there; `place_of(to)` is
-  /// its number there. Of those from the 64th place on nobody knows.
+  /// its number there. Of those from kPlaces on nobody knows.
   template <class PlaceOf, class Body>
   void each_awaited(const std::uint32_t* unfinished, const PlaceOf& place_of, const Body& body) const {
     for (const Outgoing& sent : sent_)
@@ -64,7 +65,7 @@ class SingleCopySends {
   static JointCopy& joint_of(const std::byte* block) { return head_of(block).joint; }
   /// The reader at that place lets go of it, and counts itself out.
   static void note_through(std::byte* block, int place) {
-    if (place < 64) head_of(block).through.fetch_or(std::uint64_t{1} << place, std::memory_order_relaxed);
+    if (place < kPlaces) through_of(block, place).fetch_or(bit_of(place), std::memory_order_relaxed);
   }
   /// It cannot read it; it counts itself out afterwards as if it had.
   static void refuse(std::byte* block, int place);
@@ -81,11 +82,23 @@ class SingleCopySends {
            (!joint.is_joint() || joint.is_written());
   }
   static bool is_through(const std::byte* block, int place) {
-    return place >= 64 || (head_of(block).through.load(std::memory_order_relaxed) >> place & 1) != 0;
+    return place >= kPlaces ||
+           (through_of(block, place).load(std::memory_order_relaxed) & bit_of(place)) != 0;
+  }
+  // The bits of the first 64 places are in the head, those of others begin the payload; behind these are the
+  // numbers of those who could not read.
+  static constexpr int kWord = 64, kPlaces = 16 * kWord;
+  static constexpr Bytes kBitsBytes = (kPlaces - kWord) / 8;
+  static constexpr std::uint64_t bit_of(int place) { return std::uint64_t{1} << place % kWord; }
+  static std::atomic<std::uint64_t>& through_of(const std::byte* block, int place) {
+    BlockHead& head = head_of(block);
+    if (place < kWord) return head.through;
+    auto* bits = StagingPool::payload_of(const_cast<std::byte*>(block));
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(bits)[place / kWord - 1];
   }
   static std::atomic<std::uint32_t>& refused_of(std::byte* block) { return head_of(block).refused; }
   static std::uint16_t* places_of(std::byte* block) {
-    return reinterpret_cast<std::uint16_t*>(StagingPool::payload_of(block));
+    return reinterpret_cast<std::uint16_t*>(StagingPool::payload_of(block) + kBitsBytes);
   }
   void note_oldest();
 

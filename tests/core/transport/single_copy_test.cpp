@@ -19,16 +19,17 @@ using Fetched = SharedMemoryTransport::Fetched;
 
 namespace {
 
-// A payload that the ranks 1 and 2 are to read where it is.
+// A payload that the last two ranks are to read where it is.
 struct ReadByTwo {
-  std::vector<LocalPeer> peers = peers_of(3);
+  std::vector<LocalPeer> peers;
   std::vector<std::unique_ptr<SharedMemoryTransport>> at;
   std::vector<std::byte> payload = std::vector<std::byte>(50'000, std::byte{42});
   std::vector<std::byte> read = std::vector<std::byte>(50'000);
   std::uint32_t unfinished = 0;
-  std::array<Rank, 2> to = {1, 2};
-  ReadByTwo() {
-    for (int place : {0, 1, 2}) at.push_back(std::make_unique<SharedMemoryTransport>(peers, place, kStaging));
+  std::array<Rank, 2> to;
+  explicit ReadByTwo(Rank ranks = 3) : peers(peers_of(ranks)), to{ranks - 2, ranks - 1} {
+    for (int place : {0, ranks - 2, ranks - 1})
+      at.push_back(std::make_unique<SharedMemoryTransport>(peers, place, kStaging));
   }
   bool send() {
     Outgoing message = message_of(payload, to);
@@ -66,21 +67,23 @@ TEST(SingleCopy, APayloadIsReadWhereItIsAndItsSenderHearsOfTheLastReader) {
 }
 
 TEST(SingleCopy, WhoHasYetToReadIsKnown) {
-  ReadByTwo trio;
-  ASSERT_TRUE(trio.send());
-  auto awaited = [&trio](const std::uint32_t* unfinished) {
-    std::vector<Rank> ranks;
-    trio.at[0]->each_awaited_reader(unfinished, [&ranks](Rank rank) { ranks.push_back(rank); });
-    return ranks;
-  };
-  const std::uint32_t others = 0;
-  EXPECT_EQ(awaited(&trio.unfinished), (std::vector<Rank>{1, 2}));
-  EXPECT_EQ(awaited(&others), std::vector<Rank>{});
-  for (std::size_t reader : {1u, 2u}) {
-    Kept arrived;
-    trio.at[reader]->progress(arrived);
-    arrived.messages.at(0).second.release();
-    EXPECT_EQ(awaited(&trio.unfinished), reader == 1 ? std::vector<Rank>{2} : std::vector<Rank>{});
+  for (Rank ranks : {3, 66, 130}) {
+    ReadByTwo trio(ranks);
+    ASSERT_TRUE(trio.send());
+    auto awaited = [&trio](const std::uint32_t* unfinished) {
+      std::vector<Rank> found;
+      trio.at[0]->each_awaited_reader(unfinished, [&found](Rank rank) { found.push_back(rank); });
+      return found;
+    };
+    const std::uint32_t others = 0;
+    EXPECT_EQ(awaited(&trio.unfinished), (std::vector<Rank>{ranks - 2, ranks - 1}));
+    EXPECT_EQ(awaited(&others), std::vector<Rank>{});
+    for (std::size_t reader : {1u, 2u}) {
+      Kept arrived;
+      trio.at[reader]->progress(arrived);
+      arrived.messages.at(0).second.release();
+      EXPECT_EQ(awaited(&trio.unfinished), reader == 1 ? std::vector<Rank>{ranks - 1} : std::vector<Rank>{});
+    }
   }
 }
 
