@@ -1,10 +1,10 @@
 #include "launcher/job_watch.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 
 #include "core/base/file.hpp"
+#include "core/base/process.hpp"
 
 namespace ddl {
 namespace {
@@ -12,19 +12,6 @@ namespace {
 constexpr std::size_t kMostMaps = 4 << 20, kMostChildren = 1 << 20;
 
 std::string folder_of(pid_t process) { return "/proc/" + std::to_string(process); }
-
-std::string name_of(pid_t process) {
-  std::error_code failed;
-  return std::filesystem::read_symlink(folder_of(process) + "/exe", failed).filename().string();
-}
-
-bool is_starter(const std::string& name) {
-  static constexpr std::string_view kStarters[] = {"mpirun", "orterun",  "prterun", "orted",
-                                                   "prted",  "ddl-exec", ""};
-  return std::any_of(std::begin(kStarters), std::end(kStarters), [&](std::string_view starter) {
-    return name.starts_with(starter) && (starter.size() || name.empty());
-  });
-}
 
 }  // namespace
 
@@ -68,8 +55,8 @@ void JobWatch::look_below(pid_t process) {
   std::istringstream children(
       read_file(folder + "/task/" + std::to_string(process) + "/children", kMostChildren).text);
   for (pid_t child = 0; children >> child;) {
-    std::string name = name_of(child);
-    if (!is_starter(name))
+    std::string name = executable_of(child);
+    if (!name.empty() && !is_starter(name))
       programs_[child] = {name, libraries_in(read_file(folder_of(child) + "/maps", kMostMaps).text)};
     look_below(child);
   }

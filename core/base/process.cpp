@@ -2,8 +2,11 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "core/base/file.hpp"
@@ -32,6 +35,17 @@ ProcessState state_of_process(pid_t pid) {
     default:
       return ProcessState::runs;
   }
+}
+
+std::string executable_of(pid_t pid) {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", failed).filename().string();
+}
+
+bool is_starter(std::string_view executable) {
+  constexpr std::string_view kStarters[] = {"mpirun", "orterun", "prterun", "orted", "prted", "ddl-exec"};
+  return std::any_of(std::begin(kStarters), std::end(kStarters),
+                     [&](std::string_view starter) { return executable.starts_with(starter); });
 }
 
 std::string environment_of(pid_t pid) {

@@ -10,6 +10,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/base/process.hpp"
 #include "core/bootstrap/host_identity.hpp"
 #include "core/net/unanswered.hpp"
 #include "core/trace/stall.hpp"
@@ -76,7 +77,9 @@ void JoinWatch::look_at_host(const std::vector<Sibling>& here) {
     if (now() - ended_ > kToEnd) ::kill(::getpid(), SIGKILL);
     return;
   }
-  const std::vector<std::string> unanswered = unanswered_connections_of(::getppid());
+  const pid_t parent = ::getppid();
+  if (!is_starter(executable_of(parent))) return;  // a script, whose connections are its own
+  const std::vector<std::string> unanswered = unanswered_connections_of(parent);
   if (unanswered.empty()) return;
   if (here.empty() || here.front().rank == me_) {
     const std::string& host = host_identity().host;

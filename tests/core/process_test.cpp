@@ -7,6 +7,14 @@
 
 namespace ddl {
 
+TEST(Process, WhatStartsRanksIsKnownByItsFile) {
+  EXPECT_EQ(executable_of(getpid()), "ddl_unit_tests");
+  EXPECT_TRUE(is_starter("orted"));
+  EXPECT_TRUE(is_starter("mpirun.openmpi"));
+  EXPECT_FALSE(is_starter("python3.11"));
+  EXPECT_FALSE(is_starter(""));
+}
+
 TEST(Process, IsToldToRunToBeStoppedOrToBeGone) {
   EXPECT_EQ(state_of_process(getpid()), ProcessState::runs);
   const pid_t child = fork();
