@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "core/base/file.hpp"
@@ -16,9 +17,19 @@ namespace {
 
 constexpr std::size_t kMostOfEnvironment = 4 << 20;
 
+int threads_in(const std::string& words) {
+  std::istringstream stream(words);
+  std::string word;
+  for (int i = 0; i < 17; ++i) stream >> word;
+  int threads = 0;
+  stream >> threads;
+  return threads;
+}
+
 }  // namespace
 
-// "PID (name) S ...", with any letters in the name.
+// "PID (name) S ...", with any letters in the name. The 18th word behind the name says how many threads there
+// are: the one that has begun the process may have ended before the others.
 ProcessState state_of_process(pid_t pid) {
   const FileText stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
   const std::size_t name_end = stat.text.rfind(") ");
@@ -29,6 +40,7 @@ ProcessState state_of_process(pid_t pid) {
     case 't':
       return ProcessState::stopped;
     case 'Z':
+      return threads_in(stat.text.substr(name_end + 2)) > 1 ? ProcessState::runs : ProcessState::gone;
     case 'X':
     case 'x':
       return ProcessState::gone;

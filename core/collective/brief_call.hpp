@@ -92,7 +92,7 @@ class BriefCall {
   /// Where its plan counts such calls.
   PreparedPlan::Use& use_of_plan() {
     auto& uses = plan_->uses;
-    return use_ < uses.size() && uses[use_].collective == call_.collective ? uses[use_] : find_use();
+    return use_ < uses.size() && uses[use_].collective == call_.counted_as() ? uses[use_] : find_use();
   }
 
  private:

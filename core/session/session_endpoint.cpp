@@ -30,7 +30,9 @@ Bytes region_bytes(Bytes staging, int local_ranks) {
   const Bytes bytes = std::clamp<Bytes>(most.rlim_cur / 8 / ranks, kLeast, wanted);
   if (bytes * ranks > most.rlim_cur / 6)
     throw Error(fmt::format("{} ranks of a host need {} MiB of shared memory", ranks, bytes * ranks >> 20),
-                fmt::format("a process may map {} MiB in all", most.rlim_cur >> 20), "raise `ulimit -v`");
+                fmt::format("a process may map {} MiB in all, and at most a sixth of that is taken",
+                            most.rlim_cur >> 20),
+                "raise `ulimit -v`");
   return bytes;
 }
 
