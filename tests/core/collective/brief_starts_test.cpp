@@ -74,7 +74,6 @@ TEST(BriefStarts, WhoComesLastIsDoneAtOnceAndTheOtherWhenItWaits) {
     EXPECT_EQ(ranks.first.start(here, i), Started::under_way);
     EXPECT_EQ(ranks.second.start(there, i), Started::done);
     expect_sum(there.out, 2, i);
-    EXPECT_FALSE(here.completion.done());
     ranks.first.wait(here);
     expect_sum(here.out, 2, i);
   }
@@ -99,8 +98,7 @@ TEST(BriefStarts, OneThatIsLeftGetsItsNoticeFromWhoeverMakesProgress) {
   here.completion.ask_for_notice();
   ranks.first.start(here, 1);
   ranks.second.start(there, 1);
-  EXPECT_EQ(ranks.job.engine(0).next_done(), nullptr);
-  ranks.job.engine(0).progress();
+  ranks.job.engine(0).progress();  // or the helper's, which may have come
   EXPECT_TRUE(here.completion.done());
   EXPECT_EQ(ranks.job.engine(0).next_done(), &here.completion);
   EXPECT_EQ(ranks.job.engine(0).next_done(), nullptr);
