@@ -224,9 +224,13 @@ int start(MPI_Request* request) {
 int startall(int n, MPI_Request requests[]) {
   int result = DDL_NEXT(MPI_Startall)(n, requests);
   if (result != MPI_SUCCESS) return result;
-  for (int i = 0; i < n; ++i)
-    if (const std::shared_ptr<PersistentCall> call = find(requests[i]))
-      result == MPI_SUCCESS ? result = begin(call) : tell_done(*call);  // nobody waits for what has not begun
+  for (int i = 0; i < n; ++i) {
+    const std::shared_ptr<PersistentCall> call = find(requests[i]);
+    if (call && result == MPI_SUCCESS)
+      result = begin(call);
+    else if (call)
+      tell_done(*call);  // nobody waits for what has not begun
+  }
   return result;
 }
 

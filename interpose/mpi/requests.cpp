@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/guard.hpp"
@@ -49,16 +51,8 @@ class IdleCalls {
     return call;
   }
   void give_back(Pending* over) {
-    std::unique_ptr<Pending> call(over);
-    call->buffers = {};
-    call->work = nullptr;
-    call->end = nullptr;
-    call->request = MPI_REQUEST_NULL;
-    call->error = MPI_SUCCESS;
-    call->started = nullptr;
-    call->is_long = false;
-    call->layouts = {};
-    call->steps.store(0, std::memory_order_relaxed);
+    std::destroy_at(over);
+    std::unique_ptr<Pending> call(std::construct_at(over));
     const auto lock = lock_for_threads();
     if (calls_.size() < kMost) calls_.push_back(std::move(call));
   }

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/collective/engine.hpp"
 #include "tests/support/virtual_job.hpp"
 
