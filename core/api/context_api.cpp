@@ -16,6 +16,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/net/descriptors.hpp"
 #include "core/session/identity.hpp"
 #include "core/session/session_communicator.hpp"
 #include "core/session/standalone_job.hpp"
@@ -25,6 +26,7 @@ extern "C" const ddl_context_api ddl_context_functions;
 struct ddl_context {
   ddl::Rank rank = 0, size = 1;
   ddl::Env env;
+  std::optional<ddl::DescriptorShare> descriptors;  // let go of last
   ddl::Membership membership;
   std::unique_ptr<ddl::StandaloneJob> job;  // null until it has joined
   std::unique_ptr<ddl::SessionCommunicator> communicator;
@@ -61,6 +63,8 @@ ddl_context* create(int32_t rank, int32_t size, void* id, ddl_problem* problem) 
     context->size = size;
     context->env = ddl::load_env();
     if (!context->env.enable) throw ddl::Error("DDL_ENABLE=0");
+    // Shared memory, the meeting place and connections to it, listeners and streams of rails.
+    context->descriptors.emplace(8 + 3 * static_cast<std::uint64_t>(size));
     if (rank == 0) {
       // The first may come much later: the library says how long ranks may be late.
       ddl::RendezvousLimits limits;

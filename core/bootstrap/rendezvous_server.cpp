@@ -19,7 +19,7 @@
 #include "core/base/signals.hpp"
 #include "core/bootstrap/rendezvous_frame.hpp"
 #include "core/bootstrap/rendezvous_group.hpp"
-#include "core/net/strangers.hpp"
+#include "core/net/descriptors.hpp"
 #include "core/net/wait.hpp"
 
 namespace ddl {

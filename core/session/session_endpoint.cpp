@@ -19,21 +19,37 @@ namespace ddl {
 namespace {
 
 // Each rank maps those of all of its host. Where a process may map little (`ulimit -v`, a queue's h_vmem),
-// together they are to be an eighth of that, so that the program does not lack it; but each needs some tens
-// of megabytes for calls without an order to go on. Throws Error where that is too much.
+// together, and with those of the other jobs of this process, they are to be an eighth of that, so that the
+// program does not lack it; but each needs some tens of megabytes for calls without an order to go on. Throws
+// Error where that is too much.
 Bytes region_bytes(Bytes staging, int local_ranks) {
   constexpr Bytes kLeast = 64 << 20;
   const Bytes wanted = StagingPool::region_bytes(staging, StagingPool::kLeastOfJob);
   const auto ranks = static_cast<Bytes>(std::max(local_ranks, 1));
   rlimit most{};
   if (::getrlimit(RLIMIT_AS, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return wanted;
-  const Bytes bytes = std::clamp<Bytes>(most.rlim_cur / 8 / ranks, kLeast, wanted);
-  if (bytes * ranks > most.rlim_cur / 6)
+  const Bytes mapped = Region::all_mapped();
+  const Bytes left = most.rlim_cur / 8 - std::min<Bytes>(mapped, most.rlim_cur / 8);
+  const Bytes bytes = std::clamp<Bytes>(left / ranks, kLeast, wanted);
+  if (mapped + bytes * ranks > most.rlim_cur / 6)
     throw Error(fmt::format("{} ranks of a host need {} MiB of shared memory", ranks, bytes * ranks >> 20),
                 fmt::format("a process may map {} MiB in all, and at most a sixth of that is taken",
                             most.rlim_cur >> 20),
                 "raise `ulimit -v`");
   return bytes;
+}
+
+const char* why_closed(int cause) {
+  switch (cause) {
+    case ENOMEM:
+      return "this process may have no more memory: `ulimit -v`";
+    case EMFILE:
+      return "this process may have no more files open: `ulimit -n`";
+    case ENFILE:
+      return "the machine may have no more files open";
+    default:
+      return "another container or user?";
+  }
 }
 
 }  // namespace
@@ -74,9 +90,7 @@ void SessionEndpoint::attach_local(const JobMap& job_map, const std::vector<Endp
     std::optional<Region> region = Region::attach(endpoint.pid, endpoint.fd, endpoint.nonce, endpoint.bell);
     if (!region)
       throw Error(fmt::format("rank {} cannot open the shared memory of rank {} on the same host ({})", me_,
-                              peer,
-                              errno == ENOMEM ? "this process may have no more memory: `ulimit -v`"
-                                              : "another container or user?"));
+                              peer, why_closed(errno)));
     reads_neighbours_ = reads_neighbours_ && region->can_read_owner();
     peers.push_back({peer, std::make_shared<Region>(std::move(*region))});
   }

@@ -18,6 +18,13 @@
 #include "core/base/partition.hpp"
 
 namespace ddl {
+namespace {
+
+std::atomic<Bytes> mapped{0};
+
+}  // namespace
+
+Bytes Region::all_mapped() { return mapped.load(std::memory_order_relaxed); }
 
 Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
   Bytes bytes = round_up(round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox) + staging, 4096);
@@ -77,6 +84,11 @@ std::optional<Region> Region::attach(int pid, int fd, std::uint64_t nonce, int b
   return region;
 }
 
+Region::Region(std::byte* base, Bytes bytes, int fd, int pid)
+    : base_(base), bytes_(bytes), fd_(fd), pid_(pid) {
+  mapped.fetch_add(bytes, std::memory_order_relaxed);
+}
+
 Region::Region(Region&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       bytes_(other.bytes_),
@@ -86,7 +98,10 @@ Region::Region(Region&& other) noexcept
       bell_to_ring_(std::exchange(other.bell_to_ring_, -1)) {}
 
 Region::~Region() {
-  if (base_) ::munmap(base_, bytes_);
+  if (base_) {
+    ::munmap(base_, bytes_);
+    mapped.fetch_sub(bytes_, std::memory_order_relaxed);
+  }
   for (int fd : {fd_, bell_, bell_to_ring_})
     if (fd >= 0) ::close(fd);
 }

@@ -75,6 +75,9 @@ class Region {
   Region& operator=(Region&&) = delete;
   ~Region();
 
+  /// Of all regions of this process, its own and those of peers.
+  static Bytes all_mapped();
+
   int fd() const { return fd_; }
   Bytes bytes() const { return bytes_; }
   /// An owner that sleeps on sockets is woken through a descriptor and not through the futex of RegionHead.
@@ -108,7 +111,7 @@ class Region {
   void populate(Bytes offset, Bytes bytes);
 
  private:
-  Region(std::byte* base, Bytes bytes, int fd, int pid) : base_(base), bytes_(bytes), fd_(fd), pid_(pid) {}
+  Region(std::byte* base, Bytes bytes, int fd, int pid);
   static constexpr Bytes round_head() {
     static_assert(sizeof(RegionHead) <= 4096);
     return 4096;

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/random.hpp"
-#include "core/net/strangers.hpp"
+#include "core/net/descriptors.hpp"
 #include "core/transport/tcp_impl.hpp"
 
 namespace ddl {

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
-#include "core/net/strangers.hpp"
+#include "core/net/descriptors.hpp"
 #include "core/transport/tcp_impl.hpp"
 
 namespace ddl {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -40,6 +41,14 @@ constexpr std::chrono::milliseconds kEver = std::chrono::hours(24 * 365);
 std::atomic<bool> some_lack_the_shim = false;
 constexpr std::string_view kNoShim = "a rank runs without libddl_shim.so",
                            kGlooFailed = "gloo failed while the ranks met";
+
+// Once for all groups of the process: what one lacks the next lacks, too.
+void warn_once(const std::string& text) {
+  static auto& mutex = *new std::mutex;
+  static auto& said = *new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (said.insert(text).second) log_warning(text);
+}
 
 // Of all contexts of the process.
 TrialBudget& trial_budget() {
@@ -265,7 +274,7 @@ std::string EngineContext::conclude(const Meeting& meeting) const {
   if (why.empty()) return why;
   const bool is_known = trouble_ == "DDL_ENABLE=0" || trouble_ == kNoShim;
   if ((meeting.who_says_no() == rank_ && !is_known) || (rank_ == 0 && meeting.who_is_strange() >= 0))
-    log_warning(fmt::format("gloo's calls stay with gloo: {}", why));
+    warn_once(fmt::format("gloo's calls stay with gloo: {}", why));
   return why;
 }
 

@@ -138,6 +138,9 @@ void start_report() {
   Report& r = report();
   try {
     r.env = load_env();
+    // Elsewhere ddlrun or MPI's rank 0 says it.
+    if (foreign_env("PMIX_RANK").empty() && may_be_writer())
+      for (const std::string& warning : r.env.warnings) log_warning(warning);
   } catch (const UsageError& error) {
     if (may_be_writer()) log_warning(error.what());
   }

@@ -4,6 +4,7 @@ import datetime
 import faulthandler
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -278,6 +279,17 @@ def groups():
         time.sleep(0.1)  # see the end
         dist.destroy_process_group(ends)
     check()
+
+
+def many_groups():
+    """More than fit on the engine where the process may have little; see LIMITS."""
+    for name, most in (one.split(":") for one in os.environ["LIMITS"].split()):
+        resource.setrlimit(getattr(resource, name), (int(most), int(most)))
+    check()
+    all_of_them = [dist.new_group() for _ in range(12)]
+    for _ in range(2):
+        for group in all_of_them:
+            check(group, 5000)
 
 
 def again():

@@ -313,6 +313,16 @@ class GlooTest(unittest.TestCase):
         self.left_to_gloo(2, "few", None, DDL_ENABLE="0")
         self.left_to_gloo(2, "few", None, of_rank={1: {"DDL_ENABLE": "0"}})
 
+    def test_an_unknown_variable(self):
+        self.left_to_gloo(2, "few", "unknown variable DDL_SPARSY", DDL_ENABLE="0", DDL_SPARSY="1")
+
+    def test_many_groups(self):
+        """Where a process may open few files, or map little memory, the first are the engine's."""
+        for limits, line in (("RLIMIT_NOFILE:150", "a quarter of the files that this process may have open"),
+                             ("RLIMIT_AS:4000000000", "at most a sixth of that is taken")):
+            self.left_to_gloo(2, "many_groups", line, LIMITS=limits)
+        self.right_on_engine(2, "many_groups", LIMITS="RLIMIT_NOFILE:1000")
+
     def test_foreign_layout(self):
         """A double of gloo whose options look different: it gets every call, and one line says so."""
         plain = subprocess.run(f"{BUILD}/tests/bin/gloo_foreign_program", check=True, stdout=subprocess.PIPE, text=True)
