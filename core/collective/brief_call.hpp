@@ -18,7 +18,7 @@ namespace ddl {
 
 class BriefCall {
  public:
-  static constexpr Rank kMostRanks = 32;  // of a communicator
+  static constexpr Rank kMostRanks = 512;  // of a communicator
 
   /// Where a step has elements: so many bytes from the beginning of a buffer of the call.
   struct Place {

@@ -124,7 +124,7 @@ class KeptCalls {
  public:
   static constexpr std::size_t kMost = 64;
   /// The engine keeps no call of more ranks, and none with a longer block.
-  static constexpr Rank kMostRanks = 32;
+  static constexpr Rank kMostRanks = 512;
   static constexpr std::uint64_t kMostBytes = 1 << 20;
 
   /// Null: it is not kept.
