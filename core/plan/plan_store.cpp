@@ -201,8 +201,7 @@ PreparedPlan& PlanStore::add(Task task, Bytes bytes, Plan plan) {
   const auto& expected = prepared.plan.expected;
   prepared.hears_wire = std::any_of(expected.begin(), expected.end(),
                                     [&](const Expected& message) { return !members_.is_here(message.from); });
-  prepared.is_brief = !prepared.hears_wire && prepared.rails == 0 && is_brief(prepared.plan) &&
-                      bytes <= prepared.plan.segment;
+  prepared.is_brief = !prepared.hears_wire && prepared.rails == 0 && is_brief(prepared.plan);
   return prepared;
 }
 

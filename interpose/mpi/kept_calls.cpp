@@ -1,6 +1,7 @@
 #include "interpose/mpi/kept_calls.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace ddl::mpi {
@@ -20,10 +21,11 @@ bool KeptCalls::is_made_again(const SaidCall& said, const Lists& lists, Rank ran
   for (const int* list : lists)
     for (Rank rank = 0; list && rank < ranks; ++rank)
       hash = (hash ^ static_cast<std::uint64_t>(list[rank])) * 0x9e3779b97f4a7c15ull;
-  std::uint32_t& last = made_[hash >> 58];
+  if (made_.empty()) made_.resize(std::bit_ceil(most_of(ranks)));
+  auto& [last, before] = made_[hash >> 48 & (made_.size() - 1)];
   const auto mark = static_cast<std::uint32_t>(hash >> 16) | 1;
-  if (last == mark) return true;
-  last = mark;
+  if (last == mark || before == mark) return true;
+  before = std::exchange(last, mark);
   return false;
 }
 

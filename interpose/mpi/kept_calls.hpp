@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -122,7 +123,6 @@ struct LastPassed {
 
 class KeptCalls {
  public:
-  static constexpr std::size_t kMost = 64;
   /// The engine keeps no call of more ranks, and none with a longer block.
   static constexpr Rank kMostRanks = 512;
   static constexpr std::uint64_t kMostBytes = 1 << 20;
@@ -139,7 +139,7 @@ class KeptCalls {
   }
   /// Whether the call was among the last that were made and not kept.
   bool is_made_again(const SaidCall& said, const Lists& lists, Rank ranks);
-  bool is_full() const { return kept_ == kMost; }
+  bool is_full(Rank ranks) const { return kept_ == most_of(ranks); }
   void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
   bool has_some_by_bytes = false;
@@ -149,6 +149,10 @@ class KeptCalls {
 
  private:
   static constexpr std::size_t kFewest = 4;
+  // Each rank in turn may be the root of some.
+  static std::size_t most_of(Rank ranks) {
+    return std::max<std::size_t>(64, 4 * static_cast<std::size_t>(ranks));
+  }
   std::size_t place_of(const SaidCall::Words& said) const {
     return SaidCall::hash_of(said) >> 32 & (calls_.size() - 1);
   }
@@ -157,7 +161,8 @@ class KeptCalls {
 
   std::vector<KeptCall> calls_;  // open addressing; as many as a power of two, at least half of them free
   std::size_t kept_ = 0;
-  std::array<std::uint32_t, kMost> made_{};  // of what has been made, by part of its hash
+  // Of what has been made, by part of its hash: the last two, for calls that take turns.
+  std::vector<std::array<std::uint32_t, 2>> made_;
 };
 
 }  // namespace ddl::mpi

@@ -95,7 +95,7 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
           std::shared_ptr<OwnReductionCall> reduction) {
   using Which = BufferOf::Which;
   KeptCalls& all = route.comm->kept;
-  if (all.is_full()) return forget_kept(*route.comm);
+  if (all.is_full(route.comm->size)) return forget_kept(*route.comm);
   auto buffer = [](const void* given, const void* own, Which which, const void* other, Which otherwise) {
     if (!given) return BufferOf{};
     if (given == own) return BufferOf{which, 0};
