@@ -137,12 +137,11 @@ bool Communicator::advance() {
 // While the lock is left messages may arrive and calls may start; nothing else of this communicator moves.
 void Communicator::work(Bytes bytes, const std::function<void()>& body) {
   if (bytes < kLongWork || is_working_) return body();
-  is_working_ = true;
-  ++shared_.working;
-  shared_.mutex.unlock();
-  body();
-  shared_.mutex.lock();
-  --shared_.working;
+  is_working_ = true;  // for good where the body throws: nothing of this communicator is right then
+  {
+    const WithoutLock away(shared_);
+    body();
+  }
   is_working_ = false;
 }
 

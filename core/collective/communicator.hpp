@@ -65,6 +65,24 @@ struct Shared {
   std::list<Shown> shown = {};  // see communicator_shown.cpp; those that have not left
 };
 
+/// The engine's lock is left meanwhile.
+class WithoutLock {
+ public:
+  explicit WithoutLock(Shared& shared) : shared_(shared) {
+    ++shared_.working;
+    shared_.mutex.unlock();
+  }
+  ~WithoutLock() {
+    shared_.mutex.lock();
+    --shared_.working;
+  }
+  WithoutLock(const WithoutLock&) = delete;
+  WithoutLock& operator=(const WithoutLock&) = delete;
+
+ private:
+  Shared& shared_;
+};
+
 class Communicator : public Sender {
  public:
   static constexpr std::size_t kMostOpen = 64;

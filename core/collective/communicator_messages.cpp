@@ -144,19 +144,26 @@ std::string Communicator::refuse(const Header& header, View view, const Operatio
   return {};
 }
 
-// What no right engine sends; but where each two ranks decide by their own lengths these may differ.
+// What no right engine sends; but where each two ranks decide by their own lengths these may differ. The
+// message may be a part of what the other one has.
 std::string Communicator::refuse_foreign(const Header& header, View view, const Operation* operation) const {
   view.release();
   if (const Call* call = operation ? &operation->call() : nullptr;
-      call && call->pairwise && header.from >= 0 && header.from < size())
+      call && call->pairwise && header.from >= 0 && header.from < size()) {
+    const auto bytes_in = [&](const BlockLayout& blocks) {
+      return blocks.counts ? blocks.counts[header.from] * size_of(call->type) : 0;
+    };
     return fmt::format(
-        "rank {} of a communicator of {} gets {} bytes of rank {} in call number {}, {}, in which it expects "
-        "{}: these should be as many",
-        members().me, size(), header.bytes, header.from, header.seq, operation->title(),
-        call->out_blocks.counts[header.from] * size_of(call->type));
+        "rank {} of a communicator of {} has {} bytes for rank {} and awaits {} of it in call number {}, {}; "
+        "that rank counts otherwise: what two ranks have for each other must have the same length on both",
+        members().me, size(), bytes_in(call->in_blocks), header.from, bytes_in(call->out_blocks), header.seq,
+        operation->title());
+  }
   return fmt::format(
-      "rank {} of a communicator of {} got a message from rank {} that does not belong to call number {}{}: "
-      "tag {:x}, segment {}, {} bytes",
+      "rank {} of a communicator of {} got a message of rank {} that has no place in call number {}{}, as "
+      "this "
+      "rank made it: there it is another call, or one with another root or length (tag {:x}, segment {}, {} "
+      "bytes)",
       members().me, size(), header.from, header.seq & ~kBetweenTwo,
       operation ? ", " + operation->title() : "", header.tag, header.segment & ~kSenderWasAlone,
       header.bytes);

@@ -87,11 +87,8 @@ void EngineTurn::fulfil(Completion& completion) {
 }
 
 void EngineTurn::work(const std::function<void()>& body) {
-  ++engine_.shared_.working;
-  engine_.mutex_.unlock();
+  const WithoutLock away(engine_.shared_);
   body();
-  engine_.mutex_.lock();
-  --engine_.shared_.working;
 }
 
 bool EngineTurn::failed() const { return engine_.failed(); }

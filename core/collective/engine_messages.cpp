@@ -93,6 +93,10 @@ void Engine::fail(const std::string& why) {
 void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
+  // Those who wait for it hear of it. That of a rank which is gone has been noted before.
+  Rank none = 0;
+  fabrics_.local->activity().gave_up.compare_exchange_strong(none, fabrics_.local->rank() + 1,
+                                                             std::memory_order_release);
   // No peer reads or writes the buffers of a call that has failed.
   fabrics_.local->withdraw_payloads();
   const Nanoseconds until = now() + SharedMemoryTransport::kLongestPiece;

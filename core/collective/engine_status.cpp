@@ -146,7 +146,9 @@ std::optional<Peer> Engine::look_at(Rank rank, CommId comm, std::uint64_t number
                   ? Peer::Presence::answers
                   : presence_of(state_of_process(activity->pid.load(std::memory_order_relaxed))),
               status_for(statuses_of(*activity, now()), comm, number),
-              activity->said.load(std::memory_order_relaxed), false};
+              activity->said.load(std::memory_order_relaxed),
+              false,
+              activity->gave_up.load(std::memory_order_acquire) != 0};
 }
 
 void Engine::ask(Rank rank, Rank about, CommId comm, std::uint64_t number) {
@@ -161,17 +163,21 @@ std::vector<Peer> Engine::take_answers() {
 }
 
 void Engine::look_after() {
-  if (std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock() && fabrics_.wire)
-    progress_or_fail_locked();
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !fabrics_.wire) return;
+  progress_or_fail_locked();
+  if (failed() && !wire_is_closed_ && is_over()) fabrics_.wire->say_failed();
 }
 
 // It may have ended because of another; or after it has sent all that this rank needs of it.
 void Engine::fail_without(Rank rank, Nanoseconds waited) {
   const Activity* activity = fabrics_.local->activity_of(rank);
   const Rank cause = activity ? activity->gave_up.load(std::memory_order_relaxed) - 1 : -1;
-  const bool is_first = cause < 0 || cause == fabrics_.local->rank();
-  const std::string how =
-      is_first ? "its process has ended" : fmt::format("rank {} has ended because of it", rank);
+  const bool is_first = cause < 0 || cause == rank || cause == fabrics_.local->rank();
+  const bool has_failed = cause == rank && look_at(rank, 0, 0)->presence != Peer::Presence::gone;
+  const std::string how = has_failed ? kHasFailed
+                          : is_first ? "its process has ended"
+                                     : fmt::format("rank {} has ended because of it", rank);
   std::lock_guard lock(mutex_);
   while (progress_or_fail_locked()) {
   }

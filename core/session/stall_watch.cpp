@@ -83,11 +83,12 @@ void StallWatch::look() {
   std::erase_if(said_, [](const auto& entry) { return !entry.second.is_fresh; });
 }
 
-// Between hosts a connection tells. A rank that has ended sends nothing any more.
+// Between hosts a connection tells. A rank that has ended or failed sends nothing any more.
 void StallWatch::look_for_the_gone(const std::vector<LongCall>& calls) {
   for (const LongCall& call : calls)
     for (Rank rank : call.waits_for)
-      if (const auto peer = engine_->look_at(rank, 0, 0); peer && peer->presence == Peer::Presence::gone)
+      if (const auto peer = engine_->look_at(rank, 0, 0);
+          peer && (peer->presence == Peer::Presence::gone || peer->gave_up))
         return engine_->fail_without(rank, now() - call.began);
 }
 

@@ -91,8 +91,9 @@ struct Activity {
   static constexpr std::size_t kThreads = 8;  // more of them share records, and are told apart less well
 
   std::atomic<std::int32_t> pid;
-  std::atomic<std::uint64_t> said;    // see SaidOfStall
-  std::atomic<std::int32_t> gave_up;  // a rank of the job + 1: this one ends because that one is gone
+  std::atomic<std::uint64_t> said;  // see SaidOfStall
+  // A rank of the job + 1: this one takes no part any more because that one is gone; its own: it has failed.
+  std::atomic<std::int32_t> gave_up;
   std::array<CallRecord, kThreads> records;
   struct Stamp {
     std::atomic<std::uint64_t> turn;

@@ -33,6 +33,7 @@ struct Peer {
   CallStatus call = {};
   std::uint64_t said = 0;   // see SaidOfStall
   bool is_awaited = false;  // the engine lacks a message of it
+  bool gave_up = false;     // see Activity
 };
 
 Peer::Presence presence_of(ProcessState state);

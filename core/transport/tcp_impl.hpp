@@ -112,6 +112,7 @@ struct TcpTransport::Impl : LostStreams {
   void end_stream(std::size_t rail, Rank to);
   void fail(Rank peer, const Reason& why);
   void tell_failures();
+  bool has_said_failed = false;
   void accept_all(std::size_t rail);
   bool is_peer(std::size_t rail, const IpAddress& remote) const;
   bool make_room(Nanoseconds least);

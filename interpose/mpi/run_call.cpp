@@ -165,7 +165,8 @@ void say_failure() {
   State& s = state();
   log_error(s.api->failure(s.job));
   const Activity* activity = noted_in.load(std::memory_order_acquire);
-  const bool is_peer_gone = activity && activity->gave_up.load(std::memory_order_relaxed);
+  const Rank cause = activity ? activity->gave_up.load(std::memory_order_relaxed) - 1 : -1;
+  const bool is_peer_gone = cause >= 0 && cause != s.rank;
   std::this_thread::sleep_for(is_peer_gone ? kForTheLauncher : kForTheOthers);
 }
 

@@ -150,7 +150,7 @@ class StallsTest(unittest.TestCase):
         self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
 
     def test_a_rank_that_sends_less_than_is_expected(self):
-        line = r"ddl: error: \[rank 1 on .* gets 4 bytes of rank 0 in call number \d+, MPI_Gatherv .*, in which it expects 8: .*"
+        line = r"ddl: error: \[rank 1 on .* has 0 bytes for rank 0 and awaits 8 of it in call number \d+, MPI_Gatherv .*; that rank counts otherwise: .*"
         code, said = self.job("other_length", [])
         self.assertNotEqual(code, 0)
         self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
