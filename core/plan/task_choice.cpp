@@ -166,6 +166,15 @@ std::vector<TaskChoice> one_by_one_or_packed(const HostMap& map, const TaskChoic
   return all;
 }
 
+// An all-gather or a reduce-scatter whose hosts carry unequally much, or may: a link of a chain carries no
+// byte twice.
+bool may_be_in_chain(const HostMap& map, Task task, Bytes bytes) {
+  if (map.hosts() < 3 || bytes < kLeastDivided) return false;
+  if (task.kind != Kind::all_gather && task.kind != Kind::reduce_scatter) return false;
+  const auto ranks = static_cast<Bytes>(map.ranks()), hosts = static_cast<Bytes>(map.hosts());
+  return task.unequal || static_cast<Bytes>(map.largest()) * hosts != ranks;
+}
+
 std::vector<TaskCandidate> by_prediction(const HostMap& map, const std::vector<TaskChoice>& all, Bytes bytes,
                                          const Machine& machine) {
   std::vector<TaskCandidate> found;
@@ -196,8 +205,14 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   choice.task = task;
   if (map.hosts() > 1) choose_lanes(choice, bytes, limits);
   choice.segment = free_segment(map, task, bytes, limits);
-  if (!has_tree(task))
-    return by_prediction(map, one_by_one_or_packed(map, choice, bytes, limits), bytes, limits.machine);
+  if (!has_tree(task)) {
+    std::vector<TaskChoice> many = one_by_one_or_packed(map, choice, bytes, limits);
+    if (may_be_in_chain(map, task, bytes)) {
+      many.push_back(choice);
+      many.back().division = Division::chain;
+    }
+    return by_prediction(map, many, bytes, limits.machine);
+  }
   std::vector<TaskChoice> all;
   if (bytes >= kLeastDivided) {
     all.push_back(chain_of(map, choice, bytes, limits));
@@ -235,6 +250,7 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
   const Bytes longest = is_pairwise ? kShort : bytes;
   const Bytes padded = size_class(is_pairwise ? kShort + kPaddedHead : bytes);
   const TaskCandidate one_by_one = found[0];
+  const std::vector<TaskCandidate> others(found.begin() + 1, found.end());
   found.clear();
   for (TaskCandidate equal : staged_ways(map, task, padded, limits)) {
     const bool is_packed = equal.choice.division == Division::packed;
@@ -245,6 +261,7 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
   }
   if (is_pairwise)
     found.erase(found.begin() + 1, found.end());  // which calls are padded follows from what they save
+  found.insert(found.end(), others.begin(), others.end());
   return found;
 }
 
@@ -343,7 +360,10 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
   std::string text{name_of(kind)};
   bool divided = kind == Kind::broadcast || kind == Kind::reduce;
   const bool is_whole = choice.division == Division::whole, is_packed = choice.division == Division::packed;
-  if (divided && !is_whole) text += choice.division == Division::chain ? " in a chain" : " in pieces";
+  if (choice.division == Division::chain)
+    text += " in a chain";
+  else if (choice.division == Division::pieces)
+    text += " in pieces";
   text += fmt::format(" over {} host{}", map.hosts(), map.hosts() > 1 ? "s" : "");
   if (is_packed) text += ", packed";
   if (((divided && is_whole) || (is_packed && has_root(kind))) && map.hosts() > 2)

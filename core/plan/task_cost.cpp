@@ -55,6 +55,21 @@ double predict_rooted(const HostMap& map, const TaskChoice& choice, Bytes bytes,
          segments * (hosts - 1) * wire.overhead + 2 * wire.alpha;
 }
 
+// Of an all-gather or a reduce-scatter, so many blocks cross the busiest link. Who has few ranks needs the
+// most; without a chain, who has many sends theirs to each host. Of blocks of unequal length the longest is
+// known: without a chain it may as well have been all of them, a chain carries the others only once. They are
+// taken for half as long.
+double busiest(const HostMap& map, const TaskChoice& choice) {
+  const bool is_chain = choice.division == Division::chain;
+  Rank most = 0;
+  for (int host = 0; host < map.hosts(); ++host) {
+    const auto own = static_cast<Rank>(map.members(host).size());
+    most = std::max(most, map.ranks() - own);
+    if (!is_chain) most = std::max(most, own * (map.hosts() - 1));
+  }
+  return is_chain && choice.task.unequal ? 0.5 * (most + map.largest()) : most;
+}
+
 // Kinds with many blocks. Where hosts share processors, these have all messages to do.
 double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
   const FabricCost& wire = machine.wire;
@@ -75,7 +90,10 @@ double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes,
   } else {
     const double each = exchanges ? away : hosts - 1;
     messages = ranks * each;
-    seconds = wire.alpha + each * wire.overhead + (exchanges ? mates : 1) * away * carried;
+    seconds = wire.alpha + each * wire.overhead + (exchanges ? mates * away : busiest(map, choice)) * carried;
+    if (choice.division == Division::chain)
+      seconds += (hosts - 2) *
+                 (wire.alpha + wire.overhead + carried / static_cast<double>(segments_of(choice, bytes)));
     // What an agent passes on, and its mates take.
     if (!exchanges && mates > 1)
       seconds +=

@@ -235,30 +235,51 @@ class TaskPlanner {
 
   // -- many to many
 
+  // In a chain each block goes around the hosts from that of its rank, in the other kinds of crossing from
+  // there to all of them.
   void all_gather(const Piece& whole) {
-    std::vector<Rank> mates = map_.mates(me_), to = mates;
+    build_.begin_flow();
+    send(Source::input, whole, block(me_), with_mates(first_away()));
+    build_.keep(whole, Source::input, {Source::output, me_});
+    in_flows(in_chain() ? by_links([&](Rank j) { return links(map_.host_of(j), here()); }) : others_after(),
+             [&](Rank j) {
+               copy(whole, block(j), whence(j), {Source::output, j});
+               if (map_.host_of(j) == here() || crosses_directly() || map_.agent(here(), j) != me_) return;
+               std::vector<Rank> to;
+               if (in_chain() && next_host() != map_.host_of(j)) to.push_back(map_.agent(next_host(), j));
+               to = with_mates(std::move(to));
+               if (!to.empty()) send({Source::output, j}, whole, block(j), to);
+             });
+  }
+
+  // Whom this rank's own block goes to first on other hosts.
+  std::vector<Rank> first_away() const {
+    std::vector<Rank> to;
     for (int host = 0; host < map_.hosts(); ++host) {
-      if (host == here()) continue;
+      if (host == here() || (in_chain() && host != next_host())) continue;
       if (crosses_directly())
         to.insert(to.end(), map_.members(host).begin(), map_.members(host).end());
       else
         to.push_back(map_.agent(host, me_));
     }
-    build_.begin_flow();
-    send(Source::input, whole, block(me_), to);
-    build_.keep(whole, Source::input, {Source::output, me_});
-    in_flows(others_after(), [&](Rank j) {
-      bool straight = map_.host_of(j) == here() || crosses_directly();
-      Rank agent = map_.agent(here(), j);
-      copy(whole, block(j), straight || agent == me_ ? j : agent, {Source::output, j});
-      if (!straight && agent == me_) send({Source::output, j}, whole, block(j), mates);
-    });
+    return to;
   }
 
+  // From whom this rank has the block of an all-gather.
+  Rank whence(Rank j) const {
+    const int home = map_.host_of(j);
+    const Rank agent = map_.agent(here(), j);
+    if (home == here() || crosses_directly()) return j;
+    if (agent != me_) return agent;
+    return in_chain() && last_host() != home ? map_.agent(last_host(), j) : j;
+  }
+
+  // In a chain what a block's ranks have gathers from host to host, ever more of it, and ends at its rank's.
   void reduce_scatter(const Piece& whole) {
-    std::vector<Rank> away, agented;
+    std::vector<Rank> agented;
     build_.begin_flow();
-    for (Rank j : others_after()) {
+    for (Rank j : in_chain() ? by_links([&](Rank j) { return links(after(map_.host_of(j)), here()); })
+                             : others_after()) {
       bool elsewhere = map_.host_of(j) != here() && !crosses_directly();
       Rank to = elsewhere ? map_.agent(here(), j) : j;
       build_.begin_block(j);
@@ -268,12 +289,15 @@ class TaskPlanner {
         send({Source::input, j}, whole, block(j), {to});
     }
     Rank number = 0;
-    std::vector<Rank> mates = map_.mates(me_);
     in_flows(agented, [&](Rank j) {
-      if (mates.empty()) return send({Source::input, j}, whole, block(j), {j});
+      const int home = map_.host_of(j);
+      std::vector<Rank> from = map_.mates(me_);
+      if (in_chain() && last_host() != home) from.push_back(map_.agent(last_host(), j));
+      const Rank to = in_chain() && next_host() != home ? map_.agent(next_host(), j) : j;
+      if (from.empty()) return send({Source::input, j}, whole, block(j), {to});
       Place partial = scratch(number++);
-      fold({Source::input, j}, whole, block(j), mates, partial);
-      send(partial, whole, block(j), {j});
+      fold({Source::input, j}, whole, block(j), from, partial);
+      send(partial, whole, block(j), {to});
     });
     build_.begin_flow();
     if (std::vector<Rank> from = contributors(); !from.empty())
@@ -286,6 +310,7 @@ class TaskPlanner {
   std::vector<Rank> contributors() const {
     std::vector<Rank> from;
     for (int host = 0; host < map_.hosts(); ++host) {
+      if (in_chain() && host != here() && host != last_host()) continue;
       if (host == here() || crosses_directly())
         from.insert(from.end(), map_.members(host).begin(), map_.members(host).end());
       else
@@ -293,6 +318,26 @@ class TaskPlanner {
     }
     std::erase(from, me_);
     return from;
+  }
+
+  bool in_chain() const { return choice_.division == Division::chain && map_.hosts() > 1; }
+  int after(int host) const { return (host + 1) % map_.hosts(); }
+  int next_host() const { return after(here()); }
+  int last_host() const { return (here() + map_.hosts() - 1) % map_.hosts(); }
+  // Of the chain from one host to another.
+  int links(int from, int to) const { return (to - from + map_.hosts()) % map_.hosts(); }
+  // The others whose blocks have come over fewer links first. What a flow waits for has come over fewer links
+  // where it comes from, so there is no circle of ranks that wait.
+  template <class Links>
+  std::vector<Rank> by_links(const Links& links_of) const {
+    std::vector<Rank> others = others_after();
+    std::stable_sort(others.begin(), others.end(), [&](Rank a, Rank b) { return links_of(a) < links_of(b); });
+    return others;
+  }
+  std::vector<Rank> with_mates(std::vector<Rank> to) const {
+    const std::vector<Rank> mates = map_.mates(me_);
+    to.insert(to.end(), mates.begin(), mates.end());
+    return to;
   }
 
   void all_to_all(const Piece& whole) {
@@ -379,7 +424,7 @@ class TaskPlanner {
   }
 
   int here() const { return map_.host_of(me_); }
-  bool crosses_directly() const { return choice_.crossing == Crossing::directly; }
+  bool crosses_directly() const { return choice_.crossing == Crossing::directly && !in_chain(); }
 
   // From the next one around, so that not all begin with the same.
   std::vector<Rank> others_after() const {

@@ -210,6 +210,56 @@ TEST(TaskPlanner, AHostSendsNothingTwiceForRanksThatShareAHost) {
   EXPECT_EQ(wire(Kind::reduce, Division::chain), (ByHost{0, kCount, kCount}));
 }
 
+TEST(TaskPlanner, InAChainOfUnevenHostsNoLinkCarriesABlockTwice) {
+  constexpr Elements kCount = 1200;
+  const std::vector<HostIndex> machine = hosts_of({2, 1, 3});
+  const HostMap map(machine);
+  auto wire = [&](Kind kind, Division division) {
+    TaskChoice choice;
+    choice.task = {kind, 0};
+    choice.division = division;
+    choice.segment = 1 << 20;
+    const std::vector<Elements> sent =
+        check_plans(plans_of(machine, choice), kCount, 4, Buffers::two, choice.task).wire_sent;
+    std::vector<Elements> by_host(3);
+    for (Rank r = 0; r < 6; ++r)
+      by_host[static_cast<std::size_t>(map.host_of(r))] += sent[static_cast<std::size_t>(r)];
+    return by_host;
+  };
+  using ByHost = std::vector<Elements>;
+  EXPECT_EQ(wire(Kind::all_gather, Division::whole), (ByHost{4 * kCount, 2 * kCount, 6 * kCount}));
+  EXPECT_EQ(wire(Kind::all_gather, Division::chain), (ByHost{5 * kCount, 3 * kCount, 4 * kCount}));
+  EXPECT_EQ(wire(Kind::reduce_scatter, Division::whole), (ByHost{4 * kCount, 5 * kCount, 3 * kCount}));
+  EXPECT_EQ(wire(Kind::reduce_scatter, Division::chain), (ByHost{4 * kCount, 5 * kCount, 3 * kCount}));
+}
+
+// Each of a few flows has many of their blocks.
+TEST(TaskPlanner, AChainOfManyRanksComesToItsEnd) {
+  for (const auto& machine : {hosts_of({7, 1, 9, 5}), hosts_of({12, 12, 12, 12}), round_robin(40, 40)})
+    for (Kind kind : {Kind::all_gather, Kind::reduce_scatter}) {
+      TaskChoice choice;
+      choice.task = {kind, 0};
+      choice.division = Division::chain;
+      choice.share = {2, 1};
+      choice.segment = 4096;
+      EXPECT_EQ(problem_of(plans_of(machine, choice), choice.task), "");
+    }
+}
+
+TEST(TaskChoice, HostsThatCarryUnequallyMuchFormAChain) {
+  const PlanLimits limits{1, Bytes{64} << 20, 0, {}};
+  auto division = [&](const std::vector<Rank>& hosts, Task task, Bytes bytes) {
+    return choose_task(HostMap(hosts_of(hosts)), task, bytes, limits).division;
+  };
+  for (Kind kind : {Kind::all_gather, Kind::reduce_scatter}) {
+    EXPECT_EQ(division({2, 1, 3}, {kind, 0}, 4 << 20), Division::chain);
+    EXPECT_NE(division({2, 1, 3}, {kind, 0}, 64), Division::chain);
+    EXPECT_EQ(division({2, 2, 2}, {kind, 0}, 4 << 20), Division::whole);
+    EXPECT_EQ(division({2, 2, 2}, {kind, 0, true}, 4 << 20), Division::chain);  // one may have all of it
+    EXPECT_EQ(division({3, 1}, {kind, 0}, 4 << 20), Division::whole);           // two hosts are one link
+  }
+}
+
 TEST(HostTree, EveryHostHasOneParentAndIsReachedInLogarithmicallyManyRounds) {
   for (int hosts : {1, 2, 3, 4, 5, 8, 9, 27, 28, 100, 4096})
     for (int k : {2, 3, 4, 8})
