@@ -207,10 +207,7 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   choice.segment = free_segment(map, task, bytes, limits);
   if (!has_tree(task)) {
     std::vector<TaskChoice> many = one_by_one_or_packed(map, choice, bytes, limits);
-    if (may_be_in_chain(map, task, bytes)) {
-      many.push_back(choice);
-      many.back().division = Division::chain;
-    }
+    if (may_be_in_chain(map, task, bytes)) many.push_back(chain_of(map, choice, bytes, limits));
     return by_prediction(map, many, bytes, limits.machine);
   }
   std::vector<TaskChoice> all;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "interpose/mpi/device_buffers.hpp"
 #include "interpose/mpi/made_types.hpp"
+#include "interpose/mpi/own_tag.hpp"
 #include "interpose/mpi/route.hpp"
 
 namespace ddl::mpi {
@@ -32,10 +32,8 @@ OwnedType type_of_bytes(std::uint64_t bytes) {
 // From elements of one type to those of another: what is too long to be packed, by a message to ourselves.
 int copy_elements(const void* from, int count, MPI_Datatype type, void* to, int to_count,
                   MPI_Datatype to_type) {
-  constexpr int kTag = 0;  // persistent requests have others
-  static std::mutex one_at_a_time;
-  std::lock_guard lock(one_at_a_time);
-  return PMPI_Sendrecv(from, count, type, 0, kTag, to, to_count, to_type, 0, kTag, state().own_self,
+  const OwnTag tag;
+  return PMPI_Sendrecv(from, count, type, 0, tag, to, to_count, to_type, 0, tag, state().own_self,
                        MPI_STATUS_IGNORE);
 }
 

@@ -10,42 +10,13 @@
 #include "core/base/error.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/made_types.hpp"
+#include "interpose/mpi/own_tag.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
 namespace {
-
-// Of a message to ourselves: nobody else's as long as this lives. From 1 on, see call_buffers.cpp.
-class OwnTag {
- public:
-  OwnTag() {
-    std::lock_guard lock(all().mutex);
-    if (all().idle.empty()) all().idle.push_back(++all().made);
-    tag_ = all().idle.back();
-    all().idle.pop_back();
-  }
-  OwnTag(const OwnTag&) = delete;
-  OwnTag& operator=(const OwnTag&) = delete;
-  ~OwnTag() {
-    std::lock_guard lock(all().mutex);
-    all().idle.push_back(tag_);
-  }
-  operator int() const { return tag_; }
-
- private:
-  struct Tags {
-    std::mutex mutex;
-    std::vector<int> idle;
-    int made = 0;
-  };
-  static Tags& all() {
-    static auto& tags = *new Tags;  // for exit handlers
-    return tags;
-  }
-  int tag_;
-};
 
 struct PersistentCall {
   StartCall start;
