@@ -94,9 +94,11 @@ void Engine::fail_locked(const std::string& why) {
   if (failed()) return;
   failure_ = why;
   // Those who wait for it hear of it. That of a rank which is gone has been noted before.
-  Rank none = 0;
-  fabrics_.local->activity().gave_up.compare_exchange_strong(none, fabrics_.local->rank() + 1,
-                                                             std::memory_order_release);
+  Activity& mine = fabrics_.local->activity();
+  if (mine.gave_up.load(std::memory_order_relaxed) == 0) {
+    std::copy_n(why.begin(), std::min(why.size(), mine.failure.size() - 1), mine.failure.begin());
+    mine.gave_up.store(fabrics_.local->rank() + 1, std::memory_order_release);
+  }
   // No peer reads or writes the buffers of a call that has failed.
   fabrics_.local->withdraw_payloads();
   const Nanoseconds until = now() + SharedMemoryTransport::kLongestPiece;

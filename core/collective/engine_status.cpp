@@ -172,10 +172,10 @@ void Engine::look_after() {
 // It may have ended because of another; or after it has sent all that this rank needs of it.
 void Engine::fail_without(Rank rank, Nanoseconds waited) {
   const Activity* activity = fabrics_.local->activity_of(rank);
-  const Rank cause = activity ? activity->gave_up.load(std::memory_order_relaxed) - 1 : -1;
+  const Rank cause = activity ? activity->gave_up.load(std::memory_order_acquire) - 1 : -1;
   const bool is_first = cause < 0 || cause == rank || cause == fabrics_.local->rank();
   const bool has_failed = cause == rank && look_at(rank, 0, 0)->presence != Peer::Presence::gone;
-  const std::string how = has_failed ? kHasFailed
+  const std::string how = has_failed ? fmt::format("it has failed: {}", activity->failure.data())
                           : is_first ? "its process has ended"
                                      : fmt::format("rank {} has ended because of it", rank);
   std::lock_guard lock(mutex_);

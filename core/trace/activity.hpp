@@ -94,6 +94,7 @@ struct Activity {
   std::atomic<std::uint64_t> said;  // see SaidOfStall
   // A rank of the job + 1: this one takes no part any more because that one is gone; its own: it has failed.
   std::atomic<std::int32_t> gave_up;
+  std::array<char, 512> failure;  // why, then; written before
   std::array<CallRecord, kThreads> records;
   struct Stamp {
     std::atomic<std::uint64_t> turn;

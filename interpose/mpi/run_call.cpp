@@ -159,7 +159,7 @@ int report_failure(MPI_Comm comm) {
 // the first: what MPI's error handler says stands before our line, which takes another way to the user. Where
 // ranks make different calls all of them learn of it at once, and say so before the first ends the job.
 void say_failure() {
-  constexpr std::chrono::milliseconds kForTheLauncher{2000}, kForTheOthers{500};
+  constexpr std::chrono::milliseconds kForTheLauncher{2000}, kForTheOthers{1000};
   static std::atomic<bool> is_said{false};
   if (is_said.exchange(true)) return;
   State& s = state();

@@ -105,6 +105,10 @@ static void never_meets(const char* what, int is_late, MPI_Comm other) {
   } else if (is(what, "other_length")) {
     int all[6], counts[] = {2, 1, 1}, places[] = {0, 2, 4};
     MPI_Gatherv(&value, 1, MPI_INT, all, counts, places, MPI_INT, 1, MPI_COMM_WORLD);
+  } else if (is(what, "longer_here")) { /* all hear from the root alone */
+    int values[2] = {0};
+    MPI_Bcast(values, is_late ? 2 : 1, MPI_INT, 0, MPI_COMM_WORLD);
+    sum(MPI_COMM_WORLD);
   } else if (is(what, "originals")) {
     MPI_Allreduce(&value, &result, 1, MPI_INT, op, is_late ? other : MPI_COMM_WORLD);
   } else if (is(what, "receive")) {
