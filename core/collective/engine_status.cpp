@@ -166,7 +166,7 @@ void Engine::look_after() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !fabrics_.wire) return;
   progress_or_fail_locked();
-  if (failed() && !wire_is_closed_ && is_over()) fabrics_.wire->say_failed();
+  if (failed() && !wire_is_closed_ && is_over()) fabrics_.wire->say_failed(failure_);
 }
 
 // It may have ended because of another; or after it has sent all that this rank needs of it.

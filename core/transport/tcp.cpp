@@ -256,21 +256,23 @@ void TcpTransport::Impl::tell_failures() {
                                                    static_cast<double>(now() - failure.since) * 1e-9));
 }
 
-void TcpTransport::say_failed() {
+void TcpTransport::say_failed(const std::string& why) {
   const bool is_first = !std::exchange(impl_->has_said_failed, true);
   for (std::size_t rail = 0; rail < impl_->rails.size(); ++rail)
     for (Rank to : impl_->rails[rail].used) {
       OutStream* stream = impl_->rails[rail].outs[static_cast<std::size_t>(to)].get();
       if (!stream) continue;
-      if (is_first) stream->say_gone(impl_->me);
+      if (is_first) stream->say_gone(impl_->me, why);
       stream->wake();
     }
 }
 
-void TcpTransport::Impl::gone(Rank says, Rank who) {
+void TcpTransport::Impl::gone(Rank says, Rank who, std::string_view why) {
   if (who == me || who < 0 || who >= ranks) return;
-  const std::string why = says == who ? kHasFailed : fmt::format("rank {} says so", says);
-  failures.insert(failures.begin(), {who, why, now(), now()});
+  failures.insert(
+      failures.begin(),
+      {who, says == who ? fmt::format("it has failed: {}", why) : fmt::format("rank {} says so", says), now(),
+       now()});
 }
 
 Bytes TcpTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail].sent; }

@@ -47,7 +47,7 @@ class TcpTransport : public WireTransport {
   bool has_left(Rank rank) const override;
   bool push(Bytes at_least) override;
   bool progress(MessageHandler& handler) override;
-  void say_failed() override;
+  void say_failed(const std::string& why) override;
   /// Of several rails that one carries no more, to nobody: what may not have come goes over another.
   void give_up(std::size_t rail, const std::string& why, Loss loss = Loss::of_a_peer);
   Bytes bytes_sent(std::size_t rail) const override;

@@ -8,6 +8,8 @@
 
 namespace ddl::tcp {
 
+inline constexpr Bytes kMostOfWhy = 512;  // of the text that follows kGone
+
 enum Turn : std::uint32_t { kMessage, kFarewell, kLost, kAgain, kGone };  // in Header::turn
 
 inline Header farewell() {

@@ -143,7 +143,7 @@ struct TcpTransport::Impl : LostStreams {
   bool lacks(const LostStream& stream, std::uint64_t frame) const override {
     return ended_ins.lacks(stream, frame);
   }
-  void gone(Rank says, Rank who) override;
+  void gone(Rank says, Rank who, std::string_view why) override;
   bool is_over(const LostStream& stream) const override { return ended_ins.is_over(stream); }
   void took(const LostStream& stream, std::uint64_t frame) override { ended_ins.took(stream, frame); }
   /// Where that rank listens; all zeros: it gave none.

@@ -103,10 +103,14 @@ bool InStream::parse_frame(ReceivePool& pool, MessageHandler& handler, LostStrea
       others.lost({from_, header_.tag, header_.seq}, static_cast<Loss>(header_.segment));
       note_frame(others);
       break;
-    case tcp::kGone:
-      others.gone(from_, header_.from);
+    case tcp::kGone: {
+      if (header_.bytes > tcp::kMostOfWhy) return fail("it sends what is no message"), true;
+      if (have_ - at_ < header_.bytes) return at_ -= sizeof(Header), false;
+      others.gone(from_, header_.from, {reinterpret_cast<const char*>(stage_.data() + at_), header_.bytes});
+      at_ += header_.bytes;
       note_frame(others);
       break;
+    }
     case tcp::kAgain:
       parse_again(others);
       break;

@@ -120,11 +120,16 @@ void OutStream::say_lost(std::size_t rail, std::uint32_t epoch, Loss loss) {
   append_header(lost);
 }
 
-void OutStream::say_gone(Rank who) {
+void OutStream::say_gone(Rank who, std::string_view why) {
   Header gone{};
   gone.turn = tcp::kGone;
   gone.from = who;
+  const auto text = std::as_bytes(std::span(why.substr(0, tcp::kMostOfWhy)));
+  gone.bytes = static_cast<std::uint32_t>(text.size());
   append_header(gone);
+  again_.emplace_back(text.begin(), text.end());
+  queue_.back().rest = again_.back();
+  waiting_ += text.size();
   push(0);
 }
 

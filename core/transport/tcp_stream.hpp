@@ -56,7 +56,7 @@ class LostStreams {
   /// Nothing more comes there; what did come has to be taken first.
   virtual void lost(const LostStream& stream, Loss loss) = 0;
   /// The writer ends because another rank has failed.
-  virtual void gone(Rank says, Rank who) = 0;
+  virtual void gone(Rank says, Rank who, std::string_view why) = 0;
   /// Whether that frame of it did not come.
   virtual bool lacks(const LostStream& stream, std::uint64_t frame) const = 0;
   /// Whether it has been lost, so that what may still come there is not wanted.
@@ -107,8 +107,8 @@ class OutStream {
   void listen_for_silence(int tries);
   /// Sends all of `other` that may not have come: its `rail` and epoch tell the reader which stream it was.
   void take_over(OutStream& other, std::size_t rail, Loss loss);
-  /// Tells the reader because of whom the writer ends.
-  void say_gone(Rank who);
+  /// Tells the reader because of whom the writer ends, and why where that is itself.
+  void say_gone(Rank who, std::string_view why = {});
   /// Tells the reader that nothing comes on that rail.
   void say_lost(std::size_t rail, std::uint32_t epoch, Loss loss);
   /// The reader's kernel has that many bytes; so many more are waiting or under way.
@@ -145,7 +145,7 @@ class OutStream {
   const Keeps keeps_;
   const Hears hears_;
   SentBytes sent_;
-  std::vector<std::vector<std::byte>> again_;  // frames of other streams, until the queue is empty
+  std::vector<std::vector<std::byte>> again_;  // frames of other streams and texts, until the queue is empty
   bool is_blocked_ = false;                    // the kernel took no more, and will say when it does
   StreamState state_ = StreamState::open;
   std::string why_;

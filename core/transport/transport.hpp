@@ -110,9 +110,6 @@ struct Early {
   View view;
 };
 
-/// Why a rank is missed whose process goes on.
-inline constexpr const char* kHasFailed = "its part of the job has failed";
-
 /// Receives what a transport delivers.
 class MessageHandler {
  public:
@@ -153,9 +150,9 @@ class Transport {
     (void)at_least;
     return false;
   }
-  /// This rank takes no part any more, and nothing else is called but this: tells those whom it has sent to.
-  /// Again until what was under way before has left, too.
-  virtual void say_failed() {}
+  /// This rank takes no part any more, and nothing else is called but this: tells those whom it has sent to,
+  /// and why. Again until what was under way before has left, too.
+  virtual void say_failed(const std::string& why) { (void)why; }
   /// Moves what can move; true when anything did.
   virtual bool progress(MessageHandler& handler) = 0;
   /// A descriptor that poll() finds readable when progress() has something to do; -1: there is none.

@@ -157,11 +157,14 @@ class StallsTest(unittest.TestCase):
 
     def test_ranks_that_have_no_part_in_what_differs(self):
         """They hear of it from the one that has found it."""
-        code, said = self.job("longer_here", [], ranks=4)
-        self.assertNotEqual(code, 0)
         what = r"do not make the same call number \d+: here it is MPI_Bcast \(broadcast of [48] uint8 from rank 0\), there MPI_Bcast"
-        for rank in range(4):
-            self.assertTrue([one for one in said if re.fullmatch(rf"ddl: error: \[rank {rank} on .* {what}.*", one)], said)
+        for hosts in (None, "2,2", "1,2,1"):
+            with self.subTest(hosts=hosts):
+                code, said = self.job("longer_here", [], ranks=4, hosts=hosts)
+                self.assertNotEqual(code, 0)
+                for rank in range(4):
+                    line = rf"ddl: error: \[rank {rank} on .* {what}.*"
+                    self.assertTrue([one for one in said if re.fullmatch(line, one)], (line, said))
 
     def test_all_in_the_original_library(self):
         self.says("originals", r"MPI_Allreduce #7 of the original library: rank 1 is in MPI_Allreduce #2 on another communicator",
