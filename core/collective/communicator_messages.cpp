@@ -161,9 +161,8 @@ std::string Communicator::refuse_foreign(const Header& header, View view, const 
   }
   return fmt::format(
       "rank {} of a communicator of {} got a message of rank {} that has no place in call number {}{}, as "
-      "this "
-      "rank made it: there it is another call, or one with another root or length (tag {:x}, segment {}, {} "
-      "bytes)",
+      "this rank made it: there it is another call, or one with another root or length (tag {:x}, segment "
+      "{}, {} bytes)",
       members().me, size(), header.from, header.seq & ~kBetweenTwo,
       operation ? ", " + operation->title() : "", header.tag, header.segment & ~kSenderWasAlone,
       header.bytes);

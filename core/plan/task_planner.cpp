@@ -90,19 +90,15 @@ class TaskPlanner {
 
   // Piece k goes from host to host, around from the root's.
   void pass_on_in_chain(const Piece& piece, std::size_t k) {
-    const int before = (here() + map_.hosts() - 1) % map_.hosts();
     const Rank agent = agent_of(here(), k);
     build_.begin_flow();
     if (me_ != agent) return copy(piece, kMove, agent, Source::output);
-    copy(piece, kMove, before == map_.host_of(root_) ? root_ : agent_of(before, k), Source::output);
-    std::vector<Rank> to = next_in_chain(k), mates = map_.mates(me_);
-    to.insert(to.end(), mates.begin(), mates.end());
-    send(Source::output, piece, kMove, to);
+    copy(piece, kMove, last_host() == map_.host_of(root_) ? root_ : agent_of(last_host(), k), Source::output);
+    send(Source::output, piece, kMove, with_mates(next_in_chain(k)));
   }
   std::vector<Rank> next_in_chain(std::size_t k) const {
-    const int next = (here() + 1) % map_.hosts();
-    if (next == map_.host_of(root_)) return {};
-    return {agent_of(next, k)};
+    if (next_host() == map_.host_of(root_)) return {};
+    return {agent_of(next_host(), k)};
   }
 
   // Down the tree of hosts, whose agents pass it on to their children before their mates.
@@ -110,11 +106,8 @@ class TaskPlanner {
     build_.begin_flow();
     if (me_ != tree_agent(here())) return copy(whole, kMove, tree_agent(here()), Source::output);
     if (me_ != root_) copy(whole, kMove, tree_agent(tree_.parent(here())), Source::output);
-    std::vector<Rank> to = agents_below();
-    std::vector<Rank> mates = map_.mates(me_);
-    to.insert(to.end(), mates.begin(), mates.end());
     Place own = me_ == root_ ? Source::input : Source::output;
-    send(own, whole, kMove, to);
+    send(own, whole, kMove, with_mates(agents_below()));
     if (me_ == root_) build_.keep(whole, own);
   }
 
@@ -241,15 +234,14 @@ class TaskPlanner {
     build_.begin_flow();
     send(Source::input, whole, block(me_), with_mates(first_away()));
     build_.keep(whole, Source::input, {Source::output, me_});
-    in_flows(in_chain() ? by_links([&](Rank j) { return links(map_.host_of(j), here()); }) : others_after(),
-             [&](Rank j) {
-               copy(whole, block(j), whence(j), {Source::output, j});
-               if (map_.host_of(j) == here() || crosses_directly() || map_.agent(here(), j) != me_) return;
-               std::vector<Rank> to;
-               if (in_chain() && next_host() != map_.host_of(j)) to.push_back(map_.agent(next_host(), j));
-               to = with_mates(std::move(to));
-               if (!to.empty()) send({Source::output, j}, whole, block(j), to);
-             });
+    in_flows(others_by_links([&](Rank j) { return links(map_.host_of(j), here()); }), [&](Rank j) {
+      copy(whole, block(j), whence(j), {Source::output, j});
+      if (map_.host_of(j) == here() || crosses_directly() || map_.agent(here(), j) != me_) return;
+      std::vector<Rank> to;
+      if (in_chain() && next_host() != map_.host_of(j)) to.push_back(map_.agent(next_host(), j));
+      to = with_mates(std::move(to));
+      if (!to.empty()) send({Source::output, j}, whole, block(j), to);
+    });
   }
 
   // Whom this rank's own block goes to first on other hosts.
@@ -278,8 +270,7 @@ class TaskPlanner {
   void reduce_scatter(const Piece& whole) {
     std::vector<Rank> agented;
     build_.begin_flow();
-    for (Rank j : in_chain() ? by_links([&](Rank j) { return links(after(map_.host_of(j)), here()); })
-                             : others_after()) {
+    for (Rank j : others_by_links([&](Rank j) { return links(after(map_.host_of(j)), here()); })) {
       bool elsewhere = map_.host_of(j) != here() && !crosses_directly();
       Rank to = elsewhere ? map_.agent(here(), j) : j;
       build_.begin_block(j);
@@ -326,12 +317,14 @@ class TaskPlanner {
   int last_host() const { return (here() + map_.hosts() - 1) % map_.hosts(); }
   // Of the chain from one host to another.
   int links(int from, int to) const { return (to - from + map_.hosts()) % map_.hosts(); }
-  // The others whose blocks have come over fewer links first. What a flow waits for has come over fewer links
-  // where it comes from, so there is no circle of ranks that wait.
+  // In a chain those whose blocks have come over fewer links first. What a flow waits for has come over fewer
+  // links where it comes from, so there is no circle of ranks that wait.
   template <class Links>
-  std::vector<Rank> by_links(const Links& links_of) const {
+  std::vector<Rank> others_by_links(const Links& links_of) const {
     std::vector<Rank> others = others_after();
-    std::stable_sort(others.begin(), others.end(), [&](Rank a, Rank b) { return links_of(a) < links_of(b); });
+    if (in_chain())
+      std::stable_sort(others.begin(), others.end(),
+                       [&](Rank a, Rank b) { return links_of(a) < links_of(b); });
     return others;
   }
   std::vector<Rank> with_mates(std::vector<Rank> to) const {

@@ -77,6 +77,7 @@ struct TcpTransport::Impl : LostStreams {
     Nanoseconds since;
   };
   std::vector<Failure> failures;
+  bool has_said_failed = false;
   EventSet events;
   bool said_stranger = false;
   int looks = 0;
@@ -112,7 +113,6 @@ struct TcpTransport::Impl : LostStreams {
   void end_stream(std::size_t rail, Rank to);
   void fail(Rank peer, const Reason& why);
   void tell_failures();
-  bool has_said_failed = false;
   void accept_all(std::size_t rail);
   bool is_peer(std::size_t rail, const IpAddress& remote) const;
   bool make_room(Nanoseconds least);

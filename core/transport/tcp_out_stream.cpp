@@ -26,7 +26,7 @@ OutStream::Frame& OutStream::append() {
   if (idle() || (first_ >= kGoneFrames && 2 * first_ >= queue_.size())) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(first_));
     first_ = 0;
-    if (queue_.empty()) again_.clear();
+    if (queue_.empty()) own_bytes_.clear();
   }
   return queue_.emplace_back();
 }
@@ -61,6 +61,14 @@ void OutStream::append_header(const Header& header) {
   std::memcpy(frame.head.data(), &header, sizeof(header));
   frame.head_bytes = sizeof(header);
   waiting_ += sizeof(header);
+}
+
+void OutStream::append_frame(Header header, std::vector<std::byte> rest) {
+  header.bytes = static_cast<std::uint32_t>(rest.size());
+  append_header(header);
+  own_bytes_.push_back(std::move(rest));
+  queue_.back().rest = own_bytes_.back();
+  waiting_ += header.bytes;
 }
 
 // Takes bytes that the kernel took off the front of the queue.
@@ -125,11 +133,7 @@ void OutStream::say_gone(Rank who, std::string_view why) {
   gone.turn = tcp::kGone;
   gone.from = who;
   const auto text = std::as_bytes(std::span(why.substr(0, tcp::kMostOfWhy)));
-  gone.bytes = static_cast<std::uint32_t>(text.size());
-  append_header(gone);
-  again_.emplace_back(text.begin(), text.end());
-  queue_.back().rest = again_.back();
-  waiting_ += text.size();
+  append_frame(gone, {text.begin(), text.end()});
   push(0);
 }
 
@@ -143,12 +147,8 @@ void OutStream::take_over(OutStream& other, std::size_t rail, Loss loss) {
     again.tag = other.sent_.first_frame();
     again.from = static_cast<Rank>(rail);
     again.seq = other.epoch_;
-    again_.push_back(other.sent_.pop());
-    if (again.tag == 0) continue;  // its hello
-    again.bytes = static_cast<std::uint32_t>(again_.back().size());
-    append_header(again);
-    queue_.back().rest = again_.back();
-    waiting_ += again_.back().size();
+    std::vector<std::byte> frame = other.sent_.pop();
+    if (again.tag != 0) append_frame(again, std::move(frame));  // 0: its hello
   }
   for (; !other.idle(); ++other.first_) {
     if (!std::exchange(has_said_hello, true)) continue;
@@ -157,7 +157,7 @@ void OutStream::take_over(OutStream& other, std::size_t rail, Loss loss) {
     waiting_ += frame.head_bytes + frame.rest.size();
     append() = frame;
   }
-  for (std::vector<std::byte>& bytes : other.again_) again_.push_back(std::move(bytes));
+  for (std::vector<std::byte>& bytes : other.own_bytes_) own_bytes_.push_back(std::move(bytes));
   push(0);
 }
 
@@ -202,7 +202,7 @@ void OutStream::listen_for_silence(int tries) {
 
 void OutStream::hang_up() {
   queue_.clear();
-  again_.clear();
+  own_bytes_.clear();
   first_ = waiting_ = 0;
   sent_ = {};
   state_ = StreamState::left;

@@ -131,6 +131,7 @@ class OutStream {
   };
   Frame& append();
   void append_header(const Header& header);
+  void append_frame(Header header, std::vector<std::byte> rest);
   bool drain();
   void advance(std::size_t bytes);
   void listen();
@@ -145,8 +146,8 @@ class OutStream {
   const Keeps keeps_;
   const Hears hears_;
   SentBytes sent_;
-  std::vector<std::vector<std::byte>> again_;  // frames of other streams and texts, until the queue is empty
-  bool is_blocked_ = false;                    // the kernel took no more, and will say when it does
+  std::vector<std::vector<std::byte>> own_bytes_;  // that frames point to, until the queue is empty
+  bool is_blocked_ = false;                        // the kernel took no more, and will say when it does
   StreamState state_ = StreamState::open;
   std::string why_;
   bool is_silent_ = false;
