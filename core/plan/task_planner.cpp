@@ -5,24 +5,17 @@
 #include "core/base/partition.hpp"
 #include "core/plan/host_tree.hpp"
 #include "core/plan/packed_planner.hpp"
-#include "core/plan/plan_builder.hpp"
-#include "core/plan/token_partners.hpp"
+#include "core/plan/task_pen.hpp"
 
 namespace ddl {
 namespace {
 
-// Flows are looked at again and again while an operation is under way, so many blocks share a few.
-constexpr std::size_t kMostFlows = 16;
-
-class TaskPlanner {
+class TaskPlanner : TaskPen {
  public:
   TaskPlanner(const Grid& grid, const HostMap& map, Rank me, const TaskChoice& choice)
-      : map_(map),
-        me_(me),
+      : TaskPen(grid, map, me, choice),
         root_(choice.task.root),
-        choice_(choice),
-        tree_(map.hosts(), map.host_of(choice.task.root), choice.radix),
-        build_(grid, me) {}
+        tree_(map.hosts(), map.host_of(choice.task.root), choice.radix) {}
 
   Plan plan() {
     std::vector<std::size_t> ends;
@@ -312,11 +305,6 @@ class TaskPlanner {
   }
 
   bool in_chain() const { return choice_.division == Division::chain && map_.hosts() > 1; }
-  int after(int host) const { return (host + 1) % map_.hosts(); }
-  int next_host() const { return after(here()); }
-  int last_host() const { return (here() + map_.hosts() - 1) % map_.hosts(); }
-  // Of the chain from one host to another.
-  int links(int from, int to) const { return (to - from + map_.hosts()) % map_.hosts(); }
   // In a chain those whose blocks have come over fewer links first. What a flow waits for has come over fewer
   // links where it comes from, so there is no circle of ranks that wait.
   template <class Links>
@@ -327,12 +315,6 @@ class TaskPlanner {
                        [&](Rank a, Rank b) { return links_of(a) < links_of(b); });
     return others;
   }
-  std::vector<Rank> with_mates(std::vector<Rank> to) const {
-    const std::vector<Rank> mates = map_.mates(me_);
-    to.insert(to.end(), mates.begin(), mates.end());
-    return to;
-  }
-
   void all_to_all(const Piece& whole) {
     auto piece_of = [&](Rank j) -> const Piece& {
       return (turn_of(me_) + turn_of(j)) % 2 == 0 ? whole : other_way_;
@@ -373,33 +355,7 @@ class TaskPlanner {
     copy(whole, kMove, root_, Source::output);
   }
 
-  // -- the pen
-
-  static constexpr Purpose kMove{Phase::move, 0};
-  static Purpose block(Rank number) { return {Phase::move, 0, number}; }
-
-  void send(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& to) {
-    build_.send(own, piece, purpose, to);
-    heard_.sends_to(to);
-  }
-  void copy(const Piece& piece, Purpose purpose, Rank from, Place into) {
-    build_.copy(piece, purpose, from, into);
-    heard_.hears_from({&from, 1});
-  }
-  // In the order given, this rank at the place that its number, or that of its host, has among them.
-  void fold(Place own, const Piece& piece, Purpose purpose, const std::vector<Rank>& from, Place into) {
-    auto before = [&](Rank other) {
-      int there = map_.host_of(other);
-      return there == here() ? other < me_ : there < here();
-    };
-    build_.reduce(own, piece, purpose, from,
-                  static_cast<std::size_t>(std::count_if(from.begin(), from.end(), before)), into);
-    heard_.hears_from(from);
-  }
-  Place scratch(Rank number) {
-    scratch_ = std::max(scratch_, static_cast<std::uint32_t>(number) + 1);
-    return {Source::scratch, number};
-  }
+  // -- all kinds
 
   // In a reduce by pieces on one host everybody owns one, which all others send to, and the root has a result
   // of it from its owner. Unless there are none: a call has at least half a segment.
@@ -409,43 +365,11 @@ class TaskPlanner {
            choice_.segment >= std::max(kLeastCut, 2 * kCacheLine * static_cast<Bytes>(map_.ranks()));
   }
 
-  std::vector<Piece> pieces_of(const Piece& piece, Rank parts) {
-    if (parts == 1) return {piece};
-    std::vector<Piece> pieces;
-    for (Rank part = 0; part < parts; ++part) pieces.push_back(build_.cut(piece, part, parts));
-    return pieces;
-  }
-
-  int here() const { return map_.host_of(me_); }
   bool crosses_directly() const { return choice_.crossing == Crossing::directly && !in_chain(); }
 
-  // From the next one around, so that not all begin with the same.
-  std::vector<Rank> others_after() const {
-    std::vector<Rank> others;
-    for (Rank i = 1; i < map_.ranks(); ++i) others.push_back((me_ + i) % map_.ranks());
-    return others;
-  }
-
-  template <class Body>
-  void in_flows(const std::vector<Rank>& blocks, const Body& body) {
-    for (std::size_t f = 0; f < std::min(kMostFlows, blocks.size()); ++f) {
-      build_.begin_flow();
-      for (std::size_t i = f; i < blocks.size(); i += kMostFlows) {
-        build_.begin_block(blocks[i]);
-        body(blocks[i]);
-      }
-    }
-    build_.begin_block(me_);
-  }
-
-  const HostMap& map_;
-  Rank me_, root_, lane_ = 0;
+  Rank root_, lane_ = 0;
   Piece other_way_{};  // of the lane, where pairs of ranks differ in which lane comes first
-  const TaskChoice& choice_;
   HostTree tree_;
-  PlanBuilder build_;
-  std::uint32_t scratch_ = 0;
-  TokenPartners heard_;
 };
 
 }  // namespace
