@@ -244,13 +244,14 @@ void TcpTransport::Impl::fail(Rank peer, const Reason& why) {
   failures.push_back({peer, why.text, now() + (why.is_silence ? kGraceOfSilence : kGrace), now()});
 }
 
-// The others hear of the first one, so that they do not take this rank's end for the cause.
+// The others hear of the first one, so that they do not take this rank's end for the cause; and in its own
+// words, which may come this way before they come from itself.
 void TcpTransport::Impl::tell_failures() {
   if (now() < failures.front().due) return;
   const Failure first = failures.front();
   for (std::size_t rail = 0; rail < rails.size(); ++rail)
     for (Rank to : rails[rail].used)
-      if (to != first.peer) out(rail, to)->say_gone(first.peer);
+      if (to != first.peer) out(rail, to)->say_gone(first.peer, first.own_words);
   for (const Failure& failure : std::exchange(failures, {}))
     handler->peer_failed(failure.peer, fmt::format("{}, {:.1f} s ago", failure.why,
                                                    static_cast<double>(now() - failure.since) * 1e-9));
@@ -269,10 +270,9 @@ void TcpTransport::say_failed(const std::string& why) {
 
 void TcpTransport::Impl::gone(Rank says, Rank who, std::string_view why) {
   if (who == me || who < 0 || who >= ranks) return;
-  failures.insert(
-      failures.begin(),
-      {who, says == who ? fmt::format("it has failed: {}", why) : fmt::format("rank {} says so", says), now(),
-       now()});
+  const std::string text =
+      why.empty() ? fmt::format("rank {} says so", says) : fmt::format("it has failed: {}", why);
+  failures.insert(failures.begin(), {who, text, now(), now(), std::string(why)});
 }
 
 Bytes TcpTransport::bytes_sent(std::size_t rail) const { return impl_->rails[rail].sent; }

@@ -75,6 +75,7 @@ struct TcpTransport::Impl : LostStreams {
     std::string why;
     Nanoseconds due;  // to be told
     Nanoseconds since;
+    std::string own_words{};  // why, as that rank has said itself; empty where it has not
   };
   std::vector<Failure> failures;
   bool has_said_failed = false;

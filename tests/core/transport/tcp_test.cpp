@@ -260,6 +260,31 @@ TEST(Tcp, WhoEndsBecauseOfAnotherSaysSo) {
   EXPECT_EQ(at_b.failures[0].first, 2);
 }
 
+// Its words may come that way first.
+TEST(Tcp, WhatAFailedRankSaysIsPassedOn) {
+  std::vector<std::vector<WireAddress>> addresses;
+  TcpTransport a({{"lo", "127.0.0.1"}}, 0), b({{"lo", "127.0.0.1"}}, 1), failed({{"lo", "127.0.0.1"}}, 2);
+  for (TcpTransport* one : {&a, &b, &failed}) addresses.push_back({one->address(0)});
+  for (TcpTransport* one : {&a, &b, &failed}) one->set_rails({0}, addresses);
+  Copied at_a, at_b, at_failed;
+  std::uint32_t unfinished = 0;
+  const std::vector<std::byte> payload = pattern(10, 1);
+  send(b, 0, payload, 1, unfinished);
+  send(failed, 1, payload, 2, unfinished);  // only b can hear it
+  failed.say_failed("no memory");
+  for (Nanoseconds end = now() + kPatience; now() < end && at_a.failures.empty();) {
+    a.progress(at_a);
+    b.progress(at_b);
+    failed.progress(at_failed);
+  }
+  ASSERT_FALSE(at_a.failures.empty() || at_b.failures.empty());
+  for (const Copied* one : {&at_a, &at_b}) {
+    EXPECT_EQ(one->failures[0].first, 2);
+    EXPECT_NE(one->failures[0].second.find("it has failed: no memory"), std::string::npos)
+        << one->failures[0].second;
+  }
+}
+
 TEST(Tcp, APeerThatDiesIsNamedByWhoReadsAndByWhoWrites) {
   TcpPair pair;
   std::uint32_t unfinished = 0;
