@@ -50,6 +50,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   pairs_from_.clear();
   const Plan& plan = prepared.plan;
   fingerprint_ = fingerprint_of(call, prepared.choice.wire);
+  note_ = OwnCalls::note_of(call, fingerprint_, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
     if (static_cast<int>(f) == plan.token_flow) continue;
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {

@@ -11,6 +11,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/collective/call.hpp"
+#include "core/collective/own_calls.hpp"
 #include "core/plan/plan_store.hpp"
 #include "core/transport/shared_memory.hpp"
 
@@ -45,8 +46,7 @@ class BriefCall {
 
   const Call& call() const { return call_; }
   PreparedPlan& plan() const { return *plan_; }
-  /// That of its messages.
-  Fingerprint fingerprint() const { return fingerprint_; }
+  const OwnCalls::Note& note() const { return note_; }
   const std::vector<BriefStep>& steps() const { return steps_; }
   /// Those of the step, in its order.
   std::span<SharedMemoryTransport::Peer* const> peers(const BriefStep& todo) const {
@@ -102,6 +102,7 @@ class BriefCall {
   PreparedPlan* plan_ = nullptr;
   std::size_t use_ = 0;
   Fingerprint fingerprint_ = 0;
+  OwnCalls::Note note_{};
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;

@@ -93,10 +93,9 @@ void Communicator::open(Operation& operation, Number number, bool takes_credit) 
   ++open_count_;
   open_bytes_ += under_way_of(operation);
   operation.open(streams(queued_bytes_), takes_credit);
-  if (takes_credit)
-    credit_.note(number, operation.call(), operation.fingerprint(), operation.prepared().plan);
-  if (!takes_credit && is_quiet(operation.call(), operation.prepared().plan))
-    note_quiet(number, operation.call(), operation.prepared(), operation.fingerprint());
+  if (takes_credit) credit_.note(number, operation.call(), operation.prepared().plan);
+  own_calls_.note(
+      number, OwnCalls::note_of(operation.call(), operation.fingerprint(), operation.prepared().choice.wire));
   if (credit_.must_answer(number)) answer_those_owed(number);
   if (times_dimensions_) operation.time_dimensions(members().grid.dimensions());
   take_early_of(operation.seq());

@@ -30,6 +30,7 @@
 #include "core/collective/credit.hpp"
 #include "core/collective/notices.hpp"
 #include "core/collective/operation.hpp"
+#include "core/collective/own_calls.hpp"
 #include "core/collective/short_wait.hpp"
 #include "core/plan/plan_store.hpp"
 #include "core/trace/time_under_way.hpp"
@@ -235,16 +236,10 @@ class Communicator : public Sender {
   std::string refuse(const Header& header, View view, const Operation& operation);
   std::string refuse_foreign(const Header& header, View view, const Operation* operation) const;
   // communicator_shown.cpp
-  struct OwnCall {
-    Fingerprint fingerprint;
-    std::string title;
-    bool is_pairwise = false;  // and done
-  };
+  using OwnCall = OwnCalls::Known;
   static constexpr const char* kAnotherCall =
       "another kind, root, count, type, operation or type that travels";
   std::optional<OwnCall> own_call(Seq seq) const;
-  static bool is_quiet(const Call& call, const Plan& plan);
-  void note_quiet(Number number, const Call& call, const PreparedPlan& plan, Fingerprint fingerprint);
   void keep_shown(const Header& header, View view);
   void take_shown(const Header& header, View view);
   void contradict(const Header& header, const OwnCall& mine, const std::string* theirs);
@@ -278,6 +273,7 @@ class Communicator : public Sender {
   Bytes queued_bytes_ = 0;        // of the buffers of all of them
   Number first_ = 0, next_ = 0;   // numbers of queue_.front() and of the next call
   Credit credit_;
+  OwnCalls own_calls_;
   bool waits_for_credit_ = false;  // the next operation to be opened does
   std::vector<Operation*> pairs_;
   std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
@@ -304,16 +300,6 @@ class Communicator : public Sender {
     bool is_shown = false;
   };
   std::optional<Contradiction> contradiction_;  // found, and not said yet: nothing moves any more
-  // The last calls in which this rank may neither have sent nor heard anything, by number: who makes another
-  // call waits for it, and it does not know. Empty: there was none.
-  struct Quiet {
-    std::optional<Number> number = {};
-    Fingerprint fingerprint = 0;
-    Call call{};
-    WireFormat wire = {};
-  };
-  static constexpr std::size_t kQuiet = 16;
-  std::vector<Quiet> quiet_;
   struct Shows {
     Number call = 0;                   // the oldest
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long

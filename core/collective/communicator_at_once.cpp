@@ -88,10 +88,8 @@ bool Communicator::go_on(Attempt& attempt) {
     if (!run_step(attempt, steps[attempt.done])) return false;
   if (!await_readers(attempt)) return false;
   if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
-  if (brief.needs_credit())
-    credit_.note(next_, brief.call(), brief.fingerprint(), brief.to(), brief.from());
-  else if (brief.is_read())
-    note_quiet(next_, brief.call(), brief.plan(), brief.fingerprint());
+  if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.to(), brief.from());
+  own_calls_.note(next_, brief.note());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
   Tally& tally = brief.use_of_plan().tally;  // another one since then, where the lock was left

@@ -34,23 +34,7 @@ std::string printable(const View& view) {
 std::optional<Communicator::OwnCall> Communicator::own_call(Seq seq) const {
   if (const Operation* operation = collective_under_way(seq))
     return OwnCall{operation->fingerprint(), operation->title()};
-  if (const std::optional<Call> done = credit_.call(number_of(seq)))
-    return OwnCall{done->fingerprint, title_of(*done)};
-  if (quiet_.empty()) return std::nullopt;
-  const Quiet& one = quiet_[number_of(seq) % kQuiet];
-  if (one.number != number_of(seq)) return std::nullopt;
-  return OwnCall{one.fingerprint, title_of(one.call, one.wire), one.call.pairwise};
-}
-
-// Whether a rank may neither have sent nor heard anything in a call for which Credit does not stand.
-bool Communicator::is_quiet(const Call& call, const Plan& plan) {
-  return call.count == 0 || call.pairwise || is_read_in_place(plan, call.bytes());
-}
-
-void Communicator::note_quiet(Number number, const Call& call, const PreparedPlan& plan,
-                              Fingerprint fingerprint) {
-  quiet_.resize(kQuiet);
-  quiet_[number % kQuiet] = {number, fingerprint, call, plan.choice.wire};
+  return own_calls_.find(number_of(seq));
 }
 
 // Until the call of that number is opened. Of each member the latest: it shows a call again and again.

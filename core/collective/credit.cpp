@@ -32,15 +32,13 @@ bool Credit::has_receivers(const Call& call, const Plan& plan) {
   return has;
 }
 
-void Credit::note(Number number, const Call& call, Fingerprint fingerprint, const Plan& plan) {
+void Credit::note(Number number, const Call& call, const Plan& plan) {
   each_partners(call, plan, [&](Verb verb, std::span<const Rank> ranks) {
-    verb == Verb::copy ? note(number, call, fingerprint, ranks, {})
-                       : note(number, call, fingerprint, {}, ranks);
+    verb == Verb::copy ? note(number, call, ranks, {}) : note(number, call, {}, ranks);
   });
 }
 
-void Credit::note(Number number, const Call& call, Fingerprint fingerprint, std::span<const Rank> to,
-                  std::span<const Rank> from) {
+void Credit::note(Number number, const Call& call, std::span<const Rank> to, std::span<const Rank> from) {
   if (about_.empty()) {
     about_.resize(ranks_);
     ahead_.resize(kMostAhead);
@@ -53,8 +51,7 @@ void Credit::note(Number number, const Call& call, Fingerprint fingerprint, std:
     to_[place].assign(to.begin(), to.end());
     to = to_[place];
   }
-  ahead_[place] = {number,    to,      call.count, call.whole,   fingerprint,    call.root,
-                   call.type, call.op, call.kind,  call.variant, call.collective};
+  ahead_[place] = {number, to};
 }
 
 void Credit::owe(Rank rank, Number number) {
@@ -91,16 +88,6 @@ std::vector<Rank> Credit::waiting_for() const {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
-}
-
-std::optional<Call> Credit::call(Number number) const {
-  for (std::size_t i = first_; i < last_; ++i) {
-    const Ahead& one = ahead(i);
-    if (one.number == number)
-      return Call{nullptr, nullptr,  one.count, one.type,  one.op,      one.collective,
-                  0,       one.kind, one.root,  one.whole, one.variant, one.fingerprint};
-  }
-  return std::nullopt;
 }
 
 }  // namespace ddl

@@ -21,7 +21,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -71,20 +70,16 @@ class Credit {
   bool is_left(std::span<const Rank> to) {
     return last_ - first_ < kMostAhead || to.empty() || forget_heard();
   }
-  /// Such a call has begun, whose messages carry that fingerprint.
-  void note(Number number, const Call& call, Fingerprint fingerprint, const Plan& plan);
+  /// Such a call has begun.
+  void note(Number number, const Call& call, const Plan& plan);
   /// Of one that sends to those without hearing back, and hears from these without answering.
-  void note(Number number, const Call& call, Fingerprint fingerprint, std::span<const Rank> to,
-            std::span<const Rank> from);
+  void note(Number number, const Call& call, std::span<const Rank> to, std::span<const Rank> from);
   /// A message of that call has come, so the rank has begun it.
   void heard(Rank from, Number number) {
     if (!about_.empty()) about(from).heard = std::max(about(from).heard, number);
   }
   /// Whose answers are missing before is_left() can change.
   std::vector<Rank> waiting_for() const;
-  /// What the call of that number was, but for its buffers, if it is among those noted last; with the
-  /// fingerprint of its messages.
-  std::optional<Call> call(Number number) const;
 
   bool owes() const { return owing_ > 0; }
   bool must_answer(Number number) const { return owes() && number >= owed_since_ + kAnswerWithin; }
@@ -108,19 +103,10 @@ class Credit {
     Number heard = 0;
     Number owed = 0;  // the last call that it must hear about; 0: none
   };
-  struct alignas(64) Ahead {  // one cache line
+  struct Ahead {
     Number number;
     std::span<const Rank> to;  // of the plan, or in to_
-    Elements count, whole;
-    Fingerprint fingerprint;
-    Rank root;
-    DType type;
-    Op op;
-    Kind kind;
-    std::uint8_t variant;
-    const char* collective;
   };
-  static_assert(sizeof(Ahead) == 64);
 
   template <class Body>
   static void each_partners(const Call& call, const Plan& plan, const Body& body);

@@ -80,7 +80,7 @@ TEST(Credit, IsUsedUpByCallsThatNobodyWasHeardOfAndComesBackWithAnyMessage) {
   Credit credit(3);
   for (Credit::Number n = 1; n <= Credit::kMostAhead; ++n) {
     EXPECT_TRUE(credit.is_left(call, plan));
-    credit.note(n, call, fingerprint_of(call), plan);
+    credit.note(n, call, plan);
   }
   EXPECT_FALSE(credit.is_left(call, plan));
   EXPECT_EQ(credit.waiting_for(), (std::vector<Rank>{1, 2}));
@@ -89,7 +89,7 @@ TEST(Credit, IsUsedUpByCallsThatNobodyWasHeardOfAndComesBackWithAnyMessage) {
   EXPECT_EQ(credit.waiting_for(), (std::vector<Rank>{2}));
   credit.heard(2, 1);
   EXPECT_TRUE(credit.is_left(call, plan));
-  credit.note(33, call, fingerprint_of(call), plan);
+  credit.note(33, call, plan);
   EXPECT_FALSE(credit.is_left(call, plan)) << "one was forgotten, and no more";
   credit.heard(2, 33);
   EXPECT_TRUE(credit.is_left(call, plan));
@@ -100,8 +100,8 @@ TEST(Credit, WhoReceivesOwesAnAnswerWithinSoManyCalls) {
   Call call{nullptr, nullptr, 4, DType::int32, Op::sum, "", 0, Kind::broadcast, 0};
   Credit credit(3);
   EXPECT_FALSE(credit.must_answer(1000)) << "it has received nothing";
-  credit.note(5, call, fingerprint_of(call), plan);
-  credit.note(6, call, fingerprint_of(call), plan);
+  credit.note(5, call, plan);
+  credit.note(6, call, plan);
   EXPECT_FALSE(credit.must_answer(5 + Credit::kAnswerWithin - 1));
   EXPECT_TRUE(credit.must_answer(5 + Credit::kAnswerWithin));
   std::vector<Rank> told;
@@ -118,15 +118,15 @@ TEST(Credit, WhoSendsAnythingOfThatCallOrALaterOneOwesNothingMore) {
   constexpr Credit::Number kDue = 6 + Credit::kAnswerWithin;
   Credit credit(3);
   credit.told(0, 4);
-  credit.note(5, call, fingerprint_of(call), plan);
-  credit.note(6, call, fingerprint_of(call), plan);
+  credit.note(5, call, plan);
+  credit.note(6, call, plan);
   credit.told(0, 5);
   credit.told(2, 7);
   EXPECT_TRUE(credit.must_answer(kDue)) << "that call was before, that rank is another one";
   credit.told(0, 6);
   EXPECT_FALSE(credit.owes());
   EXPECT_FALSE(credit.must_answer(1000));
-  credit.note(20, call, fingerprint_of(call), plan);
+  credit.note(20, call, plan);
   EXPECT_FALSE(credit.must_answer(20 + Credit::kAnswerWithin - 1)) << "a new debt is due later";
   EXPECT_TRUE(credit.must_answer(20 + Credit::kAnswerWithin));
   int told = 0;
@@ -301,6 +301,27 @@ TEST(Credit, ABroadcastThatWasAnAllReduceElsewhereIsNamedByItsRootToo) {
               std::string::npos)
         << root.engine.failure();
     EXPECT_NE(leaf.engine.failure().find("call number 1: here it is all-reduce of 7 int32"),
+              std::string::npos)
+        << leaf.engine.failure();
+  }
+}
+
+// Who has all that it needs goes on; then it hears of the other one.
+TEST(Credit, ABroadcastFromAnotherRootIsNamedByWhoHasDoneItsOwn) {
+  for (const auto& machine : {std::vector<HostIndex>{0, 0, 0}, {0, 1, 2}}) {
+    VirtualJob job(machine);
+    auto world = job.create(1, {0, 1, 2});
+    Caller root(job, world, 0), other(job, world, 1), leaf(job, world, 2);
+    for (Caller* rank : {&root, &other, &leaf}) rank->start(Kind::broadcast, 0, 5);
+    test::until([&] { return leaf.so_many_done() + other.so_many_done() == 2; }, [&] { progress(job, 2); });
+    root.start(Kind::broadcast, 0, 7);
+    leaf.start(Kind::broadcast, 0, 7);
+    test::until([&] { return leaf.so_many_done() == 2; },
+                [&] { root.engine.progress(), leaf.engine.progress(); });
+    other.start(Kind::broadcast, 1, 7);
+    test::until([&] { return other.engine.failed() && leaf.engine.failed(); }, [&] { progress(job, 2); });
+    EXPECT_NE(leaf.engine.failure().find("here it is broadcast of 7 int32 from rank 0, there broadcast of 7 "
+                                         "int32 from rank 1"),
               std::string::npos)
         << leaf.engine.failure();
   }
