@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "core/base/hand_down.hpp"
+#include "core/base/cache_hints.hpp"
 #include "core/base/pause.hpp"
 #include "core/topology/caches.hpp"
 
@@ -157,12 +157,22 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
   return std::all_of(to.begin(), to.end(), [this](Rank rank) { return has_room(peer_of(rank)); });
 }
 
+// Who sends one message after the other waits for the line of each, which its reader has had, unless it asks
+// for it in time. The very next one is where the reader looks for it.
+void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes) {
+  const Descriptor& entry = peer.to->entries[(peer.put + 1) % Mailbox::kEntries];
+  prefetch_to_write(&entry);
+  if (bytes > Descriptor::kInFirstLine && bytes <= View::kInline)
+    prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);
+}
+
 template <class Fill>
 void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
   std::memcpy(&entry.header, &header, offsetof(Header, turn));
   fill(entry);
   entry.turn().store(++peer.put, std::memory_order_release);
+  if (std::exchange(peer.taken_at_put, peer.taken) == peer.taken) prefetch_next_but_one(peer, header.bytes);
   ring(*peer.region);
 }
 

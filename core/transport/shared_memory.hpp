@@ -45,11 +45,12 @@ class SharedMemoryTransport : public Transport {
     SharedMemoryTransport* transport;  // the owner of this record, for View::release
     Rank rank;
     std::shared_ptr<Region> region;
-    Mailbox *from, *to;         // what it has put for us in our region, and we for it in its
-    std::uint32_t put = 0;      // entries put into its mailbox from us
-    std::uint32_t claimed = 0;  // entries that claims will put there
-    std::uint32_t gone = 0;     // of those, taken by it when we last looked
-    std::uint32_t taken = 0;    // entries taken from ours
+    Mailbox *from, *to;              // what it has put for us in our region, and we for it in its
+    std::uint32_t put = 0;           // entries put into its mailbox from us
+    std::uint32_t claimed = 0;       // entries that claims will put there
+    std::uint32_t gone = 0;          // of those, taken by it when we last looked
+    std::uint32_t taken = 0;         // entries taken from ours
+    std::uint32_t taken_at_put = 0;  // when we put our last one
   };
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
@@ -171,6 +172,7 @@ class SharedMemoryTransport : public Transport {
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
+  static void prefetch_next_but_one(const Peer& peer, Bytes bytes);
   template <class Fill>
   static void put(Peer& peer, const Header& header, Fill fill);
   static void put_inline(Peer& peer, const Header& header, std::span<const std::byte> payload);
