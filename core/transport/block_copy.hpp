@@ -22,9 +22,12 @@
 
 namespace ddl {
 
+/// Copies what others read soon into a block that they have read before.
+void write_block(std::byte* block, const std::byte* from, Bytes bytes);
+
 class BlockCopy {
  public:
-  static constexpr Bytes kLeast = 8 << 10;  // less is copied plainly
+  static constexpr Bytes kLeast = 8 << 10;  // less is copied by write_block()
   /// A line takes longer than that, although many are fetched at once: it comes from afar. (It took 2 to 7 ns
   /// where cores share a cache, 11 to 27 where they do not.)
   static constexpr Nanoseconds kFar = 10;

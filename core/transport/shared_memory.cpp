@@ -20,10 +20,17 @@ namespace {
 // Or it may be written again as soon as the entry has been taken.
 constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4, kUntilTaken = 8;
 
+// Where messages go one way a kilobyte is sooner written than handed down, up to half of one is not
+// (broadcasts one after the other, two ranks: 1 KiB 0.38 us handed down, 0.20 not, and with the next entry
+// prefetched; 512 bytes 0.19 and 0.23).
+constexpr Bytes kHandedDownOneWay = 512;
+
+bool hands_down(Bytes bytes, bool is_one_way) { return !is_one_way || bytes <= kHandedDownOneWay; }
+
 // What its readers wait for.
-void write_small(std::byte* block, std::span<const std::byte> payload) {
-  std::memcpy(block, payload.data(), payload.size());
-  hand_down(block, payload.size());
+void write_small(std::byte* block, std::span<const std::byte> payload, bool is_one_way) {
+  write_block(block, payload.data(), payload.size());
+  if (hands_down(payload.size(), is_one_way)) hand_down(block, payload.size());
 }
 
 timespec timespec_of(Nanoseconds time) {
@@ -74,7 +81,8 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    if (message.block) write_small(payload_of(message.block), message.payload);
+    if (message.block)
+      write_small(payload_of(message.block), message.payload, is_one_way(peer_of(message.to[0])));
     put_all(message);
     return true;
   }
@@ -95,7 +103,7 @@ bool SharedMemoryTransport::send_inline(const Header& header, std::span<const st
 
 bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   const Bytes bytes = message.payload.size();
-  AtOnce& turn = at_once_[next_at_once_ % kAtOnce];
+  AtOnce& turn = at_once_[next_at_once_ % (bytes <= kMostInManyTurns ? kManyTurns : kTurns)];
   if (bytes > kMostAtOnce || !std::all_of(turn.entries.begin(), turn.entries.end(), [](const auto& entry) {
         return has_been_taken(*entry.first, entry.second);
       }))
@@ -106,7 +114,7 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   Outgoing staged = message;
   staged.block = turn.block;
   staged.reuse = Reuse::when_taken;
-  write_small(payload_of(turn.block), message.payload);
+  write_small(payload_of(turn.block), message.payload, is_one_way(peer_of(message.to[0])));
   turn.entries.clear();
   for (Rank to : message.to) {
     turn.entries.emplace_back(&peer_of(to), peer_of(to).put);
@@ -158,11 +166,14 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
 }
 
 // Who sends one message after the other waits for the line of each, which its reader has had, unless it asks
-// for it in time. The very next one is where the reader looks for it.
+// for it in time. The very next one is where the reader looks for it. What is handed down takes its time,
+// too.
 void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes) {
+  const bool is_inline = bytes <= View::kInline;
+  if (!is_inline && hands_down(bytes, true)) return;
   const Descriptor& entry = peer.to->entries[(peer.put + 1) % Mailbox::kEntries];
   prefetch_to_write(&entry);
-  if (bytes > Descriptor::kInFirstLine && bytes <= View::kInline)
+  if (is_inline && bytes > Descriptor::kInFirstLine)
     prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);
 }
 
@@ -172,7 +183,8 @@ void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
   std::memcpy(&entry.header, &header, offsetof(Header, turn));
   fill(entry);
   entry.turn().store(++peer.put, std::memory_order_release);
-  if (std::exchange(peer.taken_at_put, peer.taken) == peer.taken) prefetch_next_but_one(peer, header.bytes);
+  if (is_one_way(peer)) prefetch_next_but_one(peer, header.bytes);
+  peer.taken_at_put = peer.taken;
   ring(*peer.region);
 }
 

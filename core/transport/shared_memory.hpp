@@ -172,6 +172,8 @@ class SharedMemoryTransport : public Transport {
   bool has_room(std::span<const Rank> to);
   void put_all(const Outgoing& message);
   void put(Peer& peer, const Outgoing& message);
+  // Nothing has come from that peer since the last message to it.
+  static bool is_one_way(const Peer& peer) { return peer.taken_at_put == peer.taken; }
   static void prefetch_next_but_one(const Peer& peer, Bytes bytes);
   template <class Fill>
   static void put(Peer& peer, const Header& header, Fill fill);
@@ -203,8 +205,10 @@ class SharedMemoryTransport : public Transport {
     std::byte* block = nullptr;
     std::vector<std::pair<Peer*, std::uint32_t>> entries = {};
   };
-  static constexpr std::size_t kAtOnce = 4;
-  std::array<AtOnce, kAtOnce> at_once_;
+  // Who sends one way is ahead by more of the shorter ones; more of the others leave the caches.
+  static constexpr std::size_t kTurns = 4, kManyTurns = 16;
+  static constexpr Bytes kMostInManyTurns = 1 << 10;
+  std::array<AtOnce, kManyTurns> at_once_;
   std::size_t next_at_once_ = 0;
 };
 
