@@ -112,8 +112,9 @@ class Credit {
   static void each_partners(const Call& call, const Plan& plan, const Body& body);
   static bool has_receivers(const Call& call, const Plan& plan);
   static bool is_small(Elements count, const Call& call, const Plan& plan) {
-    return count > 0 && count * size_of(call.type) <= kMostBytes &&
-           count <= plan.segment / size_of(call.type);
+    const Bytes bytes = count * size_of(call.type);
+    return count > 0 && bytes <= kMostBytes && count <= plan.segment / size_of(call.type) &&
+           !is_read_in_place(plan, bytes);  // its sender waits for its readers
   }
   static bool stands_for_any(const Call& call, const Plan& plan);
   void owe(Rank rank, Number number);

@@ -44,13 +44,15 @@ using LaneId = std::uint16_t;
 using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
-/// See Plan::single_copy. From kLeastJoint on the sender of a payload that is read where it is copies a part
-/// of it, see JointCopy; where it has others to read or to keep from kLeastJointOfMany on, because it takes
-/// the lines that it writes out of its reader's cache (2 ranks, an Intel Xeon, by the reader alone and by
-/// both: broadcast of 128 KiB 16.1 and 10.8 us, 1 MiB 99 and 70; gather 11.8 and 9.2, 180 and 116; but
-/// scatter of 128 KiB 8.2 and 11, 1 MiB 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26 and 28, 4 MiB
-/// 1070 and 1000).
-inline constexpr Bytes kMostStaged = 16 << 10, kLeastJoint = 128 << 10, kLeastJointOfMany = 1 << 20;
+/// See Plan::single_copy. A single copy costs a system call, and then a fifth of what a staged block does for
+/// each byte (two ranks, broadcasts with a barrier behind each, staged and read: 6 KiB 1.53 and 1.29 us, 8
+/// KiB 1.64 and 1.25, 16 KiB 1.83 and 1.42). From kLeastJoint on the sender of a payload that is read where
+/// it is copies a part of it, see JointCopy; where it has others to read or to keep from kLeastJointOfMany
+/// on, because it takes the lines that it writes out of its reader's cache (2 ranks, an Intel Xeon, by the
+/// reader alone and by both: broadcast of 128 KiB 16.1 and 10.8 us, 1 MiB 99 and 70; gather 11.8 and 9.2, 180
+/// and 116; but scatter of 128 KiB 8.2 and 11, 1 MiB 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26
+/// and 28, 4 MiB 1070 and 1000).
+inline constexpr Bytes kMostStaged = 6 << 10, kLeastJoint = 128 << 10, kLeastJointOfMany = 1 << 20;
 
 struct Slice {
   SliceId parent;                    // kWholeSegment for a lane

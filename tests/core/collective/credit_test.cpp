@@ -143,6 +143,11 @@ TEST(Credit, CoversSmallCallsButTheFirst) {
   EXPECT_FALSE(Credit::covers(call, plan, 1)) << "nobody sends anything";
   call.count = 17;
   EXPECT_FALSE(Credit::covers(call, plan, 1)) << "more than one segment of this plan";
+  call.count = kMostStaged / 4 + 1;
+  plan.segment = 1 << 20;
+  EXPECT_TRUE(Credit::covers(call, plan, 1));
+  plan.single_copy = true;
+  EXPECT_FALSE(Credit::covers(call, plan, 1)) << "its readers are waited for";
   Plan all = plan_of({0, 0}, 0, {Kind::all_gather, 0});
   call.count = 4;
   EXPECT_FALSE(Credit::covers(call, all, 1)) << "everybody hears from everybody anyway";

@@ -403,7 +403,8 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter})
     EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::staged);
   auto of_pairs = [&limits] {
-    return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true}, 2 * kMostStaged, limits);
+    return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true}, pairwise_bytes(false, 1),
+                           limits);
   };
   ASSERT_EQ(of_pairs().size(), 1u) << "nothing would be measured about the long ones";
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::staged);
@@ -412,6 +413,9 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})
     EXPECT_EQ(copies(hosts_of({2}), kind, 1 << 20)[0], Handover::single_copy);
+  for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(copies(hosts_of({2}), kind, 16 << 10), (std::vector{Handover::staged, Handover::single_copy}))
+        << "which of them is faster the program's own calls tell";
   EXPECT_EQ(copies(hosts_of({2}), Kind::broadcast, 64 << 10)[0], Handover::staged)
       << "its root copies nothing";
   EXPECT_EQ(copies(hosts_of({3}), Kind::broadcast, 1 << 20)[0], Handover::staged);
