@@ -28,7 +28,8 @@ bool is_timed(const Tally& tally) { return tally.calls < kAllTimed || tally.call
 
 void Communicator::run(const Call& call, PreparedPlan& plan, Completion& completion, ShortWait wait) {
   PreparedPlan& prepared = plans_->turn(plan, next_);
-  if (!BriefCall::is_possible(call, prepared, size()) || times_dimensions_ ||
+  const bool needs_tokens = next_ == 0 && prepared.plan.token_flow >= 0;  // see Credit
+  if (needs_tokens || !BriefCall::is_possible(call, prepared, size()) || times_dimensions_ ||
       reads_in_any_order(call, prepared, wait))
     return start(call, prepared, completion);
   make_brief(passing_, call, prepared);

@@ -39,10 +39,7 @@ void Credit::note(Number number, const Call& call, const Plan& plan) {
 }
 
 void Credit::note(Number number, const Call& call, std::span<const Rank> to, std::span<const Rank> from) {
-  if (about_.empty()) {
-    about_.resize(ranks_);
-    ahead_.resize(kMostAhead);
-  }
+  if (about_.empty()) about_.resize(ranks_);
   for (Rank rank : from) owe(rank, number);
   if (to.empty()) return;
   const std::size_t place = last_++ % kMostAhead;
@@ -51,7 +48,9 @@ void Credit::note(Number number, const Call& call, std::span<const Rank> to, std
     to_[place].assign(to.begin(), to.end());
     to = to_[place];
   }
-  ahead_[place] = {number, to};
+  std::unique_ptr<Block>& block = ahead_[place / kBlock];
+  if (!block) block = std::make_unique_for_overwrite<Block>();
+  (*block)[place % kBlock] = {number, to.data(), to.size()};
 }
 
 void Credit::owe(Rank rank, Number number) {
@@ -75,7 +74,7 @@ bool Credit::forget_heard() {
 }
 
 bool Credit::has_heard_of(const Ahead& one) const {
-  return std::all_of(one.to.begin(), one.to.end(),
+  return std::all_of(one.to, one.to + one.receivers,
                      [&](Rank rank) { return about(rank).heard >= one.number; });
 }
 
@@ -83,7 +82,7 @@ std::vector<Rank> Credit::waiting_for() const {
   std::vector<Rank> ranks;
   if (first_ == last_) return ranks;
   const Ahead& oldest = ahead(first_);
-  std::copy_if(oldest.to.begin(), oldest.to.end(), std::back_inserter(ranks),
+  std::copy_if(oldest.to, oldest.to + oldest.receivers, std::back_inserter(ranks),
                [&](Rank rank) { return about(rank).heard < oldest.number; });
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
