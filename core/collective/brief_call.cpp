@@ -44,6 +44,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
                      SharedMemoryTransport& local) {
   call_ = call;
   plan_ = &prepared;
+  use_ = nullptr;
   steps_.clear();
   peers_.clear();
   pairs_to_.clear();
@@ -100,12 +101,6 @@ void BriefCall::combine_what_is_left() {
     sources[i] = i == step.step->own_rank ? at(step.own) : std::exchange(from, from + step.header.bytes);
   apply({call_.type, call_.op, std::span(sources.data(), step.step->peers + 1), at(step.into), nullptr,
          step.count, Store::cached, call_.own});
-}
-
-PreparedPlan::Use& BriefCall::find_use() {
-  PreparedPlan::Use& use = plan_->use_of(call_.counted_as());
-  use_ = static_cast<std::size_t>(&use - plan_->uses.data());
-  return use;
 }
 
 }  // namespace ddl

@@ -91,16 +91,14 @@ class BriefCall {
   }
   /// Where its plan counts such calls.
   PreparedPlan::Use& use_of_plan() {
-    auto& uses = plan_->uses;
-    return use_ < uses.size() && uses[use_].collective == call_.counted_as() ? uses[use_] : find_use();
+    if (!use_) use_ = &plan_->use_of(call_.counted_as());
+    return *use_;
   }
 
  private:
-  PreparedPlan::Use& find_use();
-
   Call call_{};
   PreparedPlan* plan_ = nullptr;
-  std::size_t use_ = 0;
+  PreparedPlan::Use* use_ = nullptr;  // once it was asked for
   Fingerprint fingerprint_ = 0;
   OwnCalls::Note note_{};
   std::span<const Rank> to_, from_;

@@ -82,18 +82,18 @@ bool Communicator::is_alone(const BriefCall& brief) {
 // Sends what is to be sent, then takes what comes.
 bool Communicator::go_on(Attempt& attempt) {
   BriefCall& brief = attempt.brief;
-  const bool timed = is_timed(brief.use_of_plan().tally);
+  Tally& tally = brief.use_of_plan().tally;
+  const bool timed = is_timed(tally);
   if (attempt.done == 0 && timed) brief.start_time();
   const std::span<const BriefCall::BriefStep> steps = brief.steps();
   for (; attempt.done < steps.size(); ++attempt.done)
     if (!run_step(attempt, steps[attempt.done])) return false;
-  if (!await_readers(attempt)) return false;
+  if (read_ > 0 && !await_readers(attempt)) return false;
   if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
   if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.to(), brief.from());
   own_calls_.note(next_, brief.note());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
-  Tally& tally = brief.use_of_plan().tally;  // another one since then, where the lock was left
   tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
   return true;
 }

@@ -42,9 +42,9 @@ void Credit::note(Number number, const Call& call, std::span<const Rank> to, std
   if (about_.empty()) about_.resize(ranks_);
   for (Rank rank : from) owe(rank, number);
   if (to.empty()) return;
-  const std::size_t place = last_++ % kMostAhead;
+  const std::size_t place = last_++ % kRing;
   if (call.pairwise) {
-    if (to_.empty()) to_.resize(kMostAhead);
+    if (to_.empty()) to_.resize(kRing);
     to_[place].assign(to.begin(), to.end());
     to = to_[place];
   }

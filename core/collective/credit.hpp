@@ -111,8 +111,8 @@ class Credit {
     const Rank* to;  // of the plan, or in to_
     std::size_t receivers;
   };
-  static constexpr std::size_t kBlock = 16;
-  static_assert(kMostAhead % kBlock == 0);
+  static constexpr std::size_t kBlock = 16, kRing = 128;
+  static_assert(kMostAhead <= kRing);
   using Block = std::array<Ahead, kBlock>;
 
   template <class Body>
@@ -130,12 +130,12 @@ class Credit {
   bool has_heard_of(const Ahead& one) const;
   About& about(Rank rank) { return about_[static_cast<std::size_t>(rank)]; }
   const About& about(Rank rank) const { return about_[static_cast<std::size_t>(rank)]; }
-  const Ahead& ahead(std::size_t i) const { return (*ahead_[i % kMostAhead / kBlock])[i % kBlock]; }
+  const Ahead& ahead(std::size_t i) const { return (*ahead_[i % kRing / kBlock])[i % kBlock]; }
 
   std::size_t ranks_;
   std::vector<About> about_;  // by rank; empty until there is something to know
   // A ring, of which [first_, last_) are in use.
-  std::array<std::unique_ptr<Block>, kMostAhead / kBlock> ahead_;
+  std::array<std::unique_ptr<Block>, kRing / kBlock> ahead_;
   std::size_t first_ = 0, last_ = 0;
   std::vector<std::vector<Rank>> to_;  // of those in the ring that are pairwise
   std::vector<Rank> owed_;             // those, and some who have been told since

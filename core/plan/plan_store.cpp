@@ -209,14 +209,14 @@ void PlanStore::collect(Counters& into) {
   std::lock_guard lock(mutex_);
   for (auto& prepared : plans_) {
     const WireFormat& wire = prepared->choice.wire;
-    for (const PreparedPlan::Use& use : prepared->uses) {
-      if (!*use.collective) continue;
-      into.collect(use.collective, prepared->size_class, prepared->plan.name, use.tally);
+    for (PreparedPlan::Use& use : prepared->uses) {
+      const auto [collective, tally, narrowed] = std::exchange(use, {use.collective});
+      if (!*collective || tally.calls == 0) continue;
+      into.collect(collective, prepared->size_class, prepared->plan.name, tally);
       if (!wire.is_exact())
-        into.count_narrowed(use.collective, fmt::format("{} as {}", name_of(wire.of), name_of(wire.as)),
-                            {use.tally.calls, use.tally.bytes, use.narrowed.sent, use.narrowed.in_memory});
+        into.count_narrowed(collective, fmt::format("{} as {}", name_of(wire.of), name_of(wire.as)),
+                            {tally.calls, tally.bytes, narrowed.sent, narrowed.in_memory});
     }
-    prepared->uses.clear();
   }
 }
 

@@ -5,6 +5,7 @@
 // plan was used for is counted under the engine's lock.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,7 +63,7 @@ struct PreparedPlan {
     Tally tally = {};
     Narrowed narrowed = {};  // where elements travel narrower
   };
-  std::vector<Use> uses;  // by collective
+  std::deque<Use> uses;  // by collective; they stay where they are
   /// Of that collective, a literal; "": of one of our own, which nobody wants to count.
   Use& use_of(const char* collective);
 };
