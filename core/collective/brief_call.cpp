@@ -50,8 +50,8 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   pairs_to_.clear();
   pairs_from_.clear();
   const Plan& plan = prepared.plan;
-  fingerprint_ = fingerprint_of(call, prepared.choice.wire);
-  note_ = OwnCalls::note_of(call, fingerprint_, prepared.choice.wire);
+  const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
+  note_ = OwnCalls::note_of(call, fingerprint, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
     if (static_cast<int>(f) == plan.token_flow) continue;
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
@@ -67,7 +67,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
                         f,
                         i,
                         static_cast<std::uint32_t>(peers_.size()),
-                        {comm, step.tag, 0, 0, fingerprint_, me, bytes, 0},
+                        {comm, step.tag, 0, 0, fingerprint, me, bytes, 0},
                         {step.own, offset_of(call, step.own, step.own_block)},
                         {step.into, offset_of(call, step.into, step.into_block)},
                         count});

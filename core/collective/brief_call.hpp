@@ -99,7 +99,6 @@ class BriefCall {
   Call call_{};
   PreparedPlan* plan_ = nullptr;
   PreparedPlan::Use* use_ = nullptr;  // once it was asked for
-  Fingerprint fingerprint_ = 0;
   OwnCalls::Note note_{};
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call

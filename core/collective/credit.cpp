@@ -42,15 +42,13 @@ void Credit::note(Number number, const Call& call, std::span<const Rank> to, std
   if (about_.empty()) about_.resize(ranks_);
   for (Rank rank : from) owe(rank, number);
   if (to.empty()) return;
-  const std::size_t place = last_++ % kRing;
   if (call.pairwise) {
     if (to_.empty()) to_.resize(kRing);
-    to_[place].assign(to.begin(), to.end());
-    to = to_[place];
+    std::vector<Rank>& own = to_[last_ % kRing];
+    own.assign(to.begin(), to.end());
+    to = own;
   }
-  std::unique_ptr<Block>& block = ahead_[place / kBlock];
-  if (!block) block = std::make_unique_for_overwrite<Block>();
-  (*block)[place % kBlock] = {number, to.data(), to.size()};
+  ahead_.set(last_++, {number, to.data(), to.size()});
 }
 
 void Credit::owe(Rank rank, Number number) {
@@ -69,7 +67,7 @@ void Credit::settle(Rank rank) {
 
 bool Credit::forget_heard() {
   const std::size_t before = first_;
-  while (first_ < last_ && has_heard_of(ahead(first_))) ++first_;
+  while (first_ < last_ && has_heard_of(ahead_[first_])) ++first_;
   return first_ > before;
 }
 
@@ -81,7 +79,7 @@ bool Credit::has_heard_of(const Ahead& one) const {
 std::vector<Rank> Credit::waiting_for() const {
   std::vector<Rank> ranks;
   if (first_ == last_) return ranks;
-  const Ahead& oldest = ahead(first_);
+  const Ahead& oldest = ahead_[first_];
   std::copy_if(oldest.to, oldest.to + oldest.receivers, std::back_inserter(ranks),
                [&](Rank rank) { return about(rank).heard < oldest.number; });
   std::sort(ranks.begin(), ranks.end());

@@ -21,12 +21,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/base/block_ring.hpp"
 #include "core/collective/call.hpp"
 #include "core/plan/plan_store.hpp"
 
@@ -105,15 +104,13 @@ class Credit {
     Number heard = 0;
     Number owed = 0;  // the last call that it must hear about; 0: none
   };
-  // Without initial values: a short-lived communicator writes only those that it uses.
   struct Ahead {
     Number number;
     const Rank* to;  // of the plan, or in to_
     std::size_t receivers;
   };
-  static constexpr std::size_t kBlock = 16, kRing = 128;
+  static constexpr std::size_t kRing = 128;
   static_assert(kMostAhead <= kRing);
-  using Block = std::array<Ahead, kBlock>;
 
   template <class Body>
   static void each_partners(const Call& call, const Plan& plan, const Body& body);
@@ -130,12 +127,10 @@ class Credit {
   bool has_heard_of(const Ahead& one) const;
   About& about(Rank rank) { return about_[static_cast<std::size_t>(rank)]; }
   const About& about(Rank rank) const { return about_[static_cast<std::size_t>(rank)]; }
-  const Ahead& ahead(std::size_t i) const { return (*ahead_[i % kRing / kBlock])[i % kBlock]; }
 
   std::size_t ranks_;
-  std::vector<About> about_;  // by rank; empty until there is something to know
-  // A ring, of which [first_, last_) are in use.
-  std::array<std::unique_ptr<Block>, kRing / kBlock> ahead_;
+  std::vector<About> about_;       // by rank; empty until there is something to know
+  BlockRing<Ahead, kRing> ahead_;  // of which [first_, last_) are in use
   std::size_t first_ = 0, last_ = 0;
   std::vector<std::vector<Rank>> to_;  // of those in the ring that are pairwise
   std::vector<Rank> owed_;             // those, and some who have been told since

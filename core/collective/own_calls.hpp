@@ -4,11 +4,10 @@
 // Thread safety: none; the engine's lock is held.
 #pragma once
 
-#include <array>
-#include <memory>
 #include <optional>
 #include <string>
 
+#include "core/base/block_ring.hpp"
 #include "core/collective/call.hpp"
 
 namespace ddl {
@@ -19,8 +18,7 @@ class OwnCalls {
   /// So many are known; Credit lets no rank be further ahead.
   static constexpr std::size_t kKnown = 128;
 
-  /// A Call without what ends with it, and without initial values: a short-lived communicator writes only
-  /// those that it makes.
+  /// A Call without what ends with it.
   struct Note {
     Elements count, whole;
     const char* collective;
@@ -45,18 +43,14 @@ class OwnCalls {
 
   /// Of each call, in their order.
   void note(Number number, const Note& note) {
-    std::unique_ptr<Block>& block = blocks_[number / kBlock % blocks_.size()];
-    if (!block) block = std::make_unique_for_overwrite<Block>();
-    (*block)[number % kBlock] = note;
+    calls_.set(number, note);
     end_ = number + 1;
   }
   std::optional<Known> find(Number number) const;
 
  private:
-  static constexpr std::size_t kBlock = 16;
-  using Block = std::array<Note, kBlock>;
-  std::array<std::unique_ptr<Block>, kKnown / kBlock> blocks_;  // a ring
-  Number end_ = 0;                                              // those before it have been noted
+  BlockRing<Note, kKnown> calls_;
+  Number end_ = 0;  // those before it have been noted
 };
 
 }  // namespace ddl

@@ -27,12 +27,6 @@ constexpr Bytes kHandedDownOneWay = 512;
 
 bool hands_down(Bytes bytes, bool is_one_way) { return !is_one_way || bytes <= kHandedDownOneWay; }
 
-// What its readers wait for.
-void write_small(std::byte* block, std::span<const std::byte> payload, bool is_one_way) {
-  write_block(block, payload.data(), payload.size());
-  if (hands_down(payload.size(), is_one_way)) hand_down(block, payload.size());
-}
-
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
 }
@@ -78,11 +72,17 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
   return &peers_[static_cast<std::size_t>(local_of_[known])].region->head().activity;
 }
 
+// What its readers wait for.
+void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& message) {
+  const Bytes bytes = message.payload.size();
+  write_block(payload, message.payload.data(), bytes);
+  if (hands_down(bytes, is_one_way(peer_of(message.to[0])))) hand_down(payload, bytes);
+}
+
 bool SharedMemoryTransport::send(const Outgoing& message) {
   if (message.block || message.payload.size() <= View::kInline) {
     if (!has_room(message.to)) return false;
-    if (message.block)
-      write_small(payload_of(message.block), message.payload, is_one_way(peer_of(message.to[0])));
+    if (message.block) write_small(payload_of(message.block), message);
     put_all(message);
     return true;
   }
@@ -114,7 +114,7 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   Outgoing staged = message;
   staged.block = turn.block;
   staged.reuse = Reuse::when_taken;
-  write_small(payload_of(turn.block), message.payload, is_one_way(peer_of(message.to[0])));
+  write_small(payload_of(turn.block), message);
   turn.entries.clear();
   for (Rank to : message.to) {
     turn.entries.emplace_back(&peer_of(to), peer_of(to).put);

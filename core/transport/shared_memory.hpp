@@ -174,6 +174,7 @@ class SharedMemoryTransport : public Transport {
   void put(Peer& peer, const Outgoing& message);
   // Nothing has come from that peer since the last message to it.
   static bool is_one_way(const Peer& peer) { return peer.taken_at_put == peer.taken; }
+  void write_small(std::byte* payload, const Outgoing& message);
   static void prefetch_next_but_one(const Peer& peer, Bytes bytes);
   template <class Fill>
   static void put(Peer& peer, const Header& header, Fill fill);
