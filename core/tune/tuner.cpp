@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t kOnce = 2, kHabit = 21;
 // Calls in use that count.
 constexpr std::size_t kUses = 9;
+// So often the routes take turns, at most: each call more that does not count is a call of the program's.
+constexpr std::size_t kTurns = 3;
 // What the original is taken to need, in calls of ours: it is rarely better and may be dear.
 constexpr Nanoseconds kOriginal = 3;
 // So many other calls without the subject, and the last of them becomes it. Twice as many each time: a
@@ -34,25 +36,33 @@ void Tuner::next_phase() {
     phase_ = Phase::candidates;
     std::vector<Trial> routes;
     for (int route = 0; route < plan_.candidates; ++route) routes.push_back({Trial::What::candidate, route});
-    begin(routes, 1, rounds);
+    begin(routes, 1, rounds, kTurns);
   } else if (phase_ < Phase::original && plan_.original) {
     phase_ = Phase::original;
     // The best once more: what was measured in the first calls of a program was measured cold.
-    begin({{Trial::What::candidate, best_}, {Trial::What::original, 0}}, 1, rounds);
+    begin({{Trial::What::candidate, best_}, {Trial::What::original, 0}}, 1, rounds, kTurns);
   } else if (std::vector<Trial> uses = worth_using(); phase_ < Phase::use && !uses.empty()) {
     phase_ = Phase::use;
-    begin(uses, static_cast<std::size_t>(plan_.fill), kUses);
+    begin(uses, static_cast<std::size_t>(plan_.fill), kUses, 1);
     may_try_ = true;
   } else {
     phase_ = Phase::settled;
   }
 }
 
-// Every route some times without counting, then as often as it counts.
-void Tuner::begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted) {
+// In each turn every route some times without counting, then as often as it counts: a few times at least.
+void Tuner::begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted,
+                  std::size_t turns) {
+  constexpr std::size_t kLeastOfTurn = 3;
+  turns = std::clamp<std::size_t>(counted / kLeastOfTurn, 1, turns);
   trials_.clear();
-  for (const Trial& route : routes) trials_.insert(trials_.end(), uncounted + counted, route);
-  uncounted_ = uncounted;
+  for (std::size_t turn = 0; turn < turns; ++turn)
+    for (std::size_t route = 0; route < routes.size(); ++route) {
+      trials_.insert(trials_.end(), uncounted, {routes[route], kUncounted});
+      for (std::size_t round = counted * turn / turns; round < counted * (turn + 1) / turns; ++round)
+        trials_.push_back({routes[route], route * counted + round});
+    }
+  routes_ = routes;
   counted_ = counted;
   times_.assign(routes.size() * counted, 0);
   done_ = 0;
@@ -104,7 +114,7 @@ Trial Tuner::next(Fingerprint call) {
   asks_ = !may_try_;
   if (asks_) return {};
   trying_ = true;
-  return trials_[done_];
+  return trials_[done_].trial;
 }
 
 bool Tuner::leaves_alone(Fingerprint call) const {
@@ -115,9 +125,9 @@ bool Tuner::leaves_alone(Fingerprint call) const {
 // With the meeting that agrees on the times.
 Nanoseconds Tuner::cost(Nanoseconds usual, Nanoseconds meeting) const {
   Nanoseconds calls = 0, meetings = 1;
-  for (const Trial& one : trials_) {
-    calls += one.what == Trial::What::original ? kOriginal : 1;
-    meetings += one.meets;
+  for (const Planned& one : trials_) {
+    calls += one.trial.what == Trial::What::original ? kOriginal : 1;
+    meetings += one.trial.meets;
   }
   return calls * usual + meetings * meeting;
 }
@@ -137,8 +147,7 @@ void Tuner::record(Nanoseconds time) {
     if (habit_.size() > kUses) habit_.erase(habit_.begin());
   }
   if (!std::exchange(trying_, false)) return;
-  std::size_t per_route = uncounted_ + counted_, route = done_ / per_route, round = done_ % per_route;
-  if (round >= uncounted_) times_[route * counted_ + round - uncounted_] = time;
+  if (trials_[done_].time != kUncounted) times_[trials_[done_].time] = time;
   if (++done_ == trials_.size() && !is_habit_agreed_)
     times_.insert(times_.end(), habit_.begin(), habit_.end());
 }
@@ -183,10 +192,10 @@ void Tuner::compare_uses() {
   const bool original_won = original_wins_;
   best_ = 0;
   original_wins_ = false;
-  const std::size_t last = trials_.size() / (uncounted_ + counted_) - 1;
+  const std::size_t last = routes_.size() - 1;
   best_time_ = std::min(median(habit_), median_of(last));
   for (std::size_t use = 0; use < last; ++use) {
-    const Trial& route = trials_[use * (uncounted_ + counted_)];
+    const Trial& route = routes_[use];
     const bool is_original = route.what == Trial::What::original;
     const bool has_won = is_original || (!original_won && route.index == won);
     if (has_won ? median_of(use) > best_time_ : !is_clearly_better(median_of(use), best_time_)) continue;

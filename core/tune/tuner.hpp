@@ -3,8 +3,9 @@
 // times, so every rank tries and decides alike; nothing else may enter.
 //
 // Calls that are compared must be alike. So one call, the subject, is followed; others of the class in
-// between are left alone, until there were so many that the subject seems forgotten. The first call after a
-// change of routes does not count.
+// between are left alone, until there were so many that the subject seems forgotten. The routes take turns,
+// so that what makes all calls slow for a while, as it does when a program begins, does not decide between
+// them. The first call after a change of routes does not count.
 //
 // What a trial takes: from the last arrival to the last departure. So the ranks meet before each trial, and
 // the longest of their times counts. The shortest, which needs no meeting because the last to arrive waits
@@ -80,7 +81,7 @@ class Tuner {
  private:
   enum class Phase : std::uint8_t { none, candidates, original, use, settled };
   void next_phase();
-  void begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted);
+  void begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted, std::size_t turns);
   std::vector<Trial> worth_using() const;
   void compare_ways();
   void compare_uses();
@@ -90,9 +91,15 @@ class Tuner {
 
   TunerPlan plan_;
   Phase phase_ = Phase::none;
-  std::vector<Trial> trials_;                // of this phase, in order; none before the first is due
-  std::size_t uncounted_ = 0, counted_ = 0;  // of each route, one after the other
-  std::vector<std::int64_t> times_;          // of those that count: [route][round]
+  static constexpr std::size_t kUncounted = ~std::size_t{0};
+  struct Planned {
+    Trial trial;
+    std::size_t time;  // where in times_ it is noted, or kUncounted
+  };
+  std::vector<Trial> routes_;        // of this phase
+  std::vector<Planned> trials_;      // in order; none before the first is due
+  std::size_t counted_ = 0;          // of each route
+  std::vector<std::int64_t> times_;  // of those that count: [route][round]
   std::size_t done_ = 0;
   bool trying_ = false;  // the last call was trials_[done_]
   bool asks_ = false, may_try_ = false;

@@ -97,6 +97,22 @@ TEST(Tuner, TheFirstCallOfAWayDoesNotCount) {
   EXPECT_EQ(tuner.best(), 0);
 }
 
+// As when a program begins: all that was measured first would lose.
+TEST(Tuner, WhatMakesAllCallsSlowForAWhileDecidesNothing) {
+  for (int slow : {5, 9, 17, 40}) {
+    int calls = 0;
+    Tuner tuner({2, 9, false});
+    settle(tuner, [&](Trial t) { return (t.index == 0 ? 100 : 110) * (calls++ < slow ? 3 : 1); });
+    EXPECT_EQ(tuner.best(), 0) << slow << " slow calls";
+  }
+  Tuner tuner({2, 9, false});
+  std::vector<int> made;
+  for (const Trial& one : settle(tuner, [](Trial) { return 100; }))
+    if (one.what == What::candidate) made.push_back(one.index);
+  made.erase(std::unique(made.begin(), made.end()), made.end());
+  EXPECT_EQ(made, (std::vector{0, 1, 0, 1, 0, 1})) << "they take turns";
+}
+
 TEST(Tuner, ALittleFasterIsNoise) {
   Tuner tuner({2, 3, true});
   settle(tuner, [](Trial t) { return t.index == 1 || t.what == What::original ? 97 : 100; });
