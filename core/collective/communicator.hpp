@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/base/biased_mutex.hpp"
+#include "core/base/room.hpp"
 #include "core/collective/brief_call.hpp"
 #include "core/collective/credit.hpp"
 #include "core/collective/notices.hpp"
@@ -208,6 +209,8 @@ class Communicator : public Sender {
   bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
+  static void reduce_brief(BriefCall& brief, const BriefCall::BriefStep& todo,
+                           std::span<const void*> sources);
   bool fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo);
   bool await_readers(Attempt& attempt);
   bool take_answer(const SharedMemoryTransport::Arrived& message, SharedMemoryTransport::Peer& peer);
@@ -266,6 +269,7 @@ class Communicator : public Sender {
   BriefCall passing_;             // of a call that is made now and not kept
   std::optional<Attempt> left_;   // see start()
   std::uint32_t read_ = 0;        // payloads of the call that is made now, to be read where they are
+  Room fetched_;                  // where this rank reads what it then reduces in place
   std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;        // so many of them are open
   std::size_t open_count_ = 0;    // of which so many are under way,

@@ -176,20 +176,17 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
         (header.segment & ~kSenderWasAlone) != 0 || header.bytes != awaited.bytes ||
         header.fingerprint != awaited.fingerprint)
       return false;
-    if (message.is_elsewhere) return !reduces && fetch_brief(attempt, todo);
+    if (message.is_elsewhere) return (!reduces || step.peers == 1) && fetch_brief(attempt, todo);
     attempt.heard_all_alone &= (header.segment & kSenderWasAlone) != 0;
     sources[reduces && i >= step.own_rank ? i + 1 : i] = message.payload;
     if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
     blocks[i] = message.is_kept ? 0 : message.block;
   }
-  const Call& call = attempt.brief.call();
-  std::byte* into = attempt.brief.at(todo.into);
-  if (reduces && todo.header.bytes > 0) {
-    sources[step.own_rank] = attempt.brief.at(todo.own);
-    const std::span<const void* const> all(sources.data(), step.peers + 1);
-    call.own ? attempt.brief.leave_to_caller(todo, all) : reduce(call.type, call.op, into, all, todo.count);
-  } else if (todo.header.bytes > 0) {
-    std::memcpy(into, sources[0], todo.header.bytes);
+  if (todo.header.bytes > 0) {
+    if (reduces)
+      reduce_brief(attempt.brief, todo, std::span(sources.data(), step.peers + 1));
+    else
+      std::memcpy(attempt.brief.at(todo.into), sources[0], todo.header.bytes);
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     local.drop_first(*peers[i], blocks[i]);
@@ -198,18 +195,34 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
   return true;
 }
 
+// With the own elements, whose place among the sources is free.
+void Communicator::reduce_brief(BriefCall& brief, const BriefCall::BriefStep& todo,
+                                std::span<const void*> sources) {
+  const Call& call = brief.call();
+  sources[todo.step->own_rank] = brief.at(todo.own);
+  call.own ? brief.leave_to_caller(todo, sources)
+           : reduce(call.type, call.op, brief.at(todo.into), sources, todo.count);
+}
+
 // What is first in the mailbox of the one peer of that step. What cannot be read comes again, staged.
 bool Communicator::fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo) {
+  const bool reduces = todo.step->verb == Verb::reduce;
+  std::byte* const into = attempt.brief.at(todo.into);
+  const bool is_taken = reduces && attempt.brief.at(todo.own) == into;  // by the own elements
   struct Fetch {
     View view;
     std::byte* into;
     bool is_there = false;
-  } one{shared_.fabrics.local->take_first(*attempt.brief.peers(todo)[0]), attempt.brief.at(todo.into)};
+  } one{shared_.fabrics.local->take_first(*attempt.brief.peers(todo)[0]),
+        is_taken ? fetched_.of(todo.header.bytes) : into};
   work(one.view.bytes(),
        [this, &one] { one.is_there = fetch(one.view, one.into) == SharedMemoryTransport::Fetched::all; });
   one.view.release();
   credit_.heard(attempt.brief.plan().plan.peers[todo.step->peer], next_);
-  return one.is_there;
+  if (!one.is_there || !reduces) return one.is_there;
+  std::array<const void*, 2> sources{one.into, one.into};
+  work(todo.header.bytes, [&] { reduce_brief(attempt.brief, todo, sources); });
+  return true;
 }
 
 // Of what this rank has sent to be read where it is.

@@ -58,14 +58,8 @@ void Operation::open(bool streams, bool without_tokens) {
   dimension_times_.clear();
   std::size_t at_once = std::min<std::size_t>(static_cast<std::size_t>(plan.window), segments_);
   if (runs_.size() < at_once) runs_.resize(at_once);
-  if (Bytes bytes = at_once * plan.scratch * scratch_elements_ * element_; bytes > scratch_bytes_) {
-    scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    scratch_bytes_ = bytes;
-  }
-  if (Bytes bytes = wire_.is_exact() ? 0 : at_once * narrowed_of_run_; bytes > narrowed_room_) {
-    narrowed_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    narrowed_room_ = bytes;
-  }
+  scratch_.of(at_once * plan.scratch * scratch_elements_ * element_);
+  if (!wire_.is_exact()) narrowed_.of(at_once * narrowed_of_run_);
   for (std::size_t i = 0; i < at_once; ++i) open(runs_[i], segments_opened_++);
 }
 
@@ -208,6 +202,14 @@ std::uint32_t Operation::run_steps(Run& run, const Step* step, std::uint32_t lef
   return travels && send_narrowed(run, *next, sender) ? 2 : 1;
 }
 
+// Where it belongs; unless the own share is there, which it is to be reduced with.
+std::byte* Operation::fetches_to(Run& run, const Step& step) {
+  const Range range = range_of(run, step);
+  std::byte* into = at(run, step.into, step.into_block, range.first);
+  const bool is_taken = step.verb == Verb::reduce && at(run, step.own, step.own_block, range.first) == into;
+  return is_taken ? run.fetched.of(range.count * element_) : into;
+}
+
 // What is read where its sender has it; see Plan::single_copy. False: its sender is still writing a part of
 // it, or it cannot be read, and it is as if nothing had come.
 bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
@@ -216,7 +218,7 @@ bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
     View& view;
     std::byte* into;
     SharedMemoryTransport::Fetched fetched = {};
-  } fetch{sender, run.views[step.expected], at(run, step.into, step.into_block, range_of(run, step).first)};
+  } fetch{sender, run.views[step.expected], fetches_to(run, step)};
   sender.work(fetch.view.bytes(), [&fetch] { fetch.fetched = fetch.sender.fetch(fetch.view, fetch.into); });
   if (fetch.fetched == SharedMemoryTransport::Fetched::not_yet) {
     is_stirred_ = true;

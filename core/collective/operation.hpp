@@ -32,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/room.hpp"
 #include "core/collective/call.hpp"
 #include "core/collective/completion.hpp"
 #include "core/collective/reduce_copy.hpp"
@@ -205,6 +206,7 @@ class Operation {
     std::vector<Nanoseconds> since;      // per flow: end of its last step, where dimensions are timed
     std::vector<View> views;             // per expected message
     std::vector<Arrival> arrived;
+    Room fetched;  // see fetches_to()
   };
 
   void open(Run& run, std::uint32_t segment);
@@ -216,6 +218,7 @@ class Operation {
   bool fetch_step(Run& run, const Step& step, Sender& sender);
   bool narrow_step(Run& run, const Step& step, Sender& sender);
   bool send_narrowed(Run& run, const Step& step, Sender& sender);
+  std::byte* fetches_to(Run& run, const Step& step);
   std::byte* travels_at(const Run& run, const Step& step);
   void land_step(const Run& run, const Step& step, std::byte* forward, std::byte* travels, Sender& sender);
   bool send_staged(const Run& run, const Step& step, std::span<const std::byte> payload, Sender& sender);
@@ -265,11 +268,10 @@ class Operation {
   WireBytes narrowed_sent_;
   WireFormat wire_;             // of the plan
   std::vector<Bytes> travels_;  // by step: where in a run's part of narrowed_ it is narrowed to
-  Bytes narrowed_of_run_ = 0, narrowed_room_ = 0;
-  std::unique_ptr<std::byte[]> narrowed_;  // by run
+  Bytes narrowed_of_run_ = 0;
+  Room narrowed_;  // by run
   std::vector<Run> runs_;
-  std::unique_ptr<std::byte[]> scratch_;  // by run and block
-  Bytes scratch_bytes_ = 0;
+  Room scratch_;  // by run and block
 };
 
 }  // namespace ddl

@@ -27,8 +27,7 @@ Operation::Taken Operation::take(const Header& header, const View& view) {
     return Taken::never;
   if (arrived == Arrival::being_placed && view.data() != at(*run, step.into, step.into_block, range.first))
     return Taken::never;
-  if (view.is_elsewhere())
-    SharedMemoryTransport::offer_place(view, at(*run, step.into, step.into_block, range.first));
+  if (view.is_elsewhere()) SharedMemoryTransport::offer_place(view, fetches_to(*run, step));
   run->views[static_cast<std::size_t>(expected)] = view;
   arrived = Arrival::complete;
   is_stirred_ = true;

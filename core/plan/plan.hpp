@@ -101,8 +101,8 @@ struct Plan {
   Bytes segment = 0;  // bytes of a full segment
   int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
-  // Payloads of more than kMostStaged bytes stay within the host where they are, and are read there. All that
-  // is done with them is to copy them, from buffers that nobody writes to meanwhile.
+  // Payloads of more than kMostStaged bytes stay within the host where they are, and are read there, from
+  // buffers that nobody writes to meanwhile. What is reduced has one source beside the own share.
   bool single_copy = false;
   std::uint32_t scratch = 0;  // blocks of scratch
   std::vector<Slice> slices;  // parents before children

@@ -24,6 +24,12 @@ using test::VirtualJob;
 using test::Where;
 
 constexpr Kind kMoving[] = {Kind::broadcast, Kind::all_gather, Kind::gather, Kind::scatter, Kind::all_to_all};
+// Of two ranks a root may also read what it reduces.
+std::vector<Kind> readable(Rank ranks) {
+  std::vector<Kind> kinds(std::begin(kMoving), std::end(kMoving));
+  if (ranks == 2) kinds.push_back(Kind::reduce);
+  return kinds;
+}
 constexpr Elements kMiddling = 20'000;  // not staged, and read by its readers alone
 
 PlanLimits with_single_copies() {
@@ -83,7 +89,7 @@ TEST(ReadInPlace, WithAndWithoutAnOperationTheSameIsDone) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       int turn = 0;
       for (int round = 0; round < 12 / test::thinned(3); ++round)
-        for (Kind kind : kMoving)
+        for (Kind kind : readable(job.size()))
           for (Elements count : {Elements{4097}, kMiddling, Elements{50'001}}) {
             CallBuffers buffers(kind, has_root(kind) ? round % job.size() : 0, me, job.size(), count,
                                 round % 2 ? Where::in_place : Where::apart);
@@ -112,6 +118,38 @@ TEST(ReadInPlace, NoOperationIsMadeOfAMiddlingCallThatAllMakeAtOnce) {
     EXPECT_FALSE(BriefCall::is_possible(large.call, reading(*world[0], large.call), 2))
         << name_of(kind) << " is copied by both ends";
   }
+  CallBuffers reduced(Kind::reduce, 0, 0, 2, kMiddling, Where::apart);
+  EXPECT_TRUE(BriefCall::is_possible(reduced.call, reading(*world[0], reduced.call), 2));
+}
+
+// A root reads beside its own share, and a program's own operation is not done while it holds the lock.
+TEST(ReadInPlace, WhatIsReducedIsReadApartFromTheOwnShare) {
+  const auto latter = [](void*, const void* in, void* inout, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i)  // max, which is no sum
+      static_cast<int*>(inout)[i] = std::max(static_cast<const int*>(in)[i], static_cast<int*>(inout)[i]);
+  };
+  const OwnReduction most{latter, nullptr};
+  VirtualJob job({0, 0});
+  auto world = job.create(1, everybody(2), with_single_copies());
+  job.each([&](Rank me) {
+    Communicator& mine = *world[static_cast<std::size_t>(me)];
+    for (int round = 0; round < 8; ++round)
+      for (Elements count : {Elements{2000}, kMiddling}) {
+        std::vector<int> in(count), out(count, -1);
+        for (Elements i = 0; i < count; ++i)
+          in[i] = static_cast<int>((i % 7 == static_cast<Elements>(me)) ? 1000 + i : i);
+        const bool is_in_place = round % 2 == 1, is_own = round % 4 >= 2;
+        if (is_in_place && me == 0) out = in;
+        const int* given = is_in_place && me == 0 ? out.data() : in.data();
+        Call call{given, out.data(), count, DType::int32, Op::max};
+        call.kind = Kind::reduce;
+        if (is_own) call.own = most;
+        job.engine(me).run(mine, call, &reading(mine, call));
+        for (Elements i = 0; me == 0 && i < count; ++i)
+          ASSERT_EQ(out[i], static_cast<int>(i % 7 < 2 ? 1000 + i : i)) << i << " in round " << round;
+      }
+  });
+  expect_no_failure(job);
 }
 
 // It is started and left for whoever waits.
@@ -181,7 +219,7 @@ TEST(ReadInPlace, WhoIsNotLetReadEndsItsCallsLikeOthers) {
     if (me == 1) test::forbid(SYS_process_vm_readv);
     Communicator& mine = *world[static_cast<std::size_t>(me)];
     for (int round = 0; round < 4; ++round)
-      for (Kind kind : kMoving) {
+      for (Kind kind : readable(2)) {
         CallBuffers buffers(kind, round % 2, me, 2, kMiddling, Where::apart);
         job.engine(me).run(mine, buffers.call, &reading(mine, buffers.call));
         buffers.expect_right(me, 2);
