@@ -29,7 +29,9 @@ bool lines_come_slowly();
 Bytes streamed_from(const Caches& caches, int ranks);
 
 /// Over how many bytes a rank's staging blocks follow one another before their lines are written again
-/// (transport/staging_ring), where that many ranks are on the host; `slow_lines`: see lines_come_slowly().
-Bytes ring_of_blocks(const Caches& caches, int ranks, bool slow_lines);
+/// (transport/staging_ring), where that many ranks are on the host.
+Bytes ring_of_blocks(const Caches& caches, int ranks);
+/// Over how many they do so at first; `slow_lines`: see lines_come_slowly().
+Bytes first_round_of_blocks(Bytes ring, bool slow_lines);
 
 }  // namespace ddl

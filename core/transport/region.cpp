@@ -162,7 +162,10 @@ void Region::populate(Bytes offset, Bytes bytes) {
 #endif
   Bytes first = offset / 4096 * 4096, end = std::min(round_up(offset + bytes, 4096), bytes_);
   if (first < end) static_cast<void>(::madvise(base_ + first, end - first, MADV_POPULATE_WRITE));
-  for (Bytes line = first; line < end; line += kCacheLine) __builtin_prefetch(base_ + line);
+}
+
+void Region::fetch(Bytes offset, Bytes bytes) const {
+  for (Bytes line = offset; line < offset + bytes; line += kCacheLine) __builtin_prefetch(base_ + line);
 }
 
 bool Region::reserve(Bytes offset, Bytes bytes) {

@@ -106,10 +106,11 @@ class Region {
   bool can_read_owner() const;
   /// Takes the pages of a part of the region; false where the machine has none left.
   bool reserve(Bytes offset, Bytes bytes);
-  /// Maps what has been reserved there before it is touched, by one system call instead of a fault for each
-  /// page, where the kernel can (since Linux 5.14); and brings it into this core's caches, so that what is
-  /// measured of the first calls holds for those that follow.
+  /// Maps what has been reserved there before it is touched: one system call instead of a fault for each
+  /// page. Where the kernel cannot (before Linux 5.14), nothing happens.
   void populate(Bytes offset, Bytes bytes);
+  /// Brings that into this core's caches: what is measured of the first calls is to hold for later ones.
+  void fetch(Bytes offset, Bytes bytes) const;
 
  private:
   Region(std::byte* base, Bytes bytes, int fd, int pid);

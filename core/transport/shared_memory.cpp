@@ -47,8 +47,9 @@ SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int m
     : me_(me),
       own_(*peers[static_cast<std::size_t>(me)].region),
       staging_begin_(own_.staging_offset(static_cast<int>(peers.size()))),
-      pool_(own_, staging_begin_, staging,
-            ring_of_blocks(caches(), static_cast<int>(peers.size()), lines_come_slowly())) {
+      pool_(own_, staging_begin_, staging, ring_of_blocks(caches(), static_cast<int>(peers.size())),
+            first_round_of_blocks(ring_of_blocks(caches(), static_cast<int>(peers.size())),
+                                  lines_come_slowly())) {
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);

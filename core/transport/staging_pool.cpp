@@ -42,7 +42,7 @@ std::size_t turns_of(std::size_t size_class, std::size_t at_once) {
 
 Bytes StagingPool::block_bytes(Bytes payload) { return sizeof(BlockHead) + (Bytes{1} << class_of(payload)); }
 
-StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring)
+StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring, Bytes first_round)
     : region_(region),
       ring_begin_(begin),
       ring_most_(ring > 0 ? most_of_ring(cap) : 0),
@@ -52,8 +52,9 @@ StagingPool::StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring)
       cap_end_(begin + cap),
       end_(begin + (region.bytes() - begin) / 4096 * 4096),  // not what the region was rounded up by
       prepared_ring_(std::min(ring + kHeadsOfRing, ring_most_)),
+      first_round_(std::min(first_round, prepared_ring_)),
       prepared_(std::min(kStep, cap_end_ - begin_)),
-      ring_(region.at(begin)) {}
+      ring_(region.at(begin), first_round_) {}
 
 void StagingPool::prepare() {
   grow_ring(prepared_ring_);
@@ -64,6 +65,8 @@ void StagingPool::prepare() {
 void StagingPool::prepare_to_read(Region& other) const {
   other.populate(ring_begin_, prepared_ring_);
   other.populate(begin_, prepared_);
+  other.fetch(ring_begin_, first_round_);
+  other.fetch(begin_, prepared_);
 }
 
 // False: it is at its largest, or there is no memory.

@@ -34,12 +34,13 @@ namespace ddl {
 class StagingPool {
  public:
   /// Hands out what lies behind `begin` in the region: `cap` bytes, and all that there is where somebody
-  /// cannot wait. The ring has `ring` bytes at first (0: none ever), and at most a quarter of the cap.
+  /// cannot wait. The ring has `ring` bytes at first (0: none ever), and at most a quarter of the cap; its
+  /// first round takes `first_round` of them.
   /// How many there should be: each communicator whose calls cannot wait may hold as many as its ranks have
   /// under way at once, some megabytes. They are no memory until they are used.
   static constexpr Bytes kBeyond = 16, kLeastOfJob = 256 << 20;
   static constexpr Bytes region_bytes(Bytes cap, Bytes least = 0) { return std::max(cap * kBeyond, least); }
-  StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring);
+  StagingPool(Region& region, Bytes begin, Bytes cap, Bytes ring, Bytes first_round = ~Bytes{0});
   /// Makes the ring, and has its pages and those of some blocks there before they are asked for. Without it
   /// there is no ring.
   void prepare();
@@ -78,7 +79,8 @@ class StagingPool {
 
   Region& region_;
   // The ring has room to grow; behind it lie the other blocks.
-  Bytes ring_begin_, ring_most_, begin_, used_, reserved_, cap_end_, end_, prepared_ring_, prepared_;
+  Bytes ring_begin_, ring_most_, begin_, used_, reserved_, cap_end_, end_, prepared_ring_, first_round_,
+      prepared_;
   StagingRing ring_;
   std::array<SizeClass, 32> classes_;
 };

@@ -10,6 +10,9 @@ namespace {
 
 // So many that are being read are left out in a search.
 constexpr int kMostLeftOut = 8;
+// A round has room for that many calls at least.
+constexpr Bytes kLeastOfRound = 4;
+constexpr Bytes kGrowth = 8;
 
 }  // namespace
 
@@ -24,9 +27,20 @@ std::byte* StagingRing::take(Bytes bytes, std::size_t at_once) {
   if (bytes > bytes_) return nullptr;
   const Bytes together = bytes * std::max<std::size_t>(1, at_once),
               whole = together <= bytes_ ? together : bytes;
-  const Bytes end = bytes_ / whole * whole;
+  round_ = std::max(round_, kLeastOfRound * whole);
+  const Bytes round = std::min(round_, bytes_);
+  std::byte* block = take_before(round / whole * whole, bytes);
+  if (block || round == bytes_) return block;
+  round_ = bytes_;
+  return take_before(bytes_ / whole * whole, bytes);
+}
+
+std::byte* StagingRing::take_before(Bytes end, Bytes bytes) {
   for (int left_out = 0; left_out < kMostLeftOut; ++left_out) {
-    if (next_ + bytes > end) go_to(0);
+    if (next_ + bytes > end) {
+      go_to(0);
+      if (round_ < bytes_) round_ += round_ / kGrowth;
+    }
     while (!taken_.empty() && taken_.front().begin >= next_ && taken_.front().begin < next_ + bytes &&
            is_free(taken_.front()))
       taken_.pop_front();

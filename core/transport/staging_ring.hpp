@@ -7,6 +7,8 @@
 // blocks take turns over 256 KiB, 0.57, 1.8, 6.7 and 28 us over 2 MiB). One ring for all sizes takes its
 // pages once.
 //
+// A round may begin short and become longer with each: the lines of the first one come from memory.
+//
 // A block that is still being read when its turn comes is left out.
 //
 // Thread safety: none.
@@ -20,8 +22,10 @@ namespace ddl {
 
 class StagingRing {
  public:
-  /// From `memory` on, which is aligned to a BlockHead. It has nothing at first, and refuses everything.
-  explicit StagingRing(std::byte* memory) : memory_(memory) {}
+  /// From `memory` on, which is aligned to a BlockHead. It has nothing at first, and refuses everything. The
+  /// first round takes about so many bytes, if it has them, and each further one an eighth more.
+  explicit StagingRing(std::byte* memory, Bytes first_round = ~Bytes{0})
+      : memory_(memory), round_(first_round) {}
   /// By that many bytes behind those that it has, as far as they are whole BlockHeads.
   void grow(Bytes by);
   Bytes bytes() const { return bytes_; }
@@ -35,12 +39,13 @@ class StagingRing {
   struct Taken {
     Bytes begin, end;
   };
+  std::byte* take_before(Bytes end, Bytes bytes);
   bool is_free(const Taken& taken) const;
   void pass_first();
   void go_to(Bytes place);
 
   std::byte* memory_;
-  Bytes bytes_ = 0, next_ = 0;
+  Bytes bytes_ = 0, round_, next_ = 0;
   // That lie at or behind next_, then those before it, each part by place.
   std::deque<Taken> taken_;
 };

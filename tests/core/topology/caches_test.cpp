@@ -38,7 +38,7 @@ TEST_F(Caches, WhereNothingIsStatedResultsOfTwoMegabytesAreStreamedAndTheRingIsS
   ddl::Caches caches = read_caches("/nowhere");
   EXPECT_EQ(caches.last, 0u);
   EXPECT_EQ(streamed_from(caches, 4), Bytes{2} << 20);
-  EXPECT_EQ(ring_of_blocks(caches, 4, false), Bytes{256} << 10);
+  EXPECT_EQ(ring_of_blocks(caches, 4), Bytes{256} << 10);
   add(0, "3", "Unified", "much", "all");
   EXPECT_EQ(streamed_from(read_caches(folder_), 4), Bytes{2} << 20);
 }
@@ -55,14 +55,17 @@ TEST_F(Caches, RanksThatShareTheCacheDivideItAmongTheirTwoBuffers) {
 
 TEST_F(Caches, TheRingOfBlocksIsTwiceWhatACoreHasWhereTheLastCacheHasRoomForIt) {
   ddl::Caches caches{.second = Bytes{1} << 20, .last = Bytes{32} << 20, .cores = 8};
-  EXPECT_EQ(ring_of_blocks(caches, 2, false), Bytes{2} << 20);
-  EXPECT_EQ(ring_of_blocks(caches, 8, false), Bytes{1} << 20);
+  EXPECT_EQ(ring_of_blocks(caches, 2), Bytes{2} << 20);
+  EXPECT_EQ(ring_of_blocks(caches, 8), Bytes{1} << 20);
   caches.second = Bytes{64} << 10;
-  EXPECT_EQ(ring_of_blocks(caches, 2, false), Bytes{256} << 10);
-  const ddl::Caches large{.second = Bytes{8} << 20, .last = Bytes{480} << 20};
-  EXPECT_EQ(ring_of_blocks(large, 2, false), Bytes{4} << 20);
-  EXPECT_EQ(ring_of_blocks(large, 2, true), Bytes{512} << 10)
-      << "the last cache is no faster than another core";
+  EXPECT_EQ(ring_of_blocks(caches, 2), Bytes{256} << 10);
+  EXPECT_EQ(ring_of_blocks({.second = Bytes{8} << 20, .last = Bytes{480} << 20}, 2), Bytes{4} << 20);
+}
+
+TEST(RingOfBlocks, BeginsShortWhereTheLastCacheIsNoFasterThanAnotherCore) {
+  EXPECT_EQ(first_round_of_blocks(Bytes{4} << 20, true), Bytes{512} << 10);
+  EXPECT_EQ(first_round_of_blocks(Bytes{4} << 20, false), Bytes{4} << 20);
+  EXPECT_EQ(first_round_of_blocks(Bytes{256} << 10, true), Bytes{256} << 10);
 }
 
 }  // namespace

@@ -279,7 +279,9 @@ TEST(SingleCopy, NothingIsWrittenToAPlaceThatHasBeenWithdrawn) {
     EXPECT_EQ(both.into.back(), then) << "whoever let go has waited for the piece that its sender had taken";
     EXPECT_FALSE(both.pair.a->take_to_write().joint);
     EXPECT_EQ(both.into[0], std::byte{0});
-    if (!is_released) EXPECT_EQ(both.fetch(), Fetched::all) << "who was reading reads all";
+    if (!is_released) {
+      EXPECT_EQ(both.fetch(), Fetched::all) << "who was reading reads all";
+    }
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "core/transport/region.hpp"
@@ -55,6 +57,40 @@ TEST_F(StagingRingTest, ARoundIsAMultipleOfWhatACallHasUnderWay) {
       EXPECT_EQ(block, first[static_cast<std::size_t>(i) % 4]);
   }
   EXPECT_NE(take(10 << 10, 7), nullptr) << "more than fit are no reason to refuse one";
+}
+
+TEST_F(StagingRingTest, ARoundMayBeginShortAndBecomesLongerWithEach) {
+  StagingRing ring(memory_.get(), 16 << 10);
+  ring.grow(kRing);
+  std::vector<int> rounds;
+  for (int i = 0; i < 1000; ++i) {
+    std::byte* block = ring.take(1024, 1);
+    ASSERT_NE(block, nullptr);
+    release(block);
+    if (block == memory_.get()) rounds.push_back(0);
+    ++rounds.back();
+  }
+  EXPECT_EQ(rounds[0], 16);
+  EXPECT_TRUE(std::is_sorted(rounds.begin(), rounds.end() - 1));
+  EXPECT_GT(rounds[3], 16);
+  EXPECT_LT(rounds[3], 32) << "not all at once";
+  EXPECT_EQ(rounds[rounds.size() - 2], 64) << "none is longer than the ring";
+}
+
+TEST_F(StagingRingTest, AShortRoundIsNoReasonToRefuse) {
+  StagingRing ring(memory_.get(), 8 << 10);
+  ring.grow(kRing);
+  std::set<std::byte*> taken;
+  for (int i = 0; i < 64; ++i) {
+    std::byte* block = ring.take(1024, 1);
+    ASSERT_NE(block, nullptr) << i;
+    readers(block).store(1);
+    taken.insert(block);
+  }
+  EXPECT_EQ(taken.size(), 64u) << "none of them twice";
+  EXPECT_EQ(ring.take(1024, 1), nullptr);
+  for (std::byte* block : taken) release(block);
+  EXPECT_NE(StagingRing(ring).take(32 << 10, 1), nullptr) << "a call may have more than a round";
 }
 
 TEST_F(StagingRingTest, WhatIsBeingReadIsLeftOut) {
