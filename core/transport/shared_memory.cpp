@@ -74,11 +74,16 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
   return &peers_[static_cast<std::size_t>(local_of_[known])].region->head().activity;
 }
 
-// What its readers wait for.
+// What its readers wait for. But one way, what is not handed down and has many blocks is sooner written
+// without asking for its lines (1 KiB, 0.22 and 0.30 us).
 void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& message) {
   const Bytes bytes = message.payload.size();
-  write_block(payload, message.payload.data(), bytes);
-  if (hands_down(bytes, is_one_way(peer_of(message.to[0])))) hand_down(payload, bytes);
+  const bool is_handed_down = hands_down(bytes, is_one_way(peer_of(message.to[0])));
+  if (!is_handed_down && bytes <= kMostInManyTurns)
+    std::memcpy(payload, message.payload.data(), bytes);
+  else
+    write_block(payload, message.payload.data(), bytes);
+  if (is_handed_down) hand_down(payload, bytes);
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
