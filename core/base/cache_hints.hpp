@@ -8,11 +8,12 @@ namespace ddl {
 
 /// Hands down lines that this core has just written and another one reads next, to the cache that they share:
 /// from there an Intel core reads them sooner (CLDEMOTE; to others, and to older ones, it says nothing). Of
-/// up to a kilobyte: each line takes 8 ns if there are many.
+/// up to kMostHandedDown: each line takes 8 ns if there are many (2 ranks, calls with a barrier behind each:
+/// 512 bytes handed down 0.34 us, not 0.40; 1 KiB 0.54 and 0.50).
+inline constexpr Bytes kMostHandedDown = 512;
 inline void hand_down(const void* first, Bytes bytes) {
 #if defined(__x86_64__)
-  constexpr Bytes kMost = 1024;
-  if (bytes > kMost) return;
+  if (bytes > kMostHandedDown) return;
   const auto* line = static_cast<const std::byte*>(first);
   for (Bytes at = 0; at < bytes; at += kCacheLine)
     asm volatile(".byte 0x0f, 0x1c, 0x00" ::"a"(line + at) : "memory");
@@ -29,6 +30,11 @@ inline void prefetch_to_write(const void* line) {
 #else
   __builtin_prefetch(line, 1);
 #endif
+}
+
+/// All lines of that memory.
+inline void prefetch_to_write(const std::byte* first, Bytes bytes) {
+  for (Bytes line = 0; line < bytes; line += kCacheLine) prefetch_to_write(first + line);
 }
 
 }  // namespace ddl

@@ -80,6 +80,13 @@ class BriefCall {
     call_.number = number;
     call_.began = 0;
   }
+  /// It is about to be made: has the lines of its first messages come, which their readers have had, while
+  /// the rest is decided.
+  void ask_for_lines() const {
+    if (steps_.empty() || steps_[0].step->verb != Verb::send) return;
+    for (const SharedMemoryTransport::Peer* peer : peers(steps_[0]))
+      SharedMemoryTransport::ask_for_entry(*peer, steps_[0].header.bytes);
+  }
   /// Unless it has done so: sees when the call began. That is a tenth of such a call, so that it is put off
   /// until somebody needs to know.
   void start_time() {

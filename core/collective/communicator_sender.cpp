@@ -1,6 +1,7 @@
 // How the operations of a communicator send: to whom, and where it is staged.
 #include <algorithm>
 
+#include "core/base/cache_hints.hpp"
 #include "core/collective/communicator.hpp"
 
 namespace ddl {
@@ -63,6 +64,16 @@ std::byte* Communicator::kept_block(Number number) {
     return kept.block;
   }
   return nullptr;
+}
+
+// The next call writes to it, as many bytes in most programs: its lines come while this one waits for the
+// others (2 ranks, all-reduces of 2, 4 and 8 KiB 0.73 -> 0.64, 1.06 -> 0.99, 1.81 -> 1.71 us; of 16 KiB
+// none).
+void Communicator::ask_for_other_kept(const Outgoing& sent) const {
+  constexpr Bytes kMost = 8 << 10;
+  if (sent.reuse != Reuse::by_agreement || sent.payload.size() > kMost) return;
+  std::byte* other = kept_[sent.block == kept_[0].block ? 1 : 0].block;
+  if (other) prefetch_to_write(SharedMemoryTransport::payload_of(other), sent.payload.size());
 }
 
 // Everybody has said in that call that nothing older was under way there.

@@ -22,7 +22,7 @@ void write_block(std::byte* block, const std::byte* from, Bytes bytes) {
   if (bytes > kMostAskedFor) return static_cast<void>(std::memcpy(block, from, bytes));
   for (Bytes at = 0; at < bytes; at += kAskedFor) {
     const Bytes part = std::min(kAskedFor, bytes - at);
-    for (Bytes line = 0; line < part; line += kCacheLine) prefetch_to_write(block + at + line);
+    prefetch_to_write(block + at, part);
     std::memcpy(block + at, from + at, part);
   }
 }

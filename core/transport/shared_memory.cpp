@@ -20,13 +20,6 @@ namespace {
 // Or it may be written again as soon as the entry has been taken.
 constexpr Bytes kUncounted = 1, kReturned = 2, kElsewhere = 4, kUntilTaken = 8;
 
-// Where messages go one way a kilobyte is sooner written than handed down, up to half of one is not
-// (broadcasts one after the other, two ranks: 1 KiB 0.38 us handed down, 0.20 not, and with the next entry
-// prefetched; 512 bytes 0.19 and 0.23).
-constexpr Bytes kHandedDownOneWay = 512;
-
-bool hands_down(Bytes bytes, bool is_one_way) { return !is_one_way || bytes <= kHandedDownOneWay; }
-
 timespec timespec_of(Nanoseconds time) {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
 }
@@ -78,12 +71,12 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
 // without asking for its lines (1 KiB, 0.22 and 0.30 us).
 void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& message) {
   const Bytes bytes = message.payload.size();
-  const bool is_handed_down = hands_down(bytes, is_one_way(peer_of(message.to[0])));
-  if (!is_handed_down && bytes <= kMostInManyTurns)
+  const bool is_ahead = bytes > kMostHandedDown && bytes <= kMostInManyTurns;
+  if (is_ahead && is_one_way(peer_of(message.to[0])))
     std::memcpy(payload, message.payload.data(), bytes);
   else
     write_block(payload, message.payload.data(), bytes);
-  if (is_handed_down) hand_down(payload, bytes);
+  hand_down(payload, bytes);
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
@@ -110,7 +103,8 @@ bool SharedMemoryTransport::send_inline(const Header& header, std::span<const st
 
 bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   const Bytes bytes = message.payload.size();
-  AtOnce& turn = at_once_[next_at_once_ % (bytes <= kMostInManyTurns ? kManyTurns : kTurns)];
+  const std::size_t turns = bytes <= kMostInManyTurns ? kManyTurns : kTurns;
+  AtOnce& turn = at_once_[next_at_once_ % turns];
   if (bytes > kMostAtOnce || !std::all_of(turn.entries.begin(), turn.entries.end(), [](const auto& entry) {
         return has_been_taken(*entry.first, entry.second);
       }))
@@ -121,13 +115,16 @@ bool SharedMemoryTransport::send_at_once(const Outgoing& message) {
   Outgoing staged = message;
   staged.block = turn.block;
   staged.reuse = Reuse::when_taken;
+  const bool is_answered = !is_one_way(peer_of(message.to[0]));
   write_small(payload_of(turn.block), message);
   turn.entries.clear();
   for (Rank to : message.to) {
     turn.entries.emplace_back(&peer_of(to), peer_of(to).put);
     put(peer_of(to), staged);
   }
-  ++next_at_once_;
+  // Where ranks wait for each other the next block is read by now, and its lines come while they wait.
+  if (const AtOnce& next = at_once_[++next_at_once_ % turns]; is_answered && next.block)
+    prefetch_to_write(payload_of(next.block), bytes);
   return true;
 }
 
@@ -177,7 +174,7 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
 // too.
 void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes) {
   const bool is_inline = bytes <= View::kInline;
-  if (!is_inline && hands_down(bytes, true)) return;
+  if (!is_inline && bytes <= kMostHandedDown) return;
   const Descriptor& entry = peer.to->entries[(peer.put + 1) % Mailbox::kEntries];
   prefetch_to_write(&entry);
   if (is_inline && bytes > Descriptor::kInFirstLine)
@@ -187,6 +184,7 @@ void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes)
 template <class Fill>
 void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
+  ask_for_entry(peer, header.bytes);
   std::memcpy(&entry.header, &header, offsetof(Header, turn));
   fill(entry);
   entry.turn().store(++peer.put, std::memory_order_release);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cache_hints.hpp"
 #include "core/base/partition.hpp"
 #include "core/transport/block_copy.hpp"
 #include "core/transport/region.hpp"
@@ -54,6 +55,13 @@ class SharedMemoryTransport : public Transport {
   };
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
+  }
+  /// Who will send so many bytes there soon asks for the lines of the message's entry.
+  static void ask_for_entry(const Peer& peer, Bytes bytes) {
+    const Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
+    prefetch_to_write(&entry);
+    if (bytes > Descriptor::kInFirstLine && bytes <= View::kInline)
+      prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);
   }
   /// send() of a payload of up to View::kInline bytes.
   bool send_inline(const Header& header, std::span<const std::byte> payload, std::span<Peer* const> to);
