@@ -85,9 +85,8 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
 
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {
   const Bytes bytes = step.header.bytes;
-  left_sources_.resize((sources.size() - 1) * bytes);
   left_ = &step;
-  std::byte* to = left_sources_.data();
+  std::byte* to = left_sources_.of((sources.size() - 1) * bytes);
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (i != step.step->own_rank) std::memcpy(std::exchange(to, to + bytes), sources[i], bytes);
 }
@@ -96,7 +95,7 @@ void BriefCall::combine_what_is_left() {
   if (!left_) return;
   const BriefStep& step = *std::exchange(left_, nullptr);
   std::array<const void*, kMostRanks> sources;
-  const std::byte* from = left_sources_.data();
+  const std::byte* from = left_sources_.get();
   for (std::uint32_t i = 0; i <= step.step->peers; ++i)
     sources[i] = i == step.step->own_rank ? at(step.own) : std::exchange(from, from + step.header.bytes);
   apply({call_.type, call_.op, std::span(sources.data(), step.step->peers + 1), at(step.into), nullptr,

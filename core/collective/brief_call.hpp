@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/room.hpp"
 #include "core/collective/call.hpp"
 #include "core/collective/own_calls.hpp"
 #include "core/plan/plan_store.hpp"
@@ -80,12 +81,12 @@ class BriefCall {
     call_.number = number;
     call_.began = 0;
   }
-  /// It is about to be made: has the lines of its first messages come, which their readers have had, while
+  /// It is about to be made: prefetches the lines of its first messages, which their readers have had, while
   /// the rest is decided.
-  void ask_for_lines() const {
+  void prefetch_first_entries() const {
     if (steps_.empty() || steps_[0].step->verb != Verb::send) return;
     for (const SharedMemoryTransport::Peer* peer : peers(steps_[0]))
-      SharedMemoryTransport::ask_for_entry(*peer, steps_[0].header.bytes);
+      SharedMemoryTransport::prefetch_entry(*peer, steps_[0].header.bytes);
   }
   /// Unless it has done so: sees when the call began. That is a tenth of such a call, so that it is put off
   /// until somebody needs to know.
@@ -112,7 +113,7 @@ class BriefCall {
   std::vector<BriefStep> steps_;
   std::vector<SharedMemoryTransport::Peer*> peers_;  // of all steps
   const BriefStep* left_ = nullptr;                  // to the caller, and its sources but the own one
-  std::vector<std::byte> left_sources_;
+  Room left_sources_;
 };
 
 }  // namespace ddl

@@ -229,7 +229,7 @@ class Communicator : public Sender {
   bool try_pressing(const Sending& sending, Outgoing& message, Try attempt);
   void stage(Outgoing& message, Number number);
   std::byte* kept_block(Number number);
-  void ask_for_other_kept(const Outgoing& sent) const;
+  void prefetch_other_kept(const Outgoing& sent) const;
   void note_kept(Rank member, Bytes offset);
   void heard_all_alone(Number number);
   void leave_kept_blocks();

@@ -144,7 +144,7 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
     } else if (is_one_shot) {
       stage(message, next_);
       sent = local.send(message);
-      if (sent) ask_for_other_kept(message);
+      if (sent) prefetch_other_kept(message);
     } else {
       sent = local.send_at_once(message);
     }

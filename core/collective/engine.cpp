@@ -163,7 +163,7 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
   move_host_now_and_then();
   {
     std::lock_guard lock(mutex_);
-    call.ask_for_lines();
+    call.prefetch_first_entries();
     settle();
     if (active_.empty()) {
       communicator.run(call, completion, wait_at_once());

@@ -11,7 +11,7 @@ Started Engine::start(Communicator& communicator, BriefCall& call, const void* i
   rounds_.fetch_add(1, std::memory_order_relaxed);
   move_host_now_and_then();
   std::lock_guard lock(mutex_);
-  call.ask_for_lines();
+  call.prefetch_first_entries();
   settle();
   completion.goes_on_ = true;
   completion.gets_notice_ = false;

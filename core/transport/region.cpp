@@ -164,7 +164,7 @@ void Region::populate(Bytes offset, Bytes bytes) {
   if (first < end) static_cast<void>(::madvise(base_ + first, end - first, MADV_POPULATE_WRITE));
 }
 
-void Region::fetch(Bytes offset, Bytes bytes) const {
+void Region::prefetch(Bytes offset, Bytes bytes) const {
   for (Bytes line = offset; line < offset + bytes; line += kCacheLine) __builtin_prefetch(base_ + line);
 }
 

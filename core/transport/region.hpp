@@ -110,7 +110,7 @@ class Region {
   /// page. Where the kernel cannot (before Linux 5.14), nothing happens.
   void populate(Bytes offset, Bytes bytes);
   /// Brings that into this core's caches: what is measured of the first calls is to hold for later ones.
-  void fetch(Bytes offset, Bytes bytes) const;
+  void prefetch(Bytes offset, Bytes bytes) const;
 
  private:
   Region(std::byte* base, Bytes bytes, int fd, int pid);

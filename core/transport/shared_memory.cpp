@@ -68,7 +68,7 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
 }
 
 // What its readers wait for. But one way, what is not handed down and has many blocks is sooner written
-// without asking for its lines (1 KiB, 0.22 and 0.30 us).
+// without prefetching its lines (1 KiB, 0.22 and 0.30 us).
 void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& message) {
   const Bytes bytes = message.payload.size();
   const bool is_ahead = bytes > kMostHandedDown && bytes <= kMostInManyTurns;
@@ -173,18 +173,14 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
 // for it in time. The very next one is where the reader looks for it. What is handed down takes its time,
 // too.
 void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes) {
-  const bool is_inline = bytes <= View::kInline;
-  if (!is_inline && bytes <= kMostHandedDown) return;
-  const Descriptor& entry = peer.to->entries[(peer.put + 1) % Mailbox::kEntries];
-  prefetch_to_write(&entry);
-  if (is_inline && bytes > Descriptor::kInFirstLine)
-    prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);
+  const bool is_handed_down = bytes > View::kInline && bytes <= kMostHandedDown;
+  if (!is_handed_down) prefetch_entry(peer, bytes, 1);
 }
 
 template <class Fill>
 void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
   Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
-  ask_for_entry(peer, header.bytes);
+  prefetch_entry(peer, header.bytes);
   std::memcpy(&entry.header, &header, offsetof(Header, turn));
   fill(entry);
   entry.turn().store(++peer.put, std::memory_order_release);

@@ -56,9 +56,9 @@ class SharedMemoryTransport : public Transport {
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
   }
-  /// Who will send so many bytes there soon asks for the lines of the message's entry.
-  static void ask_for_entry(const Peer& peer, Bytes bytes) {
-    const Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
+  /// For who will send so many bytes there soon, after `later` other messages.
+  static void prefetch_entry(const Peer& peer, Bytes bytes, std::uint32_t later = 0) {
+    const Descriptor& entry = peer.to->entries[(peer.put + later) % Mailbox::kEntries];
     prefetch_to_write(&entry);
     if (bytes > Descriptor::kInFirstLine && bytes <= View::kInline)
       prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);

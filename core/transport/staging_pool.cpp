@@ -65,8 +65,8 @@ void StagingPool::prepare() {
 void StagingPool::prepare_to_read(Region& other) const {
   other.populate(ring_begin_, prepared_ring_);
   other.populate(begin_, prepared_);
-  other.fetch(ring_begin_, first_round_);
-  other.fetch(begin_, prepared_);
+  other.prefetch(ring_begin_, first_round_);
+  other.prefetch(begin_, prepared_);
 }
 
 // False: it is at its largest, or there is no memory.
