@@ -166,6 +166,14 @@ run 0 -np 2 "$programs/launcher_mpi_tool"
 refused 2 '--accelerators 0' --accelerators 0 true
 refused 2 '--accelerators x' --accelerators x -np 1 true
 
+# ---- binding ---------------------------------------------------------------------------------------------------
+# A rank that is bound says so as mpirun says it, which MPI_Init asks for; others do not.
+say='echo "bound: $OMPI_MCA_orte_bound_at_launch"'
+run 0 --report-bindings -np 1 sh -c "$say"
+grep -q 'rank 0 on .* is bound to CPUs' err && [ "$(cat out)" = "bound: 1" ] || fail "a bound rank is not named so"
+run 0 --bind-to none -np 1 sh -c "$say"
+[ "$(cat out)" = "bound: " ] || fail "an unbound rank is named bound"
+
 # ---- looking ---------------------------------------------------------------------------------------------------
 run 0 --dry-run --bind-to none -np 2 sh -c 'touch started'
 [ ! -e started ] || fail "--dry-run started the program"
