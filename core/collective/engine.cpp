@@ -45,7 +45,9 @@ Engine::Engine(Fabrics fabrics, Waiting waiting)
       shared_{.fabrics = fabrics,
               .mutex = mutex_,
               .streamed_from = ddl::streamed_from(caches(), fabrics.local->ranks()),
-              .for_the_other = waiting_.for_the_other} {}
+              .for_the_other = waiting_.for_the_other} {
+  if (waiting_.spins == 0) balance_.emplace(fabrics.local->activities(), fabrics.local->place());
+}
 
 Engine::~Engine() {
   {
@@ -186,9 +188,10 @@ void Engine::move_host_now_and_then() {
 }
 
 // The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
-ShortWait Engine::wait_at_once() const {
-  return waiting_.spins > 0 ? ShortWait::pauses(std::min(waiting_.spins, kPausesAtOnce))
-                            : ShortWait::yields(kYieldsAtOnce);
+ShortWait Engine::wait_at_once() {
+  if (waiting_.spins > 0) return ShortWait::pauses(std::min(waiting_.spins, kPausesAtOnce));
+  if (balance_) balance_->look_now_and_then();
+  return ShortWait::yields(kYieldsAtOnce);
 }
 
 void Engine::start_waiting(Communicator& communicator, const Call& call, Completion& completion,

@@ -23,6 +23,7 @@
 #include "core/base/arithmetic.hpp"
 #include "core/collective/background.hpp"
 #include "core/collective/communicator.hpp"
+#include "core/collective/core_balance.hpp"
 #include "core/trace/stall.hpp"
 
 namespace ddl {
@@ -174,7 +175,7 @@ class Engine : private MessageHandler {
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
   void move_host_now_and_then();
-  ShortWait wait_at_once() const;
+  ShortWait wait_at_once();
   void take_up(Communicator& communicator, Bytes push_at_least);
   void activate_unless_idle(Communicator& communicator);
   void take_up_rest(Communicator& communicator, const Completion& completion);
@@ -223,6 +224,7 @@ class Engine : private MessageHandler {
 
   Fabrics fabrics_;
   Waiting waiting_;
+  std::optional<CoreBalance> balance_;  // where ranks outnumber the cores
   mutable BiasedMutex mutex_;
   Shared shared_;
   std::unordered_map<CommId, std::unique_ptr<Communicator>> communicators_;

@@ -67,6 +67,12 @@ const Activity* SharedMemoryTransport::activity_of(Rank rank) const {
   return &peers_[static_cast<std::size_t>(local_of_[known])].region->head().activity;
 }
 
+std::vector<Activity*> SharedMemoryTransport::activities() const {
+  std::vector<Activity*> all;
+  for (const Peer& peer : peers_) all.push_back(&peer.region->head().activity);
+  return all;
+}
+
 // What its readers wait for. But one way, what is not handed down and has many blocks is sooner written
 // without prefetching its lines (1 KiB, 0.22 and 0.30 us).
 void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& message) {

@@ -40,6 +40,9 @@ class SharedMemoryTransport : public Transport {
   /// What this process is doing, for its peers to see; and what a rank of this host does, null elsewhere.
   Activity& activity() { return own_.head().activity; }
   const Activity* activity_of(Rank rank) const;
+  /// Of all ranks of this host, in order of local rank.
+  std::vector<Activity*> activities() const;
+  std::size_t place() const { return static_cast<std::size_t>(me_); }
   bool send(const Outgoing& message) override;
   /// A rank of this host, as who sends to it or hears from it again and again knows it.
   struct Peer {
