@@ -161,7 +161,10 @@ void Selection::finished(const CallShape& call, const Route& route, Nanoseconds 
   } else if (of_class.tuner) {
     of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class);
-    if (of_class.tuner->settled()) end_tuning(of_class);
+    if (of_class.tuner->settled()) {
+      end_tuning(of_class);
+      look_again_later(of_class);
+    }
   }
   if (dump_ && call.task.kind == Kind::all_reduce) dump(call, route, time, observed);
 }

@@ -99,13 +99,14 @@ class Selection {
   };
   struct Class {
     Key key;
-    std::unique_ptr<Tuner> tuner;  // null once settled
+    std::unique_ptr<Tuner> tuner;  // null once settled for good
     // What the tuner tries, planned when its turn comes: of an all-reduce, and of another kind, for root 0.
     std::vector<PlanChoice> ways;
     std::vector<TaskChoice> task_ways;
     Route settled;                          // of another kind: without its plan, which depends on the root
     std::optional<TaskChoice> settled_way;  // of another kind; else what the plans' own rule says
     std::vector<PreparedPlan*> of_root;
+    std::uint64_t rest = 0;  // so many calls went by before the last look; 0: it was the first
   };
 
   Class& class_of(const CallShape& call);
@@ -118,7 +119,9 @@ class Selection {
   void prepare_task(Class& of_class);
   double hopeless_for(Bytes bytes) const;
   void measure(Class& of_class, const std::vector<Candidate>& found);
+  TunerPlan plan_of_tuning(const Class& of_class, std::size_t ways) const;
   void begin_tuning(Class& of_class, std::size_t ways);
+  void look_again_later(Class& of_class);
   std::optional<TuningEntry> recall(const Class& of_class) const;
   bool recall_all_reduce(Class& of_class);
   bool recall_task(Class& of_class, const std::vector<TaskCandidate>& found);

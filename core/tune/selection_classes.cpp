@@ -101,11 +101,40 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
   begin_tuning(of_class, of_class.ways.size());
 }
 
-void Selection::begin_tuning(Class& of_class, std::size_t ways) {
+TunerPlan Selection::plan_of_tuning(const Class& of_class, std::size_t ways) const {
   const Bytes bytes = of_class.key.size_class;
-  of_class.tuner = std::make_unique<Tuner>(TunerPlan{static_cast<int>(ways), rounds_for(bytes),
-                                                     settings_.has_original, noise_of(bytes), true,
-                                                     fill_for(bytes, plans_.members().grid.spans_hosts())});
+  return {static_cast<int>(ways),
+          rounds_for(bytes),
+          settings_.has_original,
+          noise_of(bytes),
+          true,
+          fill_for(bytes, plans_.members().grid.spans_hosts())};
+}
+
+void Selection::begin_tuning(Class& of_class, std::size_t ways) {
+  of_class.tuner = std::make_unique<Tuner>(plan_of_tuning(of_class, ways));
+}
+
+// Within a host it depends on what lies in whose caches whether a block is better staged or read where it is:
+// on what the program does between its calls (broadcasts of 64 KiB: with roots in turn 9.2 us staged and 12
+// read, with one root and a barrier behind each 7.4 and 3.3), and a program does not go on as it has begun.
+// What a reduction of more than two ranks comes to may depend on the way in its last bits: it keeps its own.
+void Selection::look_again_later(Class& of_class) {
+  constexpr Bytes kLeast = 8 << 10;
+  constexpr std::uint64_t kShortest = 4096, kLongest = 16384;
+  const Members& members = plans_.members();
+  std::vector<TaskChoice>& ways = of_class.task_ways;
+  const bool may_change = !computes(of_class.key.task.kind) || members.size() == 2;
+  if (ways.size() < 2 || !of_class.settled_way || of_class.settled.original || !may_change ||
+      of_class.key.size_class < kLeast || members.grid.spans_hosts())
+    return;
+  const auto own = std::find(ways.begin(), ways.end(), *of_class.settled_way);
+  of_class.rest = own == ways.begin() ? std::clamp(2 * of_class.rest, kShortest, kLongest) : kShortest;
+  std::rotate(ways.begin(), own, own + 1);
+  TunerPlan plan = plan_of_tuning(of_class, ways.size());
+  plan.original = false;  // it had its chance
+  plan.rest = of_class.rest;
+  of_class.tuner = std::make_unique<Tuner>(plan);
 }
 
 // Until something else is settled on, the first candidate makes the calls.

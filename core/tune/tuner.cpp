@@ -25,14 +25,17 @@ constexpr std::uint64_t kForgotten = 16, kMostPatience = 4096;
 
 }  // namespace
 
-Tuner::Tuner(TunerPlan plan) : plan_(plan), patience_(kForgotten) {
+Tuner::Tuner(TunerPlan plan) : plan_(plan), rest_(plan.rest), patience_(kForgotten) {
   if (plan.candidates == 1 && !plan.original) phase_ = Phase::settled;
 }
 
 void Tuner::next_phase() {
   const auto rounds = static_cast<std::size_t>(plan_.rounds);
   may_try_ = !plan_.is_thrifty;
-  if (phase_ < Phase::candidates && plan_.candidates > 1) {
+  if (plan_.rest > 0) {
+    phase_ = phase_ == Phase::none ? Phase::use : Phase::settled;
+    if (phase_ == Phase::use) begin(all_ways(), static_cast<std::size_t>(plan_.fill), kUses, 1);
+  } else if (phase_ < Phase::candidates && plan_.candidates > 1) {
     phase_ = Phase::candidates;
     std::vector<Trial> routes;
     for (int route = 0; route < plan_.candidates; ++route) routes.push_back({Trial::What::candidate, route});
@@ -84,6 +87,14 @@ std::vector<Trial> Tuner::worth_using() const {
   return uses;
 }
 
+// The first one at last, as what the others have to be better than.
+std::vector<Trial> Tuner::all_ways() const {
+  std::vector<Trial> ways;
+  for (int way = 1; way <= plan_.candidates; ++way)
+    ways.push_back({Trial::What::candidate, way % plan_.candidates, false});
+  return ways;
+}
+
 void Tuner::follow(Fingerprint call) {
   if (phase_ == Phase::use) {  // the program makes other calls now
     phase_ = Phase::settled;
@@ -102,6 +113,7 @@ void Tuner::follow(Fingerprint call) {
 Trial Tuner::next(Fingerprint call) {
   trying_ = is_subject_ = false;
   if (settled()) return {};
+  if (rest_ > 0) return --rest_, Trial{};
   if (call != subject_) {
     if (calls_ > 0 && ++strangers_ < patience_) return {};
     follow(call);
@@ -118,7 +130,7 @@ Trial Tuner::next(Fingerprint call) {
 }
 
 bool Tuner::leaves_alone(Fingerprint call) const {
-  if (settled()) return true;
+  if (settled() || rest_ > 0) return true;
   return call == subject_ ? calls_ + 1 < due_ : calls_ > 0 && strangers_ + 1 < patience_;
 }
 

@@ -17,6 +17,9 @@
 // where these calls take longer than trials of the same route; then by what they were made by before, and
 // stays with that if none makes them shorter.
 //
+// A later look, when the program has long settled, compares in use alone: what calls take then depends on
+// what is made between them, and on who runs ahead of whom, which tries do not show.
+//
 // Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After
 // each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
 // may.
@@ -36,6 +39,7 @@ struct TunerPlan {
   double noise = 0.05;      // what is not better by that share of the time is not better
   bool is_thrifty = false;  // the first calls are left alone, and trying needs a leave
   int fill = 16;            // in use: calls that fill what is on the way, and do not count
+  std::uint64_t rest = 0;   // more than 0: a later look, after so many calls, in use alone
 };
 
 /// How one call is to be made. All but `best` are measured.
@@ -83,6 +87,7 @@ class Tuner {
   void next_phase();
   void begin(const std::vector<Trial>& routes, std::size_t uncounted, std::size_t counted, std::size_t turns);
   std::vector<Trial> worth_using() const;
+  std::vector<Trial> all_ways() const;
   void compare_ways();
   void compare_uses();
   void follow(Fingerprint call);
@@ -110,7 +115,7 @@ class Tuner {
   std::vector<std::int64_t> habit_;
   bool is_habit_agreed_ = false;
   std::vector<std::int64_t> tried_;  // medians of our own routes
-  std::uint64_t calls_ = 0, due_ = 0, strangers_ = 0, patience_;
+  std::uint64_t rest_, calls_ = 0, due_ = 0, strangers_ = 0, patience_;
   int best_ = 0;
   std::int64_t best_time_ = 0;
   bool original_wins_ = false;

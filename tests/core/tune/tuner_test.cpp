@@ -230,6 +230,32 @@ TEST(Tuner, OthersHaveAChanceWhereTheProgramsCallsTakeLongerThanTries) {
   }
 }
 
+// What is clearly better there than what makes the calls, though a try would not show it.
+TEST(Tuner, ALaterLookComparesInUseAlone) {
+  constexpr std::uint64_t kRest = 50;
+  for (Nanoseconds other : {80, 96}) {
+    Tuner tuner({3, 3, false, 0.05, true, 2, kRest});
+    int left_alone = 0;
+    bool has_asked = false;
+    for (int call = 0; call < 1000 && !tuner.settled(); ++call) {
+      left_alone += tuner.leaves_alone(7);
+      Trial made = tuner.next(7);
+      if (tuner.asks()) {
+        has_asked = true;
+        tuner.answer(true);
+        made = tuner.next(7);
+      }
+      EXPECT_TRUE(made.what == What::best || !made.meets) << call;
+      tuner.record(made.what == What::best || made.index == 0 ? 100 : made.index == 1 ? 150 : other);
+      if (tuner.must_agree()) tuner.agreed();
+    }
+    EXPECT_TRUE(tuner.settled());
+    EXPECT_GE(left_alone, static_cast<int>(kRest));
+    EXPECT_TRUE(has_asked);
+    EXPECT_EQ(tuner.best(), other == 80 ? 2 : 0);
+  }
+}
+
 // Whatever each rank measures, however often trying is refused or the program turns to other calls, and
 // where some make calls without asking and tell of no more than is wanted.
 TEST(Tuner, AllRanksTryAlike) {
