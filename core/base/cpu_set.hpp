@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstddef>
+#include <vector>
 
 namespace ddl {
 
@@ -17,11 +18,24 @@ class CpuSet {
   CpuSet& operator=(const CpuSet&) = delete;
   static std::size_t bytes() { return CPU_ALLOC_SIZE(kMost); }
   cpu_set_t* bits() { return bits_; }
+  /// Those that the calling thread may use; false where the kernel does not tell.
+  bool read() { return ::sched_getaffinity(0, bytes(), bits_) == 0; }
+  friend bool operator==(const CpuSet& a, const CpuSet& b) { return CPU_EQUAL_S(bytes(), a.bits_, b.bits_); }
   bool has(int cpu) const { return CPU_ISSET_S(cpu, bytes(), bits_); }
   void add(int cpu) { CPU_SET_S(cpu, bytes(), bits_); }
 
  private:
   cpu_set_t* bits_;
 };
+
+/// That the calling thread may use; none where the kernel does not tell.
+inline std::vector<int> usable_cpus() {
+  std::vector<int> cpus;
+  CpuSet set;
+  if (!set.read()) return cpus;
+  for (int cpu = 0; cpu < CpuSet::kMost; ++cpu)
+    if (set.has(cpu)) cpus.push_back(cpu);
+  return cpus;
+}
 
 }  // namespace ddl

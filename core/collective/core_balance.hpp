@@ -3,12 +3,12 @@
 // Ranks that wait for each other and yield are always ready to run, and each runs for microseconds: the
 // kernel sees load everywhere and leaves three of four ranks on one of two cores for seconds (a third of all
 // jobs; a barrier takes 3.3 us there instead of 1.8). So each says where it is, and who is one of too many
-// moves. It stays as free as it was: the kernel may move it again.
+// moves. Afterwards it may run where it could before, and the kernel may move it again.
 //
-// Where something else has the other core the kernel moves the rank back; so it waits twice as long each
-// time.
+// Where something else has the other core the kernel moves the rank back. So who has moved, or found that it
+// may not, stays for a while: twice as long each time, until it has had nothing to do for four times as long.
 //
-// Thread safety: none; of the thread that makes the calls.
+// Thread safety: one call at a time.
 #pragma once
 
 #include <optional>
@@ -20,31 +20,44 @@
 
 namespace ddl {
 
-/// The CPU, of those it may use, to which the rank at `me` should move: nothing where it is not one of two
-/// or more too many, or another rank of its CPU is to move. `cpu_of`: where each rank of the host is, -1
-/// unknown.
-std::optional<int> better_cpu(std::size_t me, std::span<const int> cpu_of, std::span<const int> usable);
+/// Where a rank was last seen.
+struct PlaceOfRank {
+  int cpu = -1;        // -1: nobody knows
+  bool stays = false;  // it does not move now, or may not
+};
+
+/// The CPU, of those it may use, to which the rank at `me` should move. Nothing: its own CPU has less than
+/// two ranks more than any of them, or another rank there, behind `me`, is the one to move.
+std::optional<int> better_cpu(std::size_t me, std::span<const PlaceOfRank> ranks,
+                              std::span<const int> usable);
 
 class CoreBalance {
  public:
   /// Of the ranks of this host, in the same order on each; they must outlive it. `me` is one of them.
-  CoreBalance(std::vector<Activity*> ranks, std::size_t me);
+  CoreBalance(std::vector<Activity*> ranks, std::size_t me, Nanoseconds shortest_stay = 5'000'000);
+  ~CoreBalance();
+  CoreBalance(const CoreBalance&) = delete;
+  CoreBalance& operator=(const CoreBalance&) = delete;
 
-  /// To be called again and again, between calls that wait for the others.
+  /// To be called again and again, by a thread that makes calls which wait for the others.
   void look_now_and_then() {
     if (++calls_ % kEvery == 0) look();
   }
 
  private:
   static constexpr std::uint32_t kEvery = 32;
-  static constexpr Nanoseconds kLeastPause = 5'000'000, kMostPause = 10'000'000'000;
+  static constexpr Nanoseconds kLongestStay = 10'000'000'000;
   void look();
+  void show(PlaceOfRank place);
+  void stay_for_a_while();
 
   const std::vector<Activity*> ranks_;
   const std::size_t me_;
+  const Nanoseconds shortest_;
   std::uint32_t calls_ = 0;
-  std::vector<int> cpu_of_;
-  Nanoseconds pause_ = kLeastPause, moved_ = 0;
+  std::vector<PlaceOfRank> places_;  // of all ranks, at the last look
+  std::vector<int> usable_;          // by this thread, as far as it knows
+  Nanoseconds stays_for_, stays_until_ = 0;
 };
 
 }  // namespace ddl

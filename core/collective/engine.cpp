@@ -187,7 +187,8 @@ void Engine::move_host_now_and_then() {
   if (calls % kHostProgressEvery == 0) waiting_.host_progress();
 }
 
-// The lock is kept for the pauses: they last some microseconds, and nothing else is under way.
+// The lock is kept for the pauses: they last some microseconds, and nothing else is under way. A move to
+// another core may take a slice of the scheduler, once in a while.
 ShortWait Engine::wait_at_once() {
   if (waiting_.spins > 0) return ShortWait::pauses(std::min(waiting_.spins, kPausesAtOnce));
   if (balance_) balance_->look_now_and_then();

@@ -15,18 +15,6 @@
 #include "core/topology/numa.hpp"
 
 namespace ddl {
-namespace {
-
-std::vector<int> allowed_cpus() {
-  std::vector<int> cpus;
-  CpuSet set;
-  if (::sched_getaffinity(0, CpuSet::bytes(), set.bits()) != 0) return cpus;
-  for (int cpu = 0; cpu < CpuSet::kMost; ++cpu)
-    if (set.has(cpu)) cpus.push_back(cpu);
-  return cpus;
-}
-
-}  // namespace
 
 Session::Session(JobStart start, SessionOptions options)
     : options_(std::move(options)),
@@ -85,7 +73,7 @@ void Session::say_conclusion() const {
 EndpointInfo Session::describe() {
   EndpointInfo endpoint;
   static_cast<HostIdentity&>(endpoint) = host_identity();
-  endpoint.cpus = allowed_cpus();
+  endpoint.cpus = usable_cpus();
   endpoint.numa_node = numa_node_of(endpoint.cpus);
   endpoint.fake_hosts = env().fake_hosts;
   endpoint.progress_hook = options_.progress_hook;

@@ -95,7 +95,7 @@ struct Activity {
   // A rank of the job + 1: this one takes no part any more because that one is gone; its own: it has failed.
   std::atomic<std::int32_t> gave_up;
   std::array<char, 512> failure;  // why, then; written before
-  std::atomic<std::int32_t> cpu;  // + 1: where its thread was last seen, see CoreBalance
+  std::atomic<std::int32_t> cpu;  // where its thread was last seen, see CoreBalance; 0: it was not
   std::array<CallRecord, kThreads> records;
   struct Stamp {
     std::atomic<std::uint64_t> turn;
