@@ -126,12 +126,14 @@ void tell_of_shared_gpus(const ExecOptions& options, const RankFacts& facts, con
   if (!line.empty()) print_note(line);
 }
 
-// Open MPI 4 reads the machine's whole topology, 30 ms, in the MPI_Init of a rank that it takes for unbound. Its
-// mpirun names the ranks that it has bound by this variable.
+// Open MPI 4 reads the machine's whole topology, 30 ms, in the MPI_Init of a rank that it takes for unbound.
+// Its mpirun names the ranks that it has bound by this variable.
 void bind(const ExecOptions& options, const RankFacts& facts, const System& world) {
   const std::vector<int> cpus = choose_cpus(usable_cores(), facts);
   const bool is_bound = !cpus.empty() && bind_to_cpus(cpus);
-  if (is_bound) setenv("OMPI_MCA_orte_bound_at_launch", "1", 1);
+  // It may have been set for a rank of another job that starts this one.
+  constexpr const char* kIsBound = "OMPI_MCA_orte_bound_at_launch";
+  is_bound ? setenv(kIsBound, "1", 1) : unsetenv(kIsBound);
   if (options.report_bindings)
     print_note(fmt::format("rank {} on {} is {}", facts.rank.value_or(0), world.host,
                            is_bound ? "bound to CPUs " + cpu_list_text(cpus) : "not bound"));
