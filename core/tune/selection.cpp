@@ -162,8 +162,9 @@ void Selection::finished(const CallShape& call, const Route& route, Nanoseconds 
     of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class);
     if (of_class.tuner->settled()) {
+      const bool has_compared = of_class.tuner->best_time() > 0;
       end_tuning(of_class);
-      look_again_later(of_class);
+      look_again_later(of_class, has_compared);
     }
   }
   if (dump_ && call.task.kind == Kind::all_reduce) dump(call, route, time, observed);

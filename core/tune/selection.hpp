@@ -106,7 +106,7 @@ class Selection {
     Route settled;                          // of another kind: without its plan, which depends on the root
     std::optional<TaskChoice> settled_way;  // of another kind; else what the plans' own rule says
     std::vector<PreparedPlan*> of_root;
-    std::uint64_t rest = 0;  // so many calls went by before the last look; 0: it was the first
+    std::uint64_t rest = 0;  // calls before the look that is due next; 0: that is the first
   };
 
   Class& class_of(const CallShape& call);
@@ -121,7 +121,7 @@ class Selection {
   void measure(Class& of_class, const std::vector<Candidate>& found);
   TunerPlan plan_of_tuning(const Class& of_class, std::size_t ways) const;
   void begin_tuning(Class& of_class, std::size_t ways);
-  void look_again_later(Class& of_class);
+  void look_again_later(Class& of_class, bool has_compared);
   std::optional<TuningEntry> recall(const Class& of_class) const;
   bool recall_all_reduce(Class& of_class);
   bool recall_task(Class& of_class, const std::vector<TaskCandidate>& found);

@@ -119,7 +119,9 @@ void Selection::begin_tuning(Class& of_class, std::size_t ways) {
 // on what the program does between its calls (broadcasts of 64 KiB: with roots in turn 9.2 us staged and 12
 // read, with one root and a barrier behind each 7.4 and 3.3), and a program does not go on as it has begun.
 // What a reduction of more than two ranks comes to may depend on the way in its last bits: it keeps its own.
-void Selection::look_again_later(Class& of_class) {
+// A look after which the calls stay as they were makes the next one rarer, unless the program turned to other
+// calls in the middle of it.
+void Selection::look_again_later(Class& of_class, bool has_compared) {
   constexpr Bytes kLeast = 8 << 10;
   constexpr std::uint64_t kShortest = 4096, kLongest = 16384;
   const Members& members = plans_.members();
@@ -129,7 +131,9 @@ void Selection::look_again_later(Class& of_class) {
       of_class.key.size_class < kLeast || members.grid.spans_hosts())
     return;
   const auto own = std::find(ways.begin(), ways.end(), *of_class.settled_way);
-  of_class.rest = own == ways.begin() ? std::clamp(2 * of_class.rest, kShortest, kLongest) : kShortest;
+  if (own == ways.end()) return;
+  const bool stays = own == ways.begin() && has_compared;
+  of_class.rest = stays ? std::clamp(2 * of_class.rest, kShortest, kLongest) : kShortest;
   std::rotate(ways.begin(), own, own + 1);
   TunerPlan plan = plan_of_tuning(of_class, ways.size());
   plan.original = false;  // it had its chance
@@ -152,13 +156,13 @@ void Selection::prepare_task(Class& of_class) {
   } catch (const Error&) {  // settled() says so
     return;
   }
-  if (recall_task(of_class, *found)) return;
   const double most = hopeless_for(bytes) * found->front().seconds;
   for (const TaskCandidate& candidate : *found) {
     if (of_class.task_ways.size() == kMostCandidates) break;
     if (of_class.task_ways.empty() || candidate.seconds <= most)
       of_class.task_ways.push_back(candidate.choice);
   }
+  if (recall_task(of_class, *found)) return look_again_later(of_class, true);
   if (settings_.has_original || of_class.task_ways.size() > 1)
     begin_tuning(of_class, of_class.task_ways.size());
 }

@@ -96,7 +96,7 @@ std::vector<Trial> Tuner::all_ways() const {
 }
 
 void Tuner::follow(Fingerprint call) {
-  if (phase_ == Phase::use) {  // the program makes other calls now
+  if (phase_ == Phase::use && (plan_.rest == 0 || done_ > 0)) {  // the program makes other calls now
     phase_ = Phase::settled;
     return;
   }

@@ -22,7 +22,7 @@
 //
 // Life: calls until one has proved a habit → our own routes → the original library → in use → settled. After
 // each of the latter three the ranks agree on the times; before the tries a thrifty tuner asks whether it
-// may.
+// may. A later look: a rest → calls until one has proved a habit → if it may, in use → settled.
 #pragma once
 
 #include <span>

@@ -256,6 +256,25 @@ TEST(Tuner, ALaterLookComparesInUseAlone) {
   }
 }
 
+TEST(Tuner, ALaterLookThatIsRefusedFollowsTheProgramToOtherCalls) {
+  Tuner tuner({2, 3, false, 0.05, true, 2, 1});
+  int refused = 0;
+  for (int call = 0; call < 2000 && !tuner.settled(); ++call) {
+    const Fingerprint subject = call < 100 ? 7 : 8;
+    Trial made = tuner.next(subject);
+    if (tuner.asks()) {
+      tuner.answer(subject == 8);
+      refused += subject == 7;
+      if (subject == 8) made = tuner.next(subject);
+    }
+    tuner.record(made.what == What::candidate && made.index == 1 ? 50 : 100);
+    if (tuner.must_agree()) tuner.agreed();
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_TRUE(tuner.settled());
+  EXPECT_EQ(tuner.best(), 1);
+}
+
 // Whatever each rank measures, however often trying is refused or the program turns to other calls, and
 // where some make calls without asking and tell of no more than is wanted.
 TEST(Tuner, AllRanksTryAlike) {
