@@ -12,7 +12,7 @@
 namespace ddl::test {
 
 // What a front has of a communicator.
-struct Calls {
+struct FrontCalls {
   Engine& engine;
   Communicator& communicator;
   TrialBudget budget;
@@ -21,8 +21,8 @@ struct Calls {
   bool was_watched = false;  // the last call
 
   /// `began`: the job did; for a long time unless said, so that trials are not too dear.
-  Calls(Engine& of, Communicator& on, const TuneSettings& settings, TuningCache& memory,
-        Nanoseconds began = 0)
+  FrontCalls(Engine& of, Communicator& on, const TuneSettings& settings, TuningCache& memory,
+             Nanoseconds began = 0)
       : engine(of),
         communicator(on),
         budget(began),

@@ -10,7 +10,7 @@
 namespace ddl {
 namespace {
 
-using test::Calls;
+using test::FrontCalls;
 using test::memories_of;
 using test::VirtualJob;
 
@@ -24,7 +24,7 @@ TEST(Selection, OtherCollectivesAreMeasuredAgainstTheOriginalWhateverTheirRoot) 
   std::array<int, 3> originals{};
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> values(5000);
     for (int i = 0; i < 300; ++i) {
       const Rank root = i % 3;
@@ -55,13 +55,13 @@ TEST(Selection, WhatIsStillComparedIsNotLeftToTheOriginalUnseen) {
   TuneSettings settings;
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> values(100);
     int left = 0, unseen = 0;
     for (int i = 0; i < 300; ++i) {
       Call call{
           values.data(), values.data(), values.size(), DType::int32, Op::sum, "x", now(), Kind::broadcast, 0};
-      const bool is_left = maker.selection.left_to_original(Calls::shape_of(call)) != nullptr;
+      const bool is_left = maker.selection.left_to_original(FrontCalls::shape_of(call)) != nullptr;
       const bool ours = maker.run(call);
       left += is_left;
       unseen += is_left && (ours || maker.was_watched);
@@ -78,7 +78,7 @@ std::vector<std::size_t> broadcast(VirtualJob& job, const TuneSettings& settings
   std::vector<std::size_t> plans(world.size());
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> values(60);
     for (int i = 0; i < calls; ++i) {
       std::fill(values.begin(), values.end(), rank == 1 ? i : -1);
@@ -143,7 +143,7 @@ int later_looks(const std::vector<int>& hosts, Kind kind, std::string& known) {
   std::vector<int> looks(ranks.size());
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> in(16384, 1), out(16384);
     for (int i = 0; i < 6000; ++i) {
       Call call{in.data(), out.data(), in.size(), DType::int32, Op::sum, "x", now(), kind, 0};

@@ -17,7 +17,7 @@
 namespace ddl {
 namespace {
 
-using test::Calls;
+using test::FrontCalls;
 using test::memories_of;
 using test::VirtualJob;
 
@@ -32,7 +32,7 @@ std::vector<int> run(VirtualJob& job, const TuneSettings& settings,
   std::vector<int> originals(world.size());
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me], began);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me], began);
     std::vector<std::int32_t> in(count, rank + 1), out(count);
     for (int i = 0; i < calls; ++i) {
       Call call{in.data(), out.data(), count, DType::int32, Op::sum, "x", now()};
@@ -71,7 +71,7 @@ TEST(Selection, RanksMeetBeforeACallThatIsMeasured) {
   std::array<int, 3> met{};
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     std::vector<std::int32_t> values(1000);
     for (std::size_t i = 0; i < kCalls; ++i) {
       if (i % 3 == me) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -249,7 +249,7 @@ TEST(Selection, WhatIsKnownOfTheRailsDividesAllLargeCalls) {
   const std::vector<std::uint32_t> fits = {5, 1};
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
-    Calls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
     for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter}) {
       const Route route = maker.selection.nonblocking({{kind}, 4 << 20});
       ASSERT_TRUE(route.plan) << name_of(kind);
