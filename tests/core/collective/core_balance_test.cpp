@@ -67,8 +67,10 @@ class CoreBalanceOfThree : public testing::Test {
   }
   /// The kernel may move it in the middle of a look.
   bool moves() {
-    for (int attempt = 0; attempt < 10; ++attempt)
-      if (const auto [from, to] = look(); from != to) return true;
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      balance_.reset();
+      if (const auto [from, to] = look(); from != to && sched_getcpu() == to) return true;
+    }
     return false;
   }
   bool is_where_it_was_free() const {
