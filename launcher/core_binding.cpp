@@ -1,7 +1,5 @@
 #include "launcher/core_binding.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -81,7 +79,7 @@ std::vector<int> choose_cpus(const std::vector<CoreCpus>& cores, const RankFacts
 
 std::vector<CoreCpus> usable_cores() {
   CpuSet allowed;
-  if (sched_getaffinity(0, CpuSet::bytes(), allowed.bits()) != 0) return {};
+  if (!allowed.read()) return {};
   std::vector<CoreCpus> cores;
   std::set<int> placed;
   try {
@@ -118,7 +116,7 @@ std::size_t machine_cores() {
 bool bind_to_cpus(const std::vector<int>& cpus) {
   CpuSet chosen;
   for (int cpu : cpus) chosen.add(cpu);
-  return sched_setaffinity(0, CpuSet::bytes(), chosen.bits()) == 0;
+  return chosen.apply();
 }
 
 }  // namespace ddl

@@ -17,9 +17,10 @@ class CpuSet {
   CpuSet(const CpuSet&) = delete;
   CpuSet& operator=(const CpuSet&) = delete;
   static std::size_t bytes() { return CPU_ALLOC_SIZE(kMost); }
-  cpu_set_t* bits() { return bits_; }
   /// Those that the calling thread may use; false where the kernel does not tell.
   bool read() { return ::sched_getaffinity(0, bytes(), bits_) == 0; }
+  /// It may use these alone from now on; false where the kernel refuses.
+  bool apply() const { return ::sched_setaffinity(0, bytes(), bits_) == 0; }
   friend bool operator==(const CpuSet& a, const CpuSet& b) { return CPU_EQUAL_S(bytes(), a.bits_, b.bits_); }
   bool has(int cpu) const { return CPU_ISSET_S(cpu, bytes(), bits_); }
   void add(int cpu) { CPU_SET_S(cpu, bytes(), bits_); }

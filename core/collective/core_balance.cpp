@@ -17,19 +17,17 @@ namespace {
 std::int32_t word_of(PlaceOfRank place) { return place.stays ? -(place.cpu + 1) : place.cpu + 1; }
 PlaceOfRank place_of(std::int32_t word) { return {std::abs(word) - 1, word < 0}; }
 
-bool set_affinity(CpuSet& cpus) { return ::sched_setaffinity(0, CpuSet::bytes(), cpus.bits()) == 0; }
-
 // The calling thread; it may run where it could before, then. Who has bound it elsewhere meanwhile is obeyed.
 // A kernel that let it follow its cgroup takes what it could use for the program's own wish from now on.
 bool move_to(int cpu) {
   CpuSet before, there, now;
   there.add(cpu);
-  if (!before.read() || !set_affinity(there)) return false;
+  if (!before.read() || !there.apply()) return false;
   if (now.read() && now != there) return true;
-  if (set_affinity(before)) return true;
+  if (before.apply()) return true;
   CpuSet all;
   for (int any = 0; any < CpuSet::kMost; ++any) all.add(any);
-  set_affinity(all);
+  all.apply();
   return true;
 }
 

@@ -190,8 +190,8 @@ void Engine::move_host_now_and_then() {
 // The lock is kept for the pauses: they last some microseconds, and nothing else is under way. A move to
 // another core may take a slice of the scheduler, once in a while.
 ShortWait Engine::wait_at_once() {
-  if (waiting_.spins > 0) return ShortWait::pauses(std::min(waiting_.spins, kPausesAtOnce));
-  if (balance_) balance_->look_now_and_then();
+  if (!balance_) return ShortWait::pauses(std::min(waiting_.spins, kPausesAtOnce));
+  balance_->look_now_and_then();
   return ShortWait::yields(kYieldsAtOnce);
 }
 

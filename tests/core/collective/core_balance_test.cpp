@@ -105,13 +105,13 @@ TEST_F(CoreBalanceOfThree, WhoIsBoundSaysSo) {
   balance_.emplace(std::vector{activity_[0].get(), activity_[1].get(), activity_[2].get()}, 2, kHour);
   CpuSet here;
   here.add(sched_getcpu());
-  ASSERT_EQ(sched_setaffinity(0, CpuSet::bytes(), here.bits()), 0);
+  ASSERT_TRUE(here.apply());
   const auto [from, to] = look();
   EXPECT_EQ(from, to);
   EXPECT_LT(activity_[2]->cpu, 0);
   CpuSet after;
   EXPECT_TRUE(after.read() && after == here);
-  sched_setaffinity(0, CpuSet::bytes(), before_.bits());
+  before_.apply();
 }
 
 }  // namespace
