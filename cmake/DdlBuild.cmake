@@ -33,16 +33,17 @@ if(DDL_SANITIZE)
   add_link_options(-fsanitize=${DDL_SANITIZE})
 endif()
 
-# Files that every call passes: GCC clears values of a hundred bytes with `rep stos`, which takes 30 ns to start, a sixth
-# of a small call.
+# GCC clears and copies what it knows to be short (up to 8 KiB) with `rep stos` and `rep movs`. These take 30 ns to start,
+# a sixth of a small call. On AMD's Zen they copy at a third to a tenth of the speed where the target lies up to a cache
+# line behind the source, counted within a page.
 include(CheckCXXCompilerFlag)
-set(ddl_by_vectors "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
-check_cxx_compiler_flag("${ddl_by_vectors}" DDL_CAN_CLEAR_BY_VECTORS)
-function(ddl_clear_by_vectors)
-  if(DDL_CAN_CLEAR_BY_VECTORS)
-    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${ddl_by_vectors}" SKIP_PRECOMPILE_HEADERS ON)
+foreach(call IN ITEMS memset memcpy)
+  set(without_strings "-m${call}-strategy=vector_loop:512:noalign,libcall:-1:noalign")
+  check_cxx_compiler_flag("${without_strings}" DDL_HAS_STRATEGY_OF_${call})
+  if(DDL_HAS_STRATEGY_OF_${call})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${without_strings}>)
   endif()
-endfunction()
+endforeach()
 
 # A library that is loaded into foreign processes: libstdc++ inside it, nothing exported but the listed symbols. With
 # SHARED_UNWINDER foreign exceptions may pass through it: the unwinder is that of the process.
