@@ -44,7 +44,7 @@ typedef struct ddl_collective_call {
   ddl_block_layout in_blocks, out_blocks;
   uint64_t lengths; /* then: a hash of what all ranks know of the lengths, not 0; else 0 */
   /* 1: each two ranks alone know what they have for each other: an all-to-all; 2: likewise, and all have
-   * something for one rank, or it for them, and nobody else. */
+   * something for one rank, and nobody else; 3: it for them. */
   int32_t pairwise;
   /* Of the program's calls on the communicator, from 1, the same on all ranks; 0: not known. */
   uint64_t number;

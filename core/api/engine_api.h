@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 23 };
+enum { DDL_ENGINE_VERSION = 24 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;

@@ -26,15 +26,17 @@ bool reduces_at_last(const Call& call, const Plan& plan) {
 
 // From here on some rank may take part in what another reads, see Operation::send_step().
 Bytes least_joint(const Call& call) {
-  return call.rooted || call.kind == Kind::broadcast || call.kind == Kind::gather ? kLeastJoint
-                                                                                  : kLeastJointOfMany;
+  const bool is_one_way =
+      call.rooted != Rooted::no || call.kind == Kind::broadcast || call.kind == Kind::gather;
+  return is_one_way ? kLeastJoint : kLeastJointOfMany;
 }
 
 }  // namespace
 
 bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
   const bool is_small = ranks == 1 || call.bytes() <= Credit::kMostBytes;  // who is alone just copies
-  const bool is_read = plan.plan.single_copy && call.bytes() < least_joint(call);
+  const bool is_read = plan.plan.single_copy && plan.plan.most_staged <= Credit::kMostBytes &&
+                       call.bytes() < least_joint(call);
   return (plan.is_one_shot || (plan.is_brief && (is_small || is_read))) &&
          (!call.own || reduces_at_last(call, plan.plan)) && ranks <= kMostRanks && call.count > 0 &&
          call.count <= plan.plan.segment / size_of(call.type);

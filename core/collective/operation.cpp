@@ -158,7 +158,7 @@ void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {
 
 // Whether who sends in such a call has nothing else to copy.
 bool Operation::only_sends() const {
-  if (call_.pairwise) return call_.rooted && call_.out_blocks.counts[me_] == 0;
+  if (call_.pairwise) return call_.rooted != Rooted::no && call_.out_blocks.counts[me_] == 0;
   return call_.kind == Kind::broadcast || call_.kind == Kind::gather;
 }
 

@@ -42,12 +42,19 @@ constexpr bool has_root(Kind kind) {
   return kind == Kind::broadcast || kind == Kind::reduce || kind == Kind::gather || kind == Kind::scatter;
 }
 
+/// Of an all-to-all in which all ranks have blocks with one rank alone: who sends them.
+enum class Rooted : std::uint8_t {
+  no,
+  gather,   // the others
+  scatter,  // that one
+};
+
 /// What a plan is for: a kind, and its root or the other rank of two; 0 where there is none.
 struct Task {
   Kind kind = Kind::all_reduce;
   Rank root = 0;
   bool unequal = false;  // blocks may differ in length
-  bool rooted = false;   // such an all-to-all: all have blocks with one rank alone
+  Rooted rooted = Rooted::no;
   friend auto operator<=>(const Task&, const Task&) = default;
 };
 

@@ -101,9 +101,10 @@ struct Plan {
   Bytes segment = 0;  // bytes of a full segment
   int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
-  // Payloads of more than kMostStaged bytes stay within the host where they are, and are read there, from
+  // Payloads of more than most_staged bytes stay within the host where they are, and are read there, from
   // buffers that nobody writes to meanwhile. What is reduced has one source beside the own share.
   bool single_copy = false;
+  Bytes most_staged = kMostStaged;
   std::uint32_t scratch = 0;  // blocks of scratch
   std::vector<Slice> slices;  // parents before children
   std::vector<Rank> peers;
@@ -127,7 +128,7 @@ struct Plan {
 
 /// Whether a payload of a call by that plan stays where it is, and is read there, see Plan::single_copy.
 inline bool is_read_in_place(const Plan& plan, Bytes payload) {
-  return plan.single_copy && payload > kMostStaged;
+  return plan.single_copy && payload > plan.most_staged;
 }
 
 /// Where slices may be cut: at whole cache lines, but where there are fewer than parts.

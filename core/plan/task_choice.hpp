@@ -11,6 +11,7 @@
 #include "core/plan/choice.hpp"
 #include "core/plan/host_map.hpp"
 #include "core/plan/kind.hpp"
+#include "core/plan/plan.hpp"
 
 namespace ddl {
 
@@ -51,6 +52,7 @@ struct TaskChoice {
   Bytes segment = 0;  // of each block
   int window = 4;
   Handover handover = Handover::staged;
+  Bytes most_staged = kMostStaged;  // see Plan::most_staged
   // Blocks of unequal length of at most so many bytes travel in a call whose blocks all have that length, and
   // the others by this plan, see collective/padded_call.hpp; 0: none do.
   Bytes padded = 0;

@@ -214,7 +214,7 @@ std::string Selection::name_of_plans(const Key& key) const {
   if (key.wire.where == WireWhere::everywhere) name += " everywhere";
   if (key.task.kind != Kind::all_reduce) name += fmt::format(", {}", name_of(key.task.kind));
   if (key.task.unequal) name += ", of unequal blocks";
-  if (key.task.rooted) name += ", rooted";
+  if (key.task.rooted != Rooted::no) name += key.task.rooted == Rooted::gather ? ", gather" : ", scatter";
   if (key.variant != 0) name += fmt::format(", variant {}", key.variant);
   return name;
 }

@@ -25,8 +25,9 @@ void put(json& out, const TaskChoice& choice) {
   out["segment"] = choice.segment;
   out["window"] = choice.window;
   if (choice.handover == Handover::single_copy) out["single_copy"] = true;
+  if (choice.most_staged != kMostStaged) out["most_staged"] = choice.most_staged;
   if (choice.task.unequal) out["unequal"] = true;
-  if (choice.task.rooted) out["rooted"] = true;
+  if (choice.task.rooted != Rooted::no) out["rooted"] = static_cast<int>(choice.task.rooted);
   if (choice.padded > 0) out["padded"] = choice.padded;
   if (choice.reduces_all) out["reduces_all"] = true;
 }
@@ -74,8 +75,9 @@ TaskChoice task_from(const json& in) {
   in.at("segment").get_to(choice.segment);
   in.at("window").get_to(choice.window);
   if (in.value("single_copy", false)) choice.handover = Handover::single_copy;
+  choice.most_staged = in.value("most_staged", kMostStaged);
   choice.task.unequal = in.value("unequal", false);
-  choice.task.rooted = in.value("rooted", false);
+  choice.task.rooted = static_cast<Rooted>(in.value("rooted", 0));
   choice.padded = in.value("padded", Bytes{0});
   choice.reduces_all = in.value("reduces_all", false);
   return choice;

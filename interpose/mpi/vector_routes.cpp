@@ -115,7 +115,7 @@ const char* find_pairs_route(RoutedCall& route, Collective collective, const Pai
   route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
   route.is_lasting = true;
   route.call.count = route.bytes;
-  route.call.pairwise = is_rooted ? 2 : 1;
+  route.call.pairwise = collective == Collective::scatter_v ? 3 : is_rooted ? 2 : 1;
   route.call.lengths = static_cast<std::uint64_t>(root) + 1;
   route.call.variant = kUnequalBlocks;
   if (collective == Collective::gather_v) route.call.variant |= kGatherV;

@@ -113,7 +113,7 @@ TEST(TaskChoice, BlocksOfUnequalLengthArePaddedBetweenHostsWhereOthersArePacked)
   auto first = [&](const std::vector<HostIndex>& machine, Task task, Bytes bytes) {
     return task_candidates(HostMap(machine), task, bytes, limits)[0].choice.padded;
   };
-  const Task gather_v{Kind::all_to_all, 0, true, true}, all_to_all_v{Kind::all_to_all, 0, true},
+  const Task gather_v{Kind::all_to_all, 0, true, Rooted::gather}, all_to_all_v{Kind::all_to_all, 0, true},
       all_gather_v{Kind::all_gather, 0, true};
   const std::vector<HostIndex> several = hosts_of({4, 4, 4, 4});
   EXPECT_EQ(first(several, all_to_all_v, 1 << 20), 256u) << "of any length, which nobody knows";
@@ -154,13 +154,19 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
   EXPECT_EQ(count(copies(hosts_of({2}), Kind::reduce, 4 << 20)), 0) << "one stages while the other reduces";
   EXPECT_EQ(copies(hosts_of({2}), Kind::reduce, 64 << 10)[0], Handover::staged)
       << "also where lines come fast";
-  auto of_pairs = [&limits] {
-    return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true}, pairwise_bytes(false, 1),
-                           limits);
+  auto of_pairs = [&limits](Rooted rooted = Rooted::no) {
+    return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true, rooted},
+                           pairwise_bytes(false, 1), limits);
   };
   ASSERT_EQ(of_pairs().size(), 1u) << "nothing would be measured about the long ones";
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::staged);
+  EXPECT_EQ(of_pairs(Rooted::gather)[0].choice.handover, Handover::staged);
+  ASSERT_EQ(of_pairs(Rooted::scatter).size(), 1u);
+  EXPECT_EQ(of_pairs(Rooted::scatter)[0].choice.handover, Handover::single_copy);
+  EXPECT_GT(of_pairs(Rooted::scatter)[0].choice.most_staged, kMostStaged) << "only long ones are read";
   limits.slow_lines = true;
+  for (Rooted rooted : {Rooted::no, Rooted::gather, Rooted::scatter})
+    EXPECT_EQ(of_pairs(rooted)[0].choice.most_staged, kMostStaged);
   ASSERT_EQ(of_pairs().size(), 1u);
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::single_copy);
   for (Kind kind : {Kind::broadcast, Kind::gather, Kind::scatter, Kind::all_gather, Kind::all_to_all})

@@ -89,9 +89,10 @@ TEST(TuningCache, UpToWhatLengthBlocksArePaddedIsRemembered) {
   TuningCache first("machine"), second("machine");
   TuningEntry entry = entry_of(1 << 20);
   entry.choice = {};
-  for (bool rooted : {false, true}) {
+  for (Rooted rooted : {Rooted::no, Rooted::gather, Rooted::scatter}) {
     entry.task.emplace().task = {Kind::all_to_all, 0, true, rooted};
-    entry.task->padded = rooted ? 0 : 256;
+    entry.task->padded = rooted == Rooted::no ? 256 : 0;
+    entry.task->most_staged = rooted == Rooted::scatter ? 64 << 10 : kMostStaged;
     first.learn(entry);
     ASSERT_EQ(second.read(first.write("")), "");
     EXPECT_EQ(second.find(entry.grid, 1 << 20)->task, entry.task);
