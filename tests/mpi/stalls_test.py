@@ -47,7 +47,7 @@ def let_come(mark):
 class StallsTest(unittest.TestCase):
     def job(self, case, awaited, ranks=3, hosts=None, late=1, seconds=60, **variables):
         """Runs it; who is stopped goes on when a line has said so, who is late a while after all awaited ones, in which
-        others may be said wrongly. The exit code and the lines of the engine."""
+        others may be said wrongly. The exit code, the lines of the engine, and all."""
         mark = uuid.uuid4().hex
         options = ["-x", f"LD_PRELOAD={SHIM}", "-x", "DDL_STALL_WARN=1", "-x", f"STALLS_TEST={mark}"]
         for name, value in variables.items():
@@ -74,7 +74,7 @@ class StallsTest(unittest.TestCase):
                     running.kill()
         said = [line for line in lines if line.startswith("ddl:") and "in MPI_Init, to which perhaps" not in line]
         self.assertFalse([line for line in lines if "wrong" in line], lines)
-        return code, said
+        return code, said, lines
 
     def says(self, case, *patterns, code=0, **how):
         """Each of these is said, and nothing else of the same calls; on a slow machine others may take long, too."""
@@ -86,10 +86,10 @@ class StallsTest(unittest.TestCase):
             jobs = {hosts: pool.submit(self.job, case, whole, hosts=hosts, **how) for hosts in layouts}
         for hosts, job in jobs.items():
             with self.subTest(case=case, hosts=hosts):
-                ended, said = job.result()
-                (self.assertEqual if code == 0 else self.assertNotEqual)(ended, 0, said)
+                ended, said, lines = job.result()
+                (self.assertEqual if code == 0 else self.assertNotEqual)(ended, 0, lines)
                 for pattern in whole:
-                    self.assertTrue([line for line in said if re.fullmatch(pattern, line)], (pattern, said))
+                    self.assertTrue([line for line in said if re.fullmatch(pattern, line)], (pattern, lines))
                 for line in said:
                     if (call := call_of.search(line)) and call.group(1) not in calls:
                         continue
@@ -136,7 +136,7 @@ class StallsTest(unittest.TestCase):
         calls = [re.escape("MPI_Allreduce (all-reduce of 1 int32, sum)"), re.escape("MPI_Scatter (scatter of 4 uint8 from rank 0)")]
         for hosts in (None, "1,1,1", "2,1"):
             with self.subTest(hosts=hosts):
-                code, said = self.job("kinds", [], hosts=hosts)
+                code, said, _ = self.job("kinds", [], hosts=hosts)
                 self.assertNotEqual(code, 0)
                 for rank in range(3):  # it has found that itself, or quotes who has
                     differ = rf"ddl: error: \[rank {rank} on .* do not make the same call number \d+: here it is "
@@ -145,13 +145,13 @@ class StallsTest(unittest.TestCase):
 
     def test_a_root_whose_block_has_two_lengths(self):
         line = r"ddl: error: \[rank 1 on .* MPI_Gather: the root's own block is not as long where it is sent as where it is received .*"
-        code, said = self.job("own_length", [])
+        code, said, _ = self.job("own_length", [])
         self.assertNotEqual(code, 0)
         self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
 
     def test_a_rank_that_sends_less_than_is_expected(self):
         line = r"ddl: error: \[rank 1 on .* has 0 bytes for rank 0 and awaits 8 of it in call number \d+, MPI_Gatherv .*; that rank counts otherwise: .*"
-        code, said = self.job("other_length", [])
+        code, said, _ = self.job("other_length", [])
         self.assertNotEqual(code, 0)
         self.assertTrue([one for one in said if re.fullmatch(line, one)], said)
 
@@ -160,7 +160,7 @@ class StallsTest(unittest.TestCase):
         what = r"do not make the same call number \d+: here it is MPI_Bcast \(broadcast of [48] uint8 from rank 0\), there MPI_Bcast"
         for hosts in (None, "2,2", "1,2,1"):
             with self.subTest(hosts=hosts):
-                code, said = self.job("longer_here", [], ranks=4, hosts=hosts)
+                code, said, _ = self.job("longer_here", [], ranks=4, hosts=hosts)
                 self.assertNotEqual(code, 0)
                 for rank in range(4):
                     line = rf"ddl: error: \[rank {rank} on .* {what}.*"
