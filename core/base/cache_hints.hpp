@@ -32,9 +32,21 @@ inline void prefetch_to_write(const void* line) {
 #endif
 }
 
-/// All lines of that memory.
+/// All lines of that memory, to be written or read.
 inline void prefetch_to_write(const std::byte* first, Bytes bytes) {
   for (Bytes line = 0; line < bytes; line += kCacheLine) prefetch_to_write(first + line);
 }
+inline void prefetch(const void* first, Bytes bytes) {
+  for (Bytes line = 0; line < bytes; line += kCacheLine)
+    __builtin_prefetch(static_cast<const std::byte*>(first) + line);
+}
+
+/// What comes from memory and goes there is fetched one piece ahead, while the piece before is written. 64
+/// MiB of two ranks: 1 KiB 9.7 ms, 256 bytes 10.4 ms, 8 KiB without fetching ahead 2 ms more. The bound: a
+/// core has 48 misses of its second-level cache under way, of some 105 ns each, and with a block of its own
+/// for the result every byte misses it four times (own and peer's read, block and result written): 9.2 ms. An
+/// answer in the block that was asked in (Reuse::by_receiver) leaves three. Peer's read through
+/// process_vm_readv: no better; prefetchw: no better; cldemote behind each write: 50 % slower.
+inline constexpr Bytes kStreamedPiece = 1 << 10;
 
 }  // namespace ddl

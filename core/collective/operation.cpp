@@ -293,10 +293,8 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
     std::span<const std::byte> from;
   } copy{sender.block_copy(), store_, block, payload};
   sender.work(payload.size(), [&copy] {
-    if (copy.store == Store::streamed)
-      stage(copy.to, copy.from.data(), copy.from.size());
-    else
-      copy.by.copy(copy.to, copy.from.data(), copy.from.size());
+    const auto source = copy.store == Store::streamed ? BlockCopy::From::memory : BlockCopy::From::caches;
+    copy.by.copy(copy.to, copy.from.data(), copy.from.size(), source);
   });
   sender.post(message);
   return true;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/cache_hints.hpp"
 #include "core/base/partition.hpp"
 #include "core/reduce/reduce.hpp"
 
@@ -12,19 +13,6 @@ namespace ddl {
 namespace {
 
 constexpr Bytes kPiece = 8 << 10;  // stays in the first-level cache between its making and its copying
-// What comes from memory and goes there is fetched one piece ahead, while the piece before is written. 64 MiB
-// of two ranks: 1 KiB 9.7 ms, 256 bytes 10.4 ms, 8 KiB without fetching ahead 2 ms more. The bound: a core
-// has 48 misses of its second-level cache under way, of some 105 ns each, and with a block of its own for the
-// result every byte misses it four times (own and peer's read, block and result written): 9.2 ms. An answer
-// in the block that was asked in (Reuse::by_receiver) leaves three. Peer's read through process_vm_readv: no
-// better; prefetchw: no better; cldemote behind each write: 50 % slower.
-constexpr Bytes kStreamedPiece = 1 << 10;
-
-void fetch(const void* from, Bytes bytes) {
-  for (Bytes at = 0; at < bytes; at += kCacheLine)
-    __builtin_prefetch(static_cast<const std::byte*>(from) + at);
-}
-
 // A first piece that ends with a line of the output, so that all others have only whole ones.
 Bytes to_line_end(const std::byte* out) {
   return kStreamedPiece - reinterpret_cast<std::uintptr_t>(out) % kCacheLine;
@@ -60,9 +48,9 @@ void step_on(const ReduceCopy& l, Bytes bytes) {
     step_on(l, n * element);
     const std::byte* next = l.forward ? l.forward + done + n * element : nullptr;
     for (const void* source : l.sources)
-      if (source != next) fetch(source, kStreamedPiece);
+      if (source != next) prefetch(source, kStreamedPiece);
     if (l.forward) {
-      fetch(next, kStreamedPiece);
+      prefetch(next, kStreamedPiece);
       if (l.out)
         stream_and_keep(l.out + done, l.forward + done, piece.data(), n * element);
       else
@@ -96,7 +84,7 @@ void stream_ahead(std::byte* to, const std::byte* from, Bytes bytes) {
   Bytes size = to_line_end(to);
   for (Bytes done = 0, n = 0; done < bytes; done += n) {
     n = std::min(bytes - done, std::exchange(size, kStreamedPiece));
-    fetch(from + done + n, kStreamedPiece);
+    prefetch(from + done + n, kStreamedPiece);
     stream(to + done, from + done, n);
   }
 }
@@ -161,9 +149,9 @@ class NarrowFold {
   void fetch_next(Elements n) const {
     const Elements next = done_ + n, end = std::min(l_.count, next + n);
     for (std::size_t s = 0; s < l_.sources.size(); ++s)
-      fetch(value_of(s, next), static_cast<Bytes>(value_of(s, end) - value_of(s, next)));
+      prefetch(value_of(s, next), static_cast<Bytes>(value_of(s, end) - value_of(s, next)));
     if (std::byte* travels = l_.narrowing->travels)
-      fetch(travels + wire_.bytes(next), wire_.bytes(end) - wire_.bytes(next));
+      prefetch(travels + wire_.bytes(next), wire_.bytes(end) - wire_.bytes(next));
   }
 
   // In the order of the sources, one at a time. Where the result is: what is last goes straight to its place.
@@ -200,22 +188,13 @@ class NarrowFold {
 
 }  // namespace
 
-void stage(std::byte* block, const std::byte* from, Bytes bytes) {
-  for (Bytes done = 0, n = 0; done < bytes; done += n) {
-    n = std::min(bytes - done, kStreamedPiece);
-    fetch(from + done + n, kStreamedPiece);
-    fetch(block + done + n, kStreamedPiece);
-    std::memcpy(block + done, from + done, n);
-  }
-}
-
 void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elements count, Store store) {
   const Elements piece = store == Store::streamed ? kStreamedPiece / size_of(wire.of) : count;
   for (Elements done = 0, n = 0; done < count; done += n) {
     n = std::min(count - done, piece);
     const std::byte* own = from + done * size_of(wire.of);
-    if (done + n < count) fetch(own + n * size_of(wire.of), n * size_of(wire.of));
-    if (done + n < count) fetch(block + wire.bytes(done + n), wire.bytes(n));
+    if (done + n < count) prefetch(own + n * size_of(wire.of), n * size_of(wire.of));
+    if (done + n < count) prefetch(block + wire.bytes(done + n), wire.bytes(n));
     narrow(wire, block + wire.bytes(done), own, n);
   }
 }

@@ -37,9 +37,8 @@ struct ReduceCopy {
 /// written), streamed 1, forward 1 more, which comes from the first-level cache.
 void apply(const ReduceCopy& reduce_copy);
 
-/// Copies from memory to a block that a peer is about to read.
-void stage(std::byte* block, const std::byte* from, Bytes bytes);
-/// The same of elements that travel like that; `streamed`: they come from memory.
+/// Copies elements that travel like that to a block that a peer is about to read; `streamed`: they come from
+/// memory.
 void stage(const WireFormat& wire, std::byte* block, const std::byte* from, Elements count, Store store);
 
 }  // namespace ddl

@@ -16,6 +16,15 @@ namespace {
 // of 256 KiB they come as soon without).
 constexpr Bytes kPrefetched = 4 << 10, kMostPrefetched = 32 << 10;
 
+void write_from_memory(std::byte* block, const std::byte* from, Bytes bytes) {
+  for (Bytes done = 0, n = 0; done < bytes; done += n) {
+    n = std::min(bytes - done, kStreamedPiece);
+    prefetch(from + done + n, kStreamedPiece);
+    prefetch(block + done + n, kStreamedPiece);
+    std::memcpy(block + done, from + done, n);
+  }
+}
+
 }  // namespace
 
 void write_block(std::byte* block, const std::byte* from, Bytes bytes) {
@@ -27,13 +36,14 @@ void write_block(std::byte* block, const std::byte* from, Bytes bytes) {
   }
 }
 
-void BlockCopy::copy(std::byte* block, const std::byte* from, Bytes bytes) {
-  if (bytes < kLeast) return write_block(block, from, bytes);
+void BlockCopy::copy(std::byte* block, const std::byte* from, Bytes bytes, From source) {
+  const auto write = source == From::memory ? write_from_memory : write_block;
+  if (bytes < kLeast) return write(block, from, bytes);
   const bool is_timed = looks();
   if (is_timed || !is_far()) {
     const Nanoseconds before = is_timed ? now() : 0;
-    write_block(block, from, bytes);
-    if (is_timed) note(bytes, now() - before);
+    write(block, from, bytes);
+    if (is_timed) note(bytes, now() - before, source);
   } else {
     stream(block, from, bytes);
     stream_end();
@@ -47,9 +57,10 @@ bool BlockCopy::looks() {
 }
 
 // What speaks against what is believed counts when it comes several times in a row.
-void BlockCopy::note(Bytes bytes, Nanoseconds time) {
+void BlockCopy::note(Bytes bytes, Nanoseconds time, From source) {
   const bool was_far = is_far();
-  const bool looks_far = time > kFar * static_cast<Nanoseconds>(bytes / kCacheLine);
+  const Nanoseconds far_line = source == From::memory ? kFarFromMemory : kFar;
+  const bool looks_far = time > far_line * static_cast<Nanoseconds>(bytes / kCacheLine);
   const int in_a_row = looks_far == was_far ? 0 : in_a_row_.load(std::memory_order_relaxed) + 1;
   const bool turns = in_a_row == kInARow, far = was_far != turns;
   in_a_row_.store(turns ? 0 : in_a_row, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace ddl {
@@ -12,9 +13,9 @@ constexpr Bytes kBytes = 64 << 10;
 constexpr Nanoseconds kLines = kBytes / 64, kNearTime = kLines * 5, kFarTime = kLines * 15;
 
 // As many copies as there are between two looks, and what a look says.
-void look(BlockCopy& copy, Nanoseconds time) {
+void look(BlockCopy& copy, Nanoseconds time, BlockCopy::From source = BlockCopy::From::caches) {
   for (int i = 0; !copy.looks(); ++i) ASSERT_LT(i, 1000);
-  copy.note(kBytes, time);
+  copy.note(kBytes, time, source);
 }
 
 }  // namespace
@@ -43,6 +44,14 @@ TEST(BlockCopy, GoesThroughTheCacheAgainWhenLinesAreNear) {
   EXPECT_FALSE(copy.is_far());
 }
 
+TEST(BlockCopy, WhatComesFromMemoryMayTakeLonger) {
+  BlockCopy copy;
+  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, kFarTime, BlockCopy::From::memory);
+  EXPECT_FALSE(copy.is_far());
+  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, 2 * kFarTime, BlockCopy::From::memory);
+  EXPECT_TRUE(copy.is_far());
+}
+
 TEST(BlockCopy, LooksNowAndThen) {
   BlockCopy copy;
   auto copies_to_next_look = [&] {
@@ -64,9 +73,11 @@ TEST(BlockCopy, CopiesTheSameEitherWay) {
   for (int i = 0; i < BlockCopy::kInARow; ++i) look(far, kFarTime);
   for (BlockCopy* copy : {&near, &far})
     for (Bytes bytes : {Bytes{1}, BlockCopy::kLeast - 1, BlockCopy::kLeast, kBytes - 13})
-      for (Bytes shift : {0, 3}) {
+      for (const auto& [shift, source] : {std::pair{Bytes{0}, BlockCopy::From::caches},
+                                          {Bytes{3}, BlockCopy::From::caches},
+                                          {Bytes{3}, BlockCopy::From::memory}}) {
         std::fill(block.begin(), block.end(), std::byte{0});
-        copy->copy(block.data() + shift, from.data() + 1, bytes);
+        copy->copy(block.data() + shift, from.data() + 1, bytes, source);
         EXPECT_TRUE(std::equal(from.begin() + 1, from.begin() + 1 + static_cast<std::ptrdiff_t>(bytes),
                                block.begin() + static_cast<std::ptrdiff_t>(shift)));
         EXPECT_EQ(block[shift + bytes], std::byte{0});
