@@ -24,6 +24,13 @@ typedef struct ddl_block_layout {
   const int64_t* offsets; /* NULL: one after the other, each with room for the longest */
 } ddl_block_layout;
 
+/* An all-to-all of which each two ranks alone know what they have for each other. */
+enum {
+  DDL_PAIRS = 1,
+  DDL_PAIRS_GATHER = 2, /* all have something for one rank alone */
+  DDL_PAIRS_SCATTER = 3 /* it for them */
+};
+
 /* Buffers as in ddl.h. */
 typedef struct ddl_collective_call {
   ddl_kind kind;
@@ -43,9 +50,7 @@ typedef struct ddl_collective_call {
    * under way. */
   ddl_block_layout in_blocks, out_blocks;
   uint64_t lengths; /* then: a hash of what all ranks know of the lengths, not 0; else 0 */
-  /* 1: each two ranks alone know what they have for each other: an all-to-all; 2: likewise, and all have
-   * something for one rank, and nobody else; 3: it for them. */
-  int32_t pairwise;
+  int32_t pairwise; /* a DDL_PAIRS_..., or 0 */
   /* Of the program's calls on the communicator, from 1, the same on all ranks; 0: not known. */
   uint64_t number;
 } ddl_collective_call;

@@ -20,7 +20,9 @@ inline Call from_c(const ddl_collective_call& call, Nanoseconds began) {
   made.out_blocks = {call.out_blocks.counts, call.out_blocks.offsets};
   made.lengths = call.lengths;
   made.pairwise = call.pairwise != 0;
-  made.rooted = call.pairwise == 2 ? Rooted::gather : call.pairwise == 3 ? Rooted::scatter : Rooted::no;
+  made.rooted = call.pairwise == DDL_PAIRS_GATHER    ? Rooted::gather
+                : call.pairwise == DDL_PAIRS_SCATTER ? Rooted::scatter
+                                                     : Rooted::no;
   made.number = call.number;
   return made;
 }

@@ -28,27 +28,27 @@ bool reduces_at_last(const Call& call, const Plan& plan) {
 // From here on some rank may take part in what another reads, see Operation::send_step().
 Bytes least_joint(const Call& call) {
   const bool is_one_way =
-      call.rooted != Rooted::no || call.kind == Kind::broadcast || call.kind == Kind::gather;
+      call.rooted == Rooted::gather || call.kind == Kind::broadcast || call.kind == Kind::gather;
   return is_one_way ? kLeastJoint : kLeastJointOfMany;
 }
 
 // What may come early is bounded by tokens or, up to that size, by credit. A call without tokens may be
-// longer, but not so long that others should have the lock meanwhile (2 ranks, as an operation and at once,
-// us: all-to-all of 32 and 64 KiB 3.5 and 2.9, 5.7 and 5.0; reduce-scatter 3.2 and 2.4, 5.5 and 4.2;
-// MPI_Gatherv of 32 KiB 4.0 and 3.4; 4 ranks on two cores, 32 KiB: 25.6 and 23.5, 22.4 and 20.6, 17.8
-// and 12.3).
-Bytes most_staged(const Plan& plan, Rank ranks) {
-  constexpr Bytes kMostTogether = 4 * Sender::kLongWork;
-  if (plan.token_flow >= 0) return Credit::kMostBytes;
-  return std::max(Credit::kMostBytes, std::min(Sender::kLongWork, kMostTogether / static_cast<Bytes>(ranks)));
+// longer, but not so long that others should have the lock meanwhile, nor may many ranks' blocks be (2 ranks,
+// as an operation and at once, us: all-to-all of 32 and 64 KiB 3.5 and 2.9, 5.7 and 5.0; reduce-scatter 3.2
+// and 2.4, 5.5 and 4.2; MPI_Gatherv of 32 KiB 4.0 and 3.4; 4 ranks on two cores, 32 KiB: 25.6 and 23.5, 22.4
+// and 20.6, 17.8 and 12.3).
+Bytes most_at_once(const Plan& plan, Rank ranks) {
+  constexpr Bytes kMostTogether = 4 * Sender::kLongWork, kSmall = 16 << 10;
+  const Bytes most = plan.token_flow < 0 ? Sender::kLongWork : Credit::kMostBytes;
+  return std::clamp(kMostTogether / static_cast<Bytes>(ranks), kSmall, most);
 }
 
 }  // namespace
 
 bool BriefCall::is_possible(const Call& call, const PreparedPlan& plan, Rank ranks) {
-  const bool is_small =
-      ranks == 1 || call.bytes() <= most_staged(plan.plan, ranks);  // who is alone just copies
-  const bool is_read = plan.plan.single_copy && call.bytes() < least_joint(call);
+  const Bytes bytes = call.bytes();
+  const bool is_small = ranks == 1 || bytes <= most_at_once(plan.plan, ranks);  // who is alone just copies
+  const bool is_read = is_read_in_place(plan.plan, bytes) && bytes < least_joint(call);
   return (plan.is_one_shot || (plan.is_brief && (is_small || is_read))) &&
          (!call.own || reduces_at_last(call, plan.plan)) && ranks <= kMostRanks && call.count > 0 &&
          call.count <= plan.plan.segment / size_of(call.type);

@@ -62,7 +62,7 @@ struct Call {
   BlockLayout in_blocks = {}, out_blocks = {};  // valid as long as the call is under way
   std::uint64_t lengths = 0;  // of blocks of unequal length: a hash of what all ranks know of them; else 0
   bool pairwise = false;
-  Rooted rooted = Rooted::no;  // such a one
+  Rooted rooted = Rooted::no;  // a pairwise one
   // Of a call of the program that is made of several: what this one takes is not counted.
   bool is_part = false;
   const char* counted_as() const { return is_part ? "" : collective; }

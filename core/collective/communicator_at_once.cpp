@@ -49,7 +49,7 @@ void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait)
 }
 
 bool Communicator::start(BriefCall& brief, Completion& completion) {
-  const bool is_long = brief.is_read() && brief.call().bytes() >= kLongWork;  // it leaves the lock
+  const bool is_long = brief.call().bytes() >= kLongWork && size() > 1;  // it leaves the lock
   if (is_long || !is_alone(brief))
     return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
   Attempt attempt{brief, completion, ShortWait::none()};

@@ -39,7 +39,7 @@ class Credit {
   /// 32 0.55 us, with 96 0.34).
   static constexpr Number kMostAhead = 96;
   static constexpr Number kAnswerWithin = 32;
-  static constexpr Bytes kMostBytes = 32 << 10;  // of a block of such a call
+  static constexpr Bytes kMostBytes = kMostWhole;  // of a block of such a call
   /// Marks the messages that only answer.
   static constexpr Tag kAnswer = ~Tag{0};
 

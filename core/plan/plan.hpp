@@ -53,6 +53,11 @@ using Tag = std::uint64_t;
 /// and 116; but scatter of 128 KiB 8.2 and 11, 1 MiB 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26
 /// and 28, 4 MiB 1070 and 1000).
 inline constexpr Bytes kMostStaged = 6 << 10, kLeastJoint = 128 << 10, kLeastJointOfMany = 1 << 20;
+/// Of what goes one way within a host so much is not cut: it is a call that is made at once, see Credit (2
+/// ranks, in pieces and whole, us, 32 KiB: broadcast 3.2 and 2.6, with roots in turn 3.0 and 2.0, gather 2.9
+/// and 2.0, scatter 3.2 and 2.2, with a barrier behind each 3.1 and 2.4; 64 KiB 4.5 and 3.8, 4.0 and 7.5, 5.6
+/// and 7.8, 7.4 and 8.9).
+inline constexpr Bytes kMostWhole = 32 << 10;
 
 struct Slice {
   SliceId parent;                    // kWholeSegment for a lane

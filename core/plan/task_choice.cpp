@@ -22,10 +22,6 @@ constexpr Bytes kLeastDivided = 64 << 10;
 // 46 us, 256 KiB 55 and 61; gather of 64 KiB 27 and 43, 256 KiB 98 and 157, 512 KiB 204 and 299; of 4 MiB
 // alike).
 constexpr Bytes kStages = 8, kStagesOfLink = 32;
-// Within a host up to that much goes whole, as a call that is made at once (2 ranks, in pieces and whole, us,
-// 32 KiB: broadcast 3.2 and 2.6, with roots in turn 3.0 and 2.0, gather 2.9 and 2.0, scatter 3.2 and 2.2,
-// with a barrier behind each 3.1 and 2.4; 64 KiB 4.5 and 3.8, 4.0 and 7.5, 5.6 and 7.8, 7.4 and 8.9).
-constexpr Bytes kMostWhole = 32 << 10;
 // And the messages of a chain are not shorter than that for it.
 constexpr Bytes kLeastInChain = 32 << 10;
 
@@ -396,7 +392,8 @@ std::string describe(const HostMap& map, const TaskChoice& choice) {
     text += choice.radix < map.hosts() ? fmt::format(", tree of {}", choice.radix) : ", flat";
   bool crosses = kind == Kind::all_gather || kind == Kind::reduce_scatter;
   if (crosses && map.hosts() > 1 && choice.crossing == Crossing::directly) text += ", rank to rank";
-  if (choice.handover == Handover::single_copy) text += ", single copy";
+  if (choice.handover == Handover::single_copy)
+    text += choice.most_staged == kMostStaged ? ", single copy" : ", single copy of long blocks";
   if (choice.reduces_all) text += ", all of it on all ranks";
   if (choice.padded > 0) text += fmt::format(", blocks of up to {} bytes padded", choice.padded);
   if (choice.share.size() > 1) text += fmt::format(", {} lanes", choice.share.size());

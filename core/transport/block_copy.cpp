@@ -39,8 +39,8 @@ void write_block(std::byte* block, const std::byte* from, Bytes bytes) {
 void BlockCopy::copy(std::byte* block, const std::byte* from, Bytes bytes, From source) {
   const auto write = source == From::memory ? write_from_memory : write_block;
   if (bytes < kLeast) return write(block, from, bytes);
-  const bool is_timed = looks();
-  if (is_timed || !is_far()) {
+  const bool is_timed = looks(source);
+  if (is_timed || !is_far(source)) {
     const Nanoseconds before = is_timed ? now() : 0;
     write(block, from, bytes);
     if (is_timed) note(bytes, now() - before, source);
@@ -50,22 +50,24 @@ void BlockCopy::copy(std::byte* block, const std::byte* from, Bytes bytes, From 
   }
 }
 
-bool BlockCopy::looks() {
-  const int left = until_look_.load(std::memory_order_relaxed);
-  if (left > 0) until_look_.store(left - 1, std::memory_order_relaxed);
+bool BlockCopy::looks(From source) {
+  std::atomic<int>& until_look = known(source).until_look;
+  const int left = until_look.load(std::memory_order_relaxed);
+  if (left > 0) until_look.store(left - 1, std::memory_order_relaxed);
   return left == 0;
 }
 
 // What speaks against what is believed counts when it comes several times in a row.
 void BlockCopy::note(Bytes bytes, Nanoseconds time, From source) {
-  const bool was_far = is_far();
+  Known& so_far = known(source);
+  const bool was_far = is_far(source);
   const Nanoseconds far_line = source == From::memory ? kFarFromMemory : kFar;
   const bool looks_far = time > far_line * static_cast<Nanoseconds>(bytes / kCacheLine);
-  const int in_a_row = looks_far == was_far ? 0 : in_a_row_.load(std::memory_order_relaxed) + 1;
+  const int in_a_row = looks_far == was_far ? 0 : so_far.in_a_row.load(std::memory_order_relaxed) + 1;
   const bool turns = in_a_row == kInARow, far = was_far != turns;
-  in_a_row_.store(turns ? 0 : in_a_row, std::memory_order_relaxed);
-  is_far_.store(far, std::memory_order_relaxed);
-  until_look_.store((far ? kLookFromAfarEvery : kLookEvery) - 1, std::memory_order_relaxed);
+  so_far.in_a_row.store(turns ? 0 : in_a_row, std::memory_order_relaxed);
+  so_far.is_far.store(far, std::memory_order_relaxed);
+  so_far.until_look.store((far ? kLookFromAfarEvery : kLookEvery) - 1, std::memory_order_relaxed);
 }
 
 }  // namespace ddl

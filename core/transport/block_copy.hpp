@@ -8,15 +8,16 @@
 // to 5.2 us in both.
 //
 // So some copies are timed. When three in a row have waited for their lines, those that follow go past the
-// cache, but for one now and then that shows whether this is still so. What comes from memory waits for that,
-// too, and its lines are asked for ahead (near, all-reduces of 16 and 64 MiB take a tenth to a quarter longer
-// with stores past the cache); from afar it takes 24 ns a line, else 5 (16 MiB of two ranks, lines 250 ns
-// away, through the cache and past it: broadcast 5.4 to 8.1 and 1.4 to 2.0 ms, gather 2.2 to 8.7 and 2.4 to
-// 3.0).
+// cache, but for one now and then that shows whether this is still so. What comes from memory is told apart:
+// it waits for memory, and its lines are asked for ahead (near, all-reduces of 16 and 64 MiB take a tenth to
+// a quarter longer with stores past the cache); from afar it takes 24 ns a line, else 5 (16 MiB of two ranks,
+// lines 250 ns away, through the cache and past it: broadcast 5.4 to 8.1 and 1.4 to 2.0 ms, gather 2.2 to 8.7
+// and 2.4 to 3.0).
 //
 // Thread safety: copies may run at once.
 #pragma once
 
+#include <array>
 #include <atomic>
 
 #include "core/base/clock.hpp"
@@ -39,15 +40,23 @@ class BlockCopy {
   enum class From : std::uint8_t { caches, memory };
   void copy(std::byte* block, const std::byte* from, Bytes bytes, From source = From::caches);
 
-  bool is_far() const { return is_far_.load(std::memory_order_relaxed); }
+  bool is_far(From source = From::caches) const {
+    return known(source).is_far.load(std::memory_order_relaxed);
+  }
   /// Whether the next copy is to be timed; and what a plain one has taken.
-  bool looks();
+  bool looks(From source = From::caches);
   void note(Bytes bytes, Nanoseconds time, From source = From::caches);
 
  private:
   // Counts that threads which copy at once may miss one of.
-  std::atomic<int> until_look_{0}, in_a_row_{0};
-  std::atomic<bool> is_far_{false};
+  struct Known {
+    std::atomic<int> until_look{0}, in_a_row{0};
+    std::atomic<bool> is_far{false};
+  };
+  const Known& known(From source) const { return known_[static_cast<std::size_t>(source)]; }
+  Known& known(From source) { return known_[static_cast<std::size_t>(source)]; }
+
+  std::array<Known, 2> known_;
 };
 
 }  // namespace ddl

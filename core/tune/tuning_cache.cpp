@@ -27,7 +27,8 @@ void put(json& out, const TaskChoice& choice) {
   if (choice.handover == Handover::single_copy) out["single_copy"] = true;
   if (choice.most_staged != kMostStaged) out["most_staged"] = choice.most_staged;
   if (choice.task.unequal) out["unequal"] = true;
-  if (choice.task.rooted != Rooted::no) out["rooted"] = static_cast<int>(choice.task.rooted);
+  if (choice.task.rooted != Rooted::no) out["rooted"] = true;
+  if (choice.task.rooted == Rooted::scatter) out["scatters"] = true;
   if (choice.padded > 0) out["padded"] = choice.padded;
   if (choice.reduces_all) out["reduces_all"] = true;
 }
@@ -77,7 +78,8 @@ TaskChoice task_from(const json& in) {
   if (in.value("single_copy", false)) choice.handover = Handover::single_copy;
   choice.most_staged = in.value("most_staged", kMostStaged);
   choice.task.unequal = in.value("unequal", false);
-  choice.task.rooted = static_cast<Rooted>(in.value("rooted", 0));
+  if (in.value("rooted", false))
+    choice.task.rooted = in.value("scatters", false) ? Rooted::scatter : Rooted::gather;
   choice.padded = in.value("padded", Bytes{0});
   choice.reduces_all = in.value("reduces_all", false);
   return choice;

@@ -69,17 +69,17 @@ BlockSide own_block(const BlockSide& many, Rank root, Rank ranks) {
 }
 
 // The side of the many blocks and that of the one, on this rank.
-struct Rooted {
+struct Sides {
   BlockSide many, one;
 };
-std::optional<Rooted> rooted(const Side& one, const BlockSide& many, int root, MPI_Comm comm) {
+std::optional<Sides> sides_of(const Side& one, const BlockSide& many, int root, MPI_Comm comm) {
   const CommState* known = state().active ? state_of(comm) : nullptr;
   if (!known || root < 0 || root >= known->size) return std::nullopt;
   const Rank ranks = known->size;
-  if (known->me != root) return Rooted{no_blocks(ranks), lone_block(one, root, 0, ranks)};
+  if (known->me != root) return Sides{no_blocks(ranks), lone_block(one, root, 0, ranks)};
   if (!many.counts || !many.displacements) return std::nullopt;
-  return Rooted{many,
-                one.buffer == MPI_IN_PLACE ? own_block(many, root, ranks) : lone_block(one, root, 0, ranks)};
+  return Sides{many,
+               one.buffer == MPI_IN_PLACE ? own_block(many, root, ranks) : lone_block(one, root, 0, ranks)};
 }
 
 const char* find_all_gather_v_route(RoutedCall& route, const Side& in, const BlockSide& out, MPI_Comm comm) {
@@ -115,7 +115,9 @@ const char* find_pairs_route(RoutedCall& route, Collective collective, const Pai
   route.call = bytes_call(DDL_ALL_TO_ALL, *route.comm);
   route.is_lasting = true;
   route.call.count = route.bytes;
-  route.call.pairwise = collective == Collective::scatter_v ? 3 : is_rooted ? 2 : 1;
+  route.call.pairwise = collective == Collective::gather_v    ? DDL_PAIRS_GATHER
+                        : collective == Collective::scatter_v ? DDL_PAIRS_SCATTER
+                                                              : DDL_PAIRS;
   route.call.lengths = static_cast<std::uint64_t>(root) + 1;
   route.call.variant = kUnequalBlocks;
   if (collective == Collective::gather_v) route.call.variant |= kGatherV;
@@ -181,12 +183,12 @@ RoutedCall route_reduce_scatter(const void* in, void* out, const int counts[], M
 }
 
 Pairs pairs_of_gather(const Side& one, const BlockSide& many, int root, MPI_Comm comm) {
-  const std::optional<Rooted> sides = rooted(one, many, root, comm);
+  const std::optional<Sides> sides = sides_of(one, many, root, comm);
   return sides ? Pairs{sides->one, sides->many} : Pairs{};
 }
 
 Pairs pairs_of_scatter(const BlockSide& many, const Side& one, int root, MPI_Comm comm) {
-  const std::optional<Rooted> sides = rooted(one, many, root, comm);
+  const std::optional<Sides> sides = sides_of(one, many, root, comm);
   return sides ? Pairs{sides->many, sides->one} : Pairs{};
 }
 

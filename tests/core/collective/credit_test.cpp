@@ -215,7 +215,7 @@ TEST(Credit, ALoopOfBroadcastAndReduceIsAnsweredByItsOwnMessages) {
   }
 }
 
-// Staging holds what a full credit needs, several times; a thousand calls would need a hundred times that.
+// Staging holds what a full credit of such calls needs; a thousand calls would need ten times that.
 TEST(Credit, AThousandBroadcastsToRanksThatSleepTakeBoundedMemory) {
   for (const auto& machine : kCreditMachines) {
     VirtualJob job(machine);
@@ -250,7 +250,7 @@ TEST(Credit, BlockingCallsOfAllKindsFromAllRootsComeOutRight) {
       for (int i = 0; i < 1500 / test::thinned(3); ++i) {
         if (alike() % 16 == 0) kind = kinds[alike() % std::size(kinds)];  // runs of one kind and root
         if (alike() % 16 == 0) root = static_cast<Rank>(alike() % static_cast<unsigned>(job.size()));
-        Elements count = std::array<Elements, 6>{0, 1, 22, 23, 4096, 5000}[alike() % 6];
+        Elements count = std::array<Elements, 7>{0, 1, 22, 23, 4096, 8192, 9000}[alike() % 7];
         if (alone() % 128 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
         CallBuffers buffers(kind, root, me, job.size(), count, alike() % 2 ? Where::apart : Where::in_place);
         job.engine(me).run(*world[static_cast<std::size_t>(me)], buffers.call);

@@ -234,7 +234,7 @@ TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
       std::vector<float> side_in = shares(rank, 300, 1), side_out(300);
       std::unique_ptr<Completion> side;
       for (std::uint32_t i = 0; i < 600 / test::thinned(3); ++i) {
-        Elements count = std::array<Elements, 6>{0, 1, 22, 23, 4096, 5000}[alike() % 6];
+        Elements count = std::array<Elements, 8>{0, 1, 22, 23, 4096, 9000, 16384, 17000}[alike() % 8];
         bool starts_side = alike() % 16 == 0, ends_side = alike() % 16 == 0;
         if (starts_side && !side)
           side = test::start(engine, *other[me],

@@ -38,12 +38,16 @@ PlanLimits with_single_copies() {
   return limits;
 }
 
-// The way to make that call by which its payloads are read where they are.
-PreparedPlan& reading(Communicator& mine, const Call& call) {
+PreparedPlan& way_with(Handover handover, Communicator& mine, const Call& call) {
   for (const TaskCandidate& way : mine.plans().candidates_for(call.task(), call.bytes()))
-    if (way.choice.handover == Handover::single_copy) return mine.plans().prepare(way.choice, call.bytes());
+    if (way.choice.handover == handover) return mine.plans().prepare(way.choice, call.bytes());
   ADD_FAILURE() << "there is no such way";
   return mine.plans().plan_for(call.task(), call.bytes());
+}
+
+// The way to make that call by which its payloads are read where they are.
+PreparedPlan& reading(Communicator& mine, const Call& call) {
+  return way_with(Handover::single_copy, mine, call);
 }
 
 std::unique_ptr<Completion> start_reading(VirtualJob& job, Rank me, Communicator& mine, const Call& call) {
@@ -122,6 +126,29 @@ TEST(ReadInPlace, NoOperationIsMadeOfAMiddlingCallThatAllMakeAtOnce) {
   EXPECT_TRUE(BriefCall::is_possible(reduced.call, reading(*world[0], reduced.call), 2));
 }
 
+TEST(AtOnce, CallsWithoutTokensMayBeLongerThanThoseWithThemButNotOfManyRanks) {
+  struct Limit {
+    Rank ranks;
+    Kind kind;
+    Elements most;
+  };
+  const Elements of_credit = Credit::kMostBytes / sizeof(int), of_work = Sender::kLongWork / sizeof(int);
+  for (const Limit& limit : {Limit{2, Kind::all_gather, of_work},
+                             {2, Kind::broadcast, of_credit},
+                             {8, Kind::all_gather, of_work / 2},
+                             {32, Kind::all_gather, of_work / 4},
+                             {32, Kind::broadcast, of_work / 4}}) {
+    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(limit.ranks), 0));
+    auto world = job.create(1, everybody(limit.ranks));
+    for (Elements more : {0, 1}) {
+      CallBuffers one(limit.kind, 0, 0, limit.ranks, limit.most + more, Where::apart);
+      PreparedPlan& plan = world[0]->plans().plan_for(one.call.task(), one.call.bytes());
+      EXPECT_EQ(BriefCall::is_possible(one.call, plan, limit.ranks), more == 0)
+          << name_of(limit.kind) << " of " << limit.ranks;
+    }
+  }
+}
+
 // A root reads beside its own share, and a program's own operation is not done while it holds the lock.
 TEST(ReadInPlace, WhatIsReducedIsReadApartFromTheOwnShare) {
   const auto latter = [](void*, const void* in, void* inout, std::uint64_t count) {
@@ -177,38 +204,46 @@ TEST(ReadInPlace, ACallThatIsMadeAgainIsStartedAndReadLater) {
 // Who reads leaves the engine's lock, and another thread may start a call of another communicator meanwhile,
 // which is left as it is until somebody waits.
 TEST(ReadInPlace, ThreadsWithMiddlingAndSmallCallsShareTheEngine) {
-  VirtualJob job({0, 0});
-  auto large = job.create(1, everybody(2), with_single_copies()), small = job.create(2, everybody(2));
-  job.each([&](Rank rank) {
-    const auto me = static_cast<std::size_t>(rank);
-    Engine& engine = job.engine(rank);
-    std::thread others([&] {
-      std::int32_t in = rank + 1, out = 0;
-      BriefCall brief;
-      small[me]->make_brief(brief, {&in, &out, 1, DType::int32, Op::sum}, small[me]->plans().plan_for({}, 4));
-      for (int i = 0; i < 10'000 / test::thinned(10); ++i) {
-        Completion completion;
-        engine.start(*small[me], brief, &in, &out, 0, completion);
-        engine.wait(*small[me], completion);
-        ASSERT_EQ(out, 3);
+  struct Middling {
+    Handover handover;
+    Elements count;
+  };
+  const Elements most_staged = Sender::kLongWork / sizeof(int);  // the longest that is staged at once
+  for (const Middling of : {Middling{Handover::single_copy, 200'000}, {Handover::staged, most_staged}}) {
+    VirtualJob job({0, 0});
+    auto large = job.create(1, everybody(2), with_single_copies()), small = job.create(2, everybody(2));
+    job.each([&](Rank rank) {
+      const auto me = static_cast<std::size_t>(rank);
+      Engine& engine = job.engine(rank);
+      std::thread others([&] {
+        std::int32_t in = rank + 1, out = 0;
+        BriefCall brief;
+        small[me]->make_brief(brief, {&in, &out, 1, DType::int32, Op::sum},
+                              small[me]->plans().plan_for({}, 4));
+        for (int i = 0; i < 10'000 / test::thinned(10); ++i) {
+          Completion completion;
+          engine.start(*small[me], brief, &in, &out, 0, completion);
+          engine.wait(*small[me], completion);
+          ASSERT_EQ(out, 3);
+        }
+      });
+      for (int i = 0; i < 400 / test::thinned(10); ++i) {
+        CallBuffers buffers(Kind::all_gather, 0, rank, 2, of.count, Where::apart);
+        BriefCall brief;
+        large[me]->make_brief(brief, buffers.call, way_with(of.handover, *large[me], buffers.call));
+        if (i % 2) {
+          Completion completion;
+          engine.start(*large[me], brief, buffers.call.in, buffers.call.out, 0, completion);
+          engine.wait(*large[me], completion);
+        } else {
+          engine.run(*large[me], brief);
+        }
+        buffers.expect_right(rank, 2);
       }
+      others.join();
     });
-    for (int i = 0; i < 400 / test::thinned(10); ++i) {
-      CallBuffers buffers(Kind::all_gather, 0, rank, 2, 200'000, Where::apart);
-      BriefCall brief;
-      large[me]->make_brief(brief, buffers.call, reading(*large[me], buffers.call));
-      if (i % 2) {
-        Completion completion;
-        engine.start(*large[me], brief, buffers.call.in, buffers.call.out, 0, completion);
-        engine.wait(*large[me], completion);
-      } else {
-        engine.run(*large[me], brief);
-      }
-      buffers.expect_right(rank, 2);
-    }
-    others.join();
-  });
-  expect_no_failure(job);
+    expect_no_failure(job);
+  }
 }
 
 // It gets a staged copy.

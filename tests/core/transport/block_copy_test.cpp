@@ -14,7 +14,7 @@ constexpr Nanoseconds kLines = kBytes / 64, kNearTime = kLines * 5, kFarTime = k
 
 // As many copies as there are between two looks, and what a look says.
 void look(BlockCopy& copy, Nanoseconds time, BlockCopy::From source = BlockCopy::From::caches) {
-  for (int i = 0; !copy.looks(); ++i) ASSERT_LT(i, 1000);
+  for (int i = 0; !copy.looks(source); ++i) ASSERT_LT(i, 1000);
   copy.note(kBytes, time, source);
 }
 
@@ -44,12 +44,14 @@ TEST(BlockCopy, GoesThroughTheCacheAgainWhenLinesAreNear) {
   EXPECT_FALSE(copy.is_far());
 }
 
-TEST(BlockCopy, WhatComesFromMemoryMayTakeLonger) {
+TEST(BlockCopy, WhatComesFromMemoryMayTakeLongerAndIsToldApart) {
+  constexpr BlockCopy::From kMemory = BlockCopy::From::memory;
   BlockCopy copy;
-  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, kFarTime, BlockCopy::From::memory);
+  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, kFarTime, kMemory);
+  EXPECT_FALSE(copy.is_far(kMemory));
+  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, 2 * kFarTime, kMemory);
+  EXPECT_TRUE(copy.is_far(kMemory));
   EXPECT_FALSE(copy.is_far());
-  for (int i = 0; i < BlockCopy::kInARow; ++i) look(copy, 2 * kFarTime, BlockCopy::From::memory);
-  EXPECT_TRUE(copy.is_far());
 }
 
 TEST(BlockCopy, LooksNowAndThen) {
@@ -71,6 +73,7 @@ TEST(BlockCopy, CopiesTheSameEitherWay) {
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
   BlockCopy near, far;
   for (int i = 0; i < BlockCopy::kInARow; ++i) look(far, kFarTime);
+  for (int i = 0; i < BlockCopy::kInARow; ++i) look(far, 2 * kFarTime, BlockCopy::From::memory);
   for (BlockCopy* copy : {&near, &far})
     for (Bytes bytes : {Bytes{1}, BlockCopy::kLeast - 1, BlockCopy::kLeast, kBytes - 13})
       for (const auto& [shift, source] : {std::pair{Bytes{0}, BlockCopy::From::caches},

@@ -85,7 +85,7 @@ TEST(TuningCache, HowManyCopiesAreMadeIsRemembered) {
   }
 }
 
-TEST(TuningCache, UpToWhatLengthBlocksArePaddedIsRemembered) {
+TEST(TuningCache, UpToWhatLengthBlocksArePaddedOrStagedIsRemembered) {
   TuningCache first("machine"), second("machine");
   TuningEntry entry = entry_of(1 << 20);
   entry.choice = {};
