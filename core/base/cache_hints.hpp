@@ -45,8 +45,8 @@ inline void prefetch(const void* first, Bytes bytes) {
 /// MiB of two ranks: 1 KiB 9.7 ms, 256 bytes 10.4 ms, 8 KiB without fetching ahead 2 ms more. The bound: a
 /// core has 48 misses of its second-level cache under way, of some 105 ns each, and with a block of its own
 /// for the result every byte misses it four times (own and peer's read, block and result written): 9.2 ms. An
-/// answer in the block that was asked in leaves three. Peer's read through
-/// process_vm_readv: no better; prefetchw: no better; cldemote behind each write: 50 % slower.
+/// answer in the block that was asked in leaves three. Peer's read through process_vm_readv: no better;
+/// prefetchw: no better; cldemote behind each write: 50 % slower.
 inline constexpr Bytes kStreamedPiece = 1 << 10;
 
 }  // namespace ddl

@@ -288,14 +288,13 @@ bool Operation::send_staged(const Run& run, const Step& step, std::span<const st
   if (!block) return false;
   struct Copy {
     BlockCopy& by;
-    Store store;
     std::byte* to;
     std::span<const std::byte> from;
-  } copy{sender.block_copy(), store_, block, payload};
-  sender.work(payload.size(), [&copy] {
-    const auto source = copy.store == Store::streamed ? BlockCopy::From::memory : BlockCopy::From::caches;
-    copy.by.copy(copy.to, copy.from.data(), copy.from.size(), source);
-  });
+    BlockCopy::From source;
+  } copy{sender.block_copy(), block, payload,
+         store_ == Store::streamed ? BlockCopy::From::memory : BlockCopy::From::caches};
+  sender.work(payload.size(),
+              [&copy] { copy.by.copy(copy.to, copy.from.data(), copy.from.size(), copy.source); });
   sender.post(message);
   return true;
 }

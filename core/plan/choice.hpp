@@ -77,6 +77,8 @@ inline constexpr Bytes kLeastSegment = 2 << 10;
 /// Below this a buffer is not cut for the sake of overlap: it would be more messages than there is to
 /// overlap.
 inline constexpr Bytes kLeastCut = 16 << 10;
+/// All blocks of a segment of a collective other than all-reduce together: what suits the caches.
+inline constexpr Bytes kSegmentOfAll = 1 << 20;
 /// A second rail costs messages: not for less than this on each.
 inline constexpr Bytes kLeastLane = 4 << 10;
 /// Head and slack of one staging block.

@@ -42,6 +42,11 @@ constexpr bool has_root(Kind kind) {
   return kind == Kind::broadcast || kind == Kind::reduce || kind == Kind::gather || kind == Kind::scatter;
 }
 
+/// Within a host: one writes what another reads. Of the others everybody does both, all the time.
+constexpr bool is_one_way(Kind kind) {
+  return kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
+}
+
 /// Of an all-to-all in which all ranks have blocks with one rank alone: who sends them.
 enum class Rooted : std::uint8_t {
   no,

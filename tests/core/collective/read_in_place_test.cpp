@@ -126,29 +126,6 @@ TEST(ReadInPlace, NoOperationIsMadeOfAMiddlingCallThatAllMakeAtOnce) {
   EXPECT_TRUE(BriefCall::is_possible(reduced.call, reading(*world[0], reduced.call), 2));
 }
 
-TEST(AtOnce, CallsWithoutTokensMayBeLongerThanThoseWithThemButNotOfManyRanks) {
-  struct Limit {
-    Rank ranks;
-    Kind kind;
-    Elements most;
-  };
-  const Elements of_credit = Credit::kMostBytes / sizeof(int), of_work = Sender::kLongWork / sizeof(int);
-  for (const Limit& limit : {Limit{2, Kind::all_gather, of_work},
-                             {2, Kind::broadcast, of_credit},
-                             {8, Kind::all_gather, of_work / 2},
-                             {32, Kind::all_gather, of_work / 4},
-                             {32, Kind::broadcast, of_work / 4}}) {
-    VirtualJob job(std::vector<HostIndex>(static_cast<std::size_t>(limit.ranks), 0));
-    auto world = job.create(1, everybody(limit.ranks));
-    for (Elements more : {0, 1}) {
-      CallBuffers one(limit.kind, 0, 0, limit.ranks, limit.most + more, Where::apart);
-      PreparedPlan& plan = world[0]->plans().plan_for(one.call.task(), one.call.bytes());
-      EXPECT_EQ(BriefCall::is_possible(one.call, plan, limit.ranks), more == 0)
-          << name_of(limit.kind) << " of " << limit.ranks;
-    }
-  }
-}
-
 // A root reads beside its own share, and a program's own operation is not done while it holds the lock.
 TEST(ReadInPlace, WhatIsReducedIsReadApartFromTheOwnShare) {
   const auto latter = [](void*, const void* in, void* inout, std::uint64_t count) {
