@@ -144,9 +144,9 @@ int later_looks(const std::vector<int>& hosts, Kind kind, std::string& known) {
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
     FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
-    std::vector<std::int32_t> in(16384, 1), out(16384);
+    std::vector<std::int64_t> in(8192, 1), out(8192);
     for (int i = 0; i < 6000; ++i) {
-      Call call{in.data(), out.data(), in.size(), DType::int32, Op::sum, "x", now(), kind, 0};
+      Call call{in.data(), out.data(), in.size(), DType::int64, Op::sum, "x", now(), kind, 0};
       const std::uint32_t settled = maker.selection.settlings();
       maker.run(call);
       looks[me] += i > 1000 && maker.selection.settlings() != settled;
