@@ -109,7 +109,7 @@ JobStart start_by_pmix(double timeout_s, MpiExchange mpi) {
                 "install it on every host");
   }
   pmix_proc_t self;
-  if (DDL_PMIX(PMIx_Init)(&self, nullptr, 0) != PMIX_SUCCESS) return {};
+  if (!pmix_begin(self)) return {};
   std::unique_ptr<PmixExchange> exchange;
   try {
     exchange = std::make_unique<PmixExchange>(self, timeout_s, std::move(mpi));

@@ -97,8 +97,7 @@ const pmix_proc_t* begun() {
     static pid_t owner = ::getpid();
     pmix_proc_t proc;
     if (foreign_env("PMIX_NAMESPACE").empty()) return std::nullopt;
-    auto* const begin = DDL_PMIX(PMIx_Init);
-    if (!begin || begin(&proc, nullptr, 0) != PMIX_SUCCESS) return std::nullopt;
+    if (!pmix_begin(proc)) return std::nullopt;
     std::atexit([] {
       if (::getpid() == owner) DDL_PMIX(PMIx_Finalize)(nullptr, 0);
     });

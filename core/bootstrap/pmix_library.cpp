@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/env.hpp"
+#include "core/net/socket.hpp"
 
 namespace ddl {
 namespace {
@@ -51,6 +52,27 @@ std::vector<std::string> pmix_library_paths(std::string_view ompi_libdir, std::s
 const std::string& pmix_trouble() { return library().trouble; }
 
 void* pmix_function(const char* name) { return library().handle ? dlsym(library().handle, name) : nullptr; }
+
+bool pmix_begin(pmix_proc_t& self) {
+  auto* const begin = DDL_PMIX(PMIx_Init);
+  if (!begin || begin(&self, nullptr, 0) != PMIX_SUCCESS) return false;
+  // The same one under names for each release of PMIx.
+  for (const char* name : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"})
+    if (const Endpoint server = pmix_server_of(foreign_env(name)); server.port != 0)
+      return send_at_once_to(server), true;
+  return true;
+}
+
+Endpoint pmix_server_of(const std::string& address) {
+  const std::size_t scheme = address.find(";tcp"), host = address.find("://"), colon = address.rfind(':');
+  if (scheme == std::string::npos || host == std::string::npos || colon < host + 3) return {};
+  std::string name = address.substr(host + 3, colon - host - 3);
+  if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
+  const IpAddress parsed = parse_address(name);
+  const unsigned long port = std::strtoul(address.c_str() + colon + 1, nullptr, 10);
+  if (parsed.family == 0 || port > 65535) return {};
+  return {parsed, static_cast<std::uint16_t>(port)};
+}
 
 pmix_proc_t pmix_proc(const char* job, pmix_rank_t rank) {
   pmix_proc_t proc{};

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/net/address.hpp"
+
 namespace ddl {
 
 /// Where it is looked for, in order, when it is not in the process yet: the folders that Open MPI 5's and
@@ -22,6 +24,15 @@ std::vector<std::string> pmix_library_paths(std::string_view ompi_libdir, std::s
 const std::string& pmix_trouble();
 /// A function of it; null where there is no such library or no such function. Thread safety: all.
 void* pmix_function(const char* name);
+
+/// PMIx_Init; whether this process has a server. What goes there leaves at once from then on: PMIx writes
+/// each message by itself and leaves Nagle's algorithm on, so that what follows a message that has no answer
+/// waits until the server's kernel acknowledges that one, 40 ms later. MPI_Finalize ends with five such
+/// messages.
+bool pmix_begin(pmix_proc_t& self);
+/// Where the server of such an address listens: "4711.0;tcp4://127.0.0.1:53337". Port 0: it says nothing of
+/// TCP. Pure.
+Endpoint pmix_server_of(const std::string& address);
 
 /// PMIx's structures without its macros, which stand for different functions in each release.
 pmix_proc_t pmix_proc(const char* job, pmix_rank_t rank);

@@ -25,6 +25,7 @@ struct Endpoint {
   std::uint16_t port = 0;
   /// "10.0.0.1:80" or "[fd00::1]:80".
   std::string text() const;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
 /// The IPv6 addresses of these interfaces, without loopback and without those of one link only, which need to

@@ -92,4 +92,8 @@ Socket start_connecting(const Endpoint& to, const IpAddress& from = {});
 /// Waits until it is connected.
 Socket connect_to(const Endpoint& to, Timeout timeout);
 
+/// What this process writes to a connection with that other end leaves at once, whoever has made it, without
+/// waiting for the acknowledgement of what was written before.
+void send_at_once_to(const Endpoint& other_end);
+
 }  // namespace ddl

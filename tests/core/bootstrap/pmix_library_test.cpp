@@ -19,5 +19,14 @@ TEST(PmixLibrary, IsOpenMpisOwnFirst) {
                    "libpmix.so.2"}));
 }
 
+TEST(PmixLibrary, KnowsWhereTheServerListens) {
+  EXPECT_EQ(pmix_server_of("1998848000.0;tcp4://127.0.0.1:53337").text(), "127.0.0.1:53337");
+  EXPECT_EQ(pmix_server_of("prterun-h0-7@0.0;tcp6://[fd00::1]:80").text(), "[fd00::1]:80");
+  EXPECT_EQ(pmix_server_of("job.0;tcp6://fd00::1:80").text(), "[fd00::1]:80");
+  for (const char* nothing : {"", "7", "job.0;usock://tmp/a:1", "job.0;tcp4://", "job.0;tcp4://host:80",
+                              "job.0;tcp4://127.0.0.1:70000"})
+    EXPECT_EQ(pmix_server_of(nothing).port, 0) << nothing;
+}
+
 }  // namespace
 }  // namespace ddl

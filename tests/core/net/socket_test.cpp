@@ -1,6 +1,8 @@
 #include "core/net/socket.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +25,18 @@ constexpr const char* kHere = "127.0.0.1";
 long read_into(const Socket& socket, std::span<char> memory) {
   iovec piece = piece_of(memory.data(), memory.size());
   return socket.receive({&piece, 1});
+}
+
+bool leaves_at_once(const Socket& socket) {
+  int value = -1;
+  socklen_t bytes = sizeof(value);
+  EXPECT_EQ(::getsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &value, &bytes), 0);
+  return value != 0;
+}
+
+void let_it_wait(const Socket& socket) {
+  const int off = 0;
+  ASSERT_EQ(::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &off, sizeof(off)), 0);
 }
 
 }  // namespace
@@ -142,6 +156,17 @@ TEST(Socket, ConnectingEndsWithTheTimeWhereNobodyAnswers) {
   EXPECT_EQ(errno, ETIMEDOUT);
   EXPECT_GE(now() - began, 150'000'000);
   EXPECT_LT(now() - began, 10'000'000'000);
+}
+
+TEST(Socket, ConnectionsOfOthersLeaveAtOnceByTheirOtherEnd) {
+  Endpoint here{parse_address(kHere)}, there{parse_address(kHere)};
+  const Socket listener = listen_on(here), other_listener = listen_on(there);
+  const Socket one = connect_to(here, Timeout(kLong_s)), other = connect_to(there, Timeout(kLong_s));
+  let_it_wait(one);
+  let_it_wait(other);
+  send_at_once_to(here);
+  EXPECT_TRUE(leaves_at_once(one));
+  EXPECT_FALSE(leaves_at_once(other));
 }
 
 }  // namespace ddl
