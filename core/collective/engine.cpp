@@ -203,7 +203,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
     std::lock_guard lock(mutex_);
     settle();
     // Whose message has come may take part in reading it while this rank copies what is its own.
-    if (plan->plan.single_copy && !BriefCall::is_possible(call, *plan, communicator.size()))
+    if (reads_in_place(plan->plan) && !BriefCall::is_possible(call, *plan, communicator.size()))
       fabrics_.local->progress(*this);
     if (active_.empty() && !is_between_two(call.kind))
       communicator.run(call, *plan, completion, wait_at_once());

@@ -20,7 +20,7 @@ bool goes_on(const Step& landed, const Step& next) {
 }  // namespace
 
 bool is_answered_by_reading(const Call& call, const Plan& plan, const Step& step) {
-  if (!plan.single_copy || step.fabric != Fabric::local) return false;
+  if (!reads_in_place(plan) || step.fabric != Fabric::local) return false;
   if (call.pairwise ? count_of(call, step) != 0 : !step.is_token) return false;
   const Bytes reach = reach_of(call, step) * size_of(call.type);
   return reach <= plan.segment && is_read_in_place(plan, reach);
@@ -210,7 +210,7 @@ std::byte* Operation::fetches_to(Run& run, const Step& step) {
   return is_taken ? run.fetched.of(range.count * element_) : into;
 }
 
-// What is read where its sender has it; see Plan::single_copy. False: its sender is still writing a part of
+// What is read where its sender has it; see Plan::most_staged. False: its sender is still writing a part of
 // it, or it cannot be read, and it is as if nothing had come.
 bool Operation::fetch_step(Run& run, const Step& step, Sender& sender) {
   struct Fetch {

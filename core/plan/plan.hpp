@@ -44,7 +44,7 @@ using LaneId = std::uint16_t;
 using RailId = std::uint16_t;
 using SliceId = std::uint32_t;
 using Tag = std::uint64_t;
-/// See Plan::single_copy. A single copy costs a system call, and then a fifth of what a staged block does for
+/// See Plan::most_staged. A single copy costs a system call, and then a fifth of what a staged block does for
 /// each byte (two ranks, broadcasts with a barrier behind each, staged and read: 6 KiB 1.53 and 1.29 us, 8
 /// KiB 1.64 and 1.25, 16 KiB 1.83 and 1.42). From kLeastJoint on the sender of a payload that is read where
 /// it is copies a part of it, see JointCopy; where it has others to read or to keep from kLeastJointOfMany
@@ -53,6 +53,7 @@ using Tag = std::uint64_t;
 /// and 116; but scatter of 128 KiB 8.2 and 11, 1 MiB 95 and 96, 4 MiB 500 and 450; all-to-all of 256 KiB 26
 /// and 28, 4 MiB 1070 and 1000).
 inline constexpr Bytes kMostStaged = 6 << 10, kLeastJoint = 128 << 10, kLeastJointOfMany = 1 << 20;
+inline constexpr Bytes kAllStaged = ~Bytes{0};  // of whatever length
 /// Of what goes one way within a host so much is not cut: it is a call that is made at once, see Credit (2
 /// ranks, in pieces and whole, us, 32 KiB: broadcast 3.2 and 2.6, with roots in turn 3.0 and 2.0, gather 2.9
 /// and 2.0, scatter 3.2 and 2.2, with a barrier behind each 3.1 and 2.4; 64 KiB 4.5 and 3.8, 4.0 and 7.5, 5.6
@@ -106,10 +107,9 @@ struct Plan {
   Bytes segment = 0;  // bytes of a full segment
   int window = 1;     // segments in flight; also what bounds early arrivals, see operation.hpp
   LaneId lanes = 1;
-  // Payloads of more than most_staged bytes stay within the host where they are, and are read there, from
-  // buffers that nobody writes to meanwhile. What is reduced has one source beside the own share.
-  bool single_copy = false;
-  Bytes most_staged = kMostStaged;
+  // Payloads of more bytes stay within the host where they are, and are read there, from buffers that nobody
+  // writes to meanwhile. What is reduced has one source beside the own share.
+  Bytes most_staged = kAllStaged;
   std::uint32_t scratch = 0;  // blocks of scratch
   std::vector<Slice> slices;  // parents before children
   std::vector<Rank> peers;
@@ -131,10 +131,10 @@ struct Plan {
   std::vector<std::int32_t> index_;  // open addressing over (tag, from)
 };
 
-/// Whether a payload of a call by that plan stays where it is, and is read there, see Plan::single_copy.
-inline bool is_read_in_place(const Plan& plan, Bytes payload) {
-  return plan.single_copy && payload > plan.most_staged;
-}
+/// Whether a payload of a call by that plan stays where it is, and is read there, see Plan::most_staged.
+inline bool is_read_in_place(const Plan& plan, Bytes payload) { return payload > plan.most_staged; }
+/// Whether there are such payloads.
+inline bool reads_in_place(const Plan& plan) { return plan.most_staged != kAllStaged; }
 
 /// Where slices may be cut: at whole cache lines, but where there are fewer than parts.
 enum class Cuts : std::uint8_t { at_lines_where_enough, at_lines };

@@ -380,8 +380,7 @@ Plan make_plan(const Grid& grid, const HostMap& map, Rank rank, const TaskChoice
   plan.name = describe(map, choice);
   plan.segment = choice.segment;
   plan.window = choice.window;
-  plan.single_copy = choice.handover == Handover::single_copy;
-  plan.most_staged = choice.most_staged;
+  plan.most_staged = choice.handover == Handover::single_copy ? choice.most_staged : kAllStaged;
   plan.lanes = static_cast<LaneId>(choice.share.size());
   return plan;
 }

@@ -146,7 +146,7 @@ TEST(Credit, CoversSmallCallsButTheFirst) {
   call.count = kMostStaged / 4 + 1;
   plan.segment = 1 << 20;
   EXPECT_TRUE(Credit::covers(call, plan, 1));
-  plan.single_copy = true;
+  plan.most_staged = kMostStaged;
   EXPECT_FALSE(Credit::covers(call, plan, 1)) << "its readers are waited for";
   Plan all = plan_of({0, 0}, 0, {Kind::all_gather, 0});
   call.count = 4;

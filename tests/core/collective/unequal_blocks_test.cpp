@@ -90,7 +90,7 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
         for (int round = 0; round < 64 / test::thinned(4); ++round) {
           PairwiseBuffers buffers(round % 8, me, job.size());
           PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, bytes);
-          EXPECT_EQ(plan.plan.single_copy, reads && job.size() > 1 && machine.back() == 0);
+          EXPECT_EQ(reads_in_place(plan.plan), reads && job.size() > 1 && machine.back() == 0);
           if (round % 2)
             job.engine(me).run(mine, buffers.call, &plan);
           else
