@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include "core/base/env.hpp"
+#include "interpose/mpi/buffered_sends.hpp"
 #include "interpose/mpi/collectives.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/custom_ops.hpp"
