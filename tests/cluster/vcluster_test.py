@@ -91,6 +91,13 @@ class VclusterTest(unittest.TestCase):
         self.assertEqual(running.wait(timeout=20), 9)
         running.stdout.close()
 
+    def test_a_signal_that_comes_before_the_command_is_kept(self):
+        running = subprocess.Popen([VCLUSTER, "-v", "--", "sleep", "30"], stderr=subprocess.PIPE)
+        running.stderr.readline()  # the hosts are ready; the command starts now
+        running.terminate()
+        self.assertEqual(running.wait(timeout=20), 128 + signal.SIGTERM)
+        running.stderr.close()
+
     def test_the_hosts_outlive_a_signal_to_the_process_group_of_the_command(self):
         running = subprocess.Popen([VCLUSTER, "--no-leftovers", "--", "python3", "-c", "import os, signal, time\n"
                                     "signal.signal(signal.SIGTERM, lambda *_: os._exit(9))\n"
