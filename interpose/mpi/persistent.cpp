@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/base/error.hpp"
+#include "interpose/mpi/buffered_sends.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_tag.hpp"
@@ -187,12 +188,14 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
 }
 
 int start(MPI_Request* request) {
+  before_start();
   const std::shared_ptr<PersistentCall> call = request ? find(*request) : nullptr;
   const int result = DDL_NEXT(MPI_Start)(request);
   return call && result == MPI_SUCCESS ? begin(call) : result;
 }
 
 int startall(int n, MPI_Request requests[]) {
+  before_start();
   int result = DDL_NEXT(MPI_Startall)(n, requests);
   if (result != MPI_SUCCESS) return result;
   for (int i = 0; i < n; ++i) {
