@@ -144,11 +144,18 @@ bool Operation::advance(Run& run, Sender& sender) {
   return moved;
 }
 
+// What is sent is only handed over by then; what has come tells.
 void Operation::note_rail_time(const Flow& flow) {
-  const Step* steps = &prepared_->plan.steps[flow.first];
-  const Step* end = steps + flow.count;
-  const Step* wire = std::find_if(steps, end, [](const Step& s) { return s.fabric == Fabric::wire; });
-  if (wire != end && wire->rail < rail_times_.size()) rail_times_[wire->rail] = now() - call_.began;
+  const Plan& plan = prepared_->plan;
+  auto hears_wire = [&](const Step& step) {
+    const auto first = plan.expected.begin() + step.expected;
+    return step.verb != Verb::send && !step.is_token &&
+           std::any_of(first, first + step.peers, [](const Expected& e) { return e.fabric == Fabric::wire; });
+  };
+  const Step* steps = &plan.steps[flow.first];
+  const Step* wire = std::find_if(steps, steps + flow.count, hears_wire);
+  if (wire != steps + flow.count && wire->rail < rail_times_.size())
+    rail_times_[wire->rail] = now() - call_.began;
 }
 
 void Operation::note_dimension_time(Nanoseconds& since, const Step& step) {

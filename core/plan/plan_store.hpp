@@ -66,12 +66,19 @@ struct PreparedPlan {
   std::deque<Use> uses;  // by collective; they stay where they are
   /// Of that collective, a literal; "": of one of our own, which nobody wants to count.
   Use& use_of(const char* collective);
+
+  // Of whatever kind, see PlanChoice.
+  const std::vector<std::uint32_t>& share() const {
+    return is_all_reduce() ? choice.share : task_choice.share;
+  }
+  const std::vector<RailId>& rail() const { return is_all_reduce() ? choice.rail : task_choice.rail; }
+  bool is_all_reduce() const { return task.kind == Kind::all_reduce; }
 };
 
 /// What an operation tells about itself when it is done.
 struct Observed {
-  // How long each rail took for its part of the first window of segments, in which no rail waits for another;
-  // of a plan with several lanes.
+  // How long each rail took for what this rank hears over it in the first window of segments, in which no
+  // rail waits for another; 0: nothing. Of a plan with several lanes.
   std::vector<Nanoseconds> rails;
   // How long the flows took for their steps of each dimension, waiting included, all flows and segments
   // together: they overlap, so that only the proportions mean anything. Empty unless the communicator times

@@ -91,6 +91,10 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails);
 /// Whether it goes along a tree of hosts.
 inline bool has_tree(Task task) { return task.kind == Kind::broadcast || task.kind == Kind::reduce; }
 
+/// How often the bytes of a block pass the busiest link between hosts; 0: it depends on what nobody knows, or
+/// does not tell how fast that link is.
+double crossings(const HostMap& map, const TaskChoice& choice);
+
 /// Seconds, of one that is no send or receive.
 double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine);
 

@@ -106,6 +106,24 @@ double predict_blocks(const HostMap& map, const TaskChoice& choice, Bytes bytes,
 
 }  // namespace
 
+double crossings(const HostMap& map, const TaskChoice& choice) {
+  const Kind kind = choice.task.kind;
+  if (choice.task.unequal || choice.division == Division::packed) return 0;
+  if (has_tree(choice.task))
+    return choice.division == Division::whole
+               ? static_cast<double>(HostTree(map.hosts(), 0, choice.radix).children(0).size())
+               : 1;
+  if (kind != Kind::all_gather && kind != Kind::reduce_scatter && kind != Kind::all_to_all) return 0;
+  const bool once_for_a_host = choice.division == Division::chain || choice.crossing == Crossing::by_agents;
+  if (once_for_a_host && kind != Kind::all_to_all) return busiest(map, choice);
+  double most = 0;
+  for (int host = 0; host < map.hosts(); ++host) {
+    const auto own = static_cast<double>(map.members(host).size());
+    most = std::max(most, own * (map.ranks() - own));
+  }
+  return most;
+}
+
 double predict(const HostMap& map, const TaskChoice& choice, Bytes bytes, const Machine& machine) {
   return has_tree(choice.task) ? predict_rooted(map, choice, bytes, machine)
                                : predict_blocks(map, choice, bytes, machine);

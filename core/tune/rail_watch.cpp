@@ -24,26 +24,33 @@ RailWatch::RailWatch(std::size_t rails, RailsAre known)
 
 bool RailWatch::looks() { return ++calls_ >= next_look_; }
 
-void RailWatch::record(std::span<const Nanoseconds> rails) {
-  for (std::size_t rail = 0; rail < rails_; ++rail) times_[rounds_ * rails_ + rail] = rails[rail];
+void RailWatch::record(std::span<const Nanoseconds> rails, double bytes) {
+  for (std::size_t rail = 0; rail < rails_; ++rail) {
+    const Nanoseconds took = rail < rails.size() ? rails[rail] : 0;
+    times_[rounds_ * rails_ + rail] = static_cast<std::int64_t>(static_cast<double>(took) * kUnit / bytes);
+  }
   ++rounds_;
 }
 
-// Rails finish together unless all rounds but one say that they do not. Whatever disturbs a rail makes it
-// slower, so the shortest of its times counts.
+// Rails finish together unless all rounds but one say that they do not, and their shortest times as well:
+// whatever disturbs a rail makes it slower.
 std::vector<std::int64_t> RailWatch::agreed() {
   std::vector<std::int64_t> shortest(rails_, std::numeric_limits<std::int64_t>::max());
   int alike = 0;
+  auto are_alike = [&](auto first) {
+    auto [fastest, slowest] = std::minmax_element(first, first + static_cast<std::ptrdiff_t>(rails_));
+    return static_cast<double>(*slowest) < kUnequal * static_cast<double>(*fastest);
+  };
   for (auto round = times_.begin(); round != times_.end(); round += static_cast<std::ptrdiff_t>(rails_)) {
-    auto [fastest, slowest] = std::minmax_element(round, round + static_cast<std::ptrdiff_t>(rails_));
-    alike += static_cast<double>(*slowest) < kUnequal * static_cast<double>(*fastest);
+    alike += are_alike(round);
     for (std::size_t rail = 0; rail < rails_; ++rail)
       shortest[rail] = std::min(shortest[rail], round[static_cast<std::ptrdiff_t>(rail)]);
   }
   rounds_ = 0;
   next_look_ = calls_ * kRarer;
+  if (std::count(shortest.begin(), shortest.end(), 0) > 0) return {};
   bool was_known = std::exchange(known_, RailsAre::known) == RailsAre::known;
-  if (alike <= 1) return shortest;
+  if (alike <= 1 && !are_alike(shortest.begin())) return shortest;
   if (was_known) return {};
   return std::vector<std::int64_t>(rails_, *std::max_element(shortest.begin(), shortest.end()));
 }

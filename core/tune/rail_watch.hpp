@@ -1,9 +1,11 @@
-// RailWatch: whether the rails of a communicator finish their shares together. It looks at a few large calls
-// early on, and again ever more rarely: what was measured beside other work, or came from an earlier job, may
-// be wrong, and rails change. Pure: what it says depends on the sequence of calls and on agreed times alone.
+// RailWatch: whether the rails of a communicator finish their shares together. It looks at a few large calls,
+// of any kind, early on, and again ever more rarely: what was measured beside other work, or came from an
+// earlier job, may be wrong, and rails change. Pure: what it says depends on the sequence of calls and on
+// agreed times alone.
 //
 // A look is a few calls before which the ranks meet, so that all rails begin together; then the ranks reduce
-// times() by minimum and each calls agreed(). Thread safety: one thread at a time.
+// times() by maximum, since some hear only a part of what a rail carries, and each calls agreed().
+// Thread safety: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +25,15 @@ class RailWatch {
 
   /// Before every large call: whether it belongs to a look.
   bool looks();
-  /// How long after the call began each rail was through with its share of the first window.
-  void record(std::span<const Nanoseconds> rails);
+  /// How long after the call began each rail was through with its share of the first window, in which all
+  /// rails together carry so many bytes; 0: this rank hears nothing over it.
+  void record(std::span<const Nanoseconds> rails, double bytes);
   bool must_agree() const { return rounds_ == kRounds; }
   std::span<std::int64_t> times() { return times_; }
-  /// What each rail took: all the same for rails that finish together. Empty when they do and something is
-  /// known about them already, so that there is nothing to learn.
+  /// What each rail took for its share of kUnit bytes: all the same for rails that finish together. Empty
+  /// when they do and something is known about them already, so that there is nothing to learn, and when
+  /// nobody has heard anything over one of them.
+  static constexpr double kUnit = 1 << 20;
   std::vector<std::int64_t> agreed();
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -17,16 +16,6 @@ namespace {
 
 constexpr const char* kMeasuring = "measured against the engine";
 constexpr const char* kNoRoom = "DDL_STAGING_BYTES is too little";
-
-// Rails are measured while each carries at least this much, so that neither the time of a message nor what a
-// shaped link lets pass at once counts (1 and 0.5 Gbit/s, 270 KiB on the latter: it seemed as fast as the
-// other one).
-constexpr Bytes kMeasuresRail = 512 << 10;
-// What the rail times of an operation of that size are about.
-Bytes timed_bytes(const PreparedPlan& prepared, Bytes bytes) {
-  const Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
-  return static_cast<Bytes>(prepared.choice.wire.ratio() * static_cast<double>(std::min(bytes, window)));
-}
 
 }  // namespace
 
@@ -116,19 +105,10 @@ PreparedPlan& Selection::unmeasured(PlanStore& plans, Mode mode, Bytes bytes, co
   return plans.prepare(ring_choice(plans.members().grid, most, plans.limits(), wire), most);
 }
 
-// Whether calls of that plan tell how fast each rail is.
-bool Selection::shows_rails(const PreparedPlan& prepared) const {
-  if (!watch_ || prepared.task.kind != Kind::all_reduce || prepared.plan.lanes != limits_.rails) return false;
-  const std::vector<std::uint32_t>& share = prepared.choice.share;
-  const Bytes timed = timed_bytes(prepared, prepared.size_class);
-  const Bytes parts = std::accumulate(share.begin(), share.end(), Bytes{0});
-  return timed * *std::min_element(share.begin(), share.end()) / parts >= kMeasuresRail;
-}
-
 Route Selection::blocking(const CallShape& call) {
   Class& of_class = class_of(call);
   Route route = settled(of_class, call.task);
-  is_look_ = route.plan && shows_rails(*route.plan) && watch_->looks();
+  is_look_ = looks_at_rails(of_class, route);
   route.stays = !is_look_ && !(dump_ && call.task.kind == Kind::all_reduce);
   route.is_watched = !route.stays || of_class.tuner;
   if (is_look_) meet(route);
@@ -157,7 +137,7 @@ void Selection::finished(const CallShape& call, const Route& route, Nanoseconds 
                          const Observed* observed) {
   Class& of_class = class_of(call);
   if (std::exchange(is_look_, false)) {
-    look_at_rails(of_class, call.bytes, *observed);
+    look_at_rails(call, *route.plan, *observed);
   } else if (of_class.tuner) {
     of_class.tuner->record(time);
     if (of_class.tuner->must_agree()) agree(of_class);
@@ -198,39 +178,6 @@ void Selection::agree(Class& of_class) {
   agree_on(tuner.times(), Op::max);
   tuner.agreed();
   settle(of_class);
-}
-
-void Selection::look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed) {
-  watch_->record(observed.rails);
-  if (!watch_->must_agree()) return;
-  agree_(watch_->times(), Op::min);
-  std::vector<std::int64_t> times = watch_->agreed();
-  if (!times.empty()) learn_rails(*of_class.settled.plan, bytes, times);
-}
-
-// When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
-// prepared anew.
-void Selection::learn_rails(const PreparedPlan& plan, Bytes bytes, std::span<const std::int64_t> times) {
-  Machine& machine = limits_.machine;
-  const Grid& grid = plans_.members().grid;
-  double hosts = 1;
-  for (int d = 0; d < grid.dimensions(); ++d)
-    if (grid.dimension(d).fabric == Fabric::wire) hosts *= grid.fanout(d);
-  double on_all_rails = 2 * (hosts - 1) / hosts * static_cast<double>(timed_bytes(plan, bytes));
-  const std::vector<std::uint32_t>& share = plan.choice.share;
-  double parts = std::accumulate(share.begin(), share.end(), 0.0);
-  machine.rail_rate.assign(times.size(), 0);
-  for (std::size_t lane = 0; lane < share.size(); ++lane) {
-    std::size_t rail = plan.choice.rail.empty() ? lane : plan.choice.rail[lane];
-    auto seconds = 1e-9 * static_cast<double>(std::max<std::int64_t>(times[rail], 1));
-    machine.rail_rate[rail] = on_all_rails * share[lane] / parts / seconds;
-  }
-  measured_rates_ = machine.rail_rate;
-  if (settings_.options.dbg_level > 0 && plans_.members().me == 0)
-    for (double rate : machine.rail_rate) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
-  classes_.clear();
-  last_ = nullptr;
-  ++settlings_;
 }
 
 // Nobody leaves before all have come.

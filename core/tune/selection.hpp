@@ -106,7 +106,8 @@ class Selection {
     Route settled;                          // of another kind: without its plan, which depends on the root
     std::optional<TaskChoice> settled_way;  // of another kind; else what the plans' own rule says
     std::vector<PreparedPlan*> of_root;
-    std::uint64_t rest = 0;  // calls before the look that is due next; 0: that is the first
+    std::uint64_t rest = 0;                // calls before the look that is due next; 0: that is the first
+    std::optional<bool> shows_rails = {};  // not looked at yet: nothing
   };
 
   Class& class_of(const CallShape& call);
@@ -132,11 +133,14 @@ class Selection {
   void agree(Class& of_class);
   void settle(Class& of_class);
   void end_tuning(Class& of_class);
-  bool shows_rails(const PreparedPlan& prepared) const;
-  void look_at_rails(const Class& of_class, Bytes bytes, const Observed& observed);
-  void learn_rails(const PreparedPlan& prepared, Bytes bytes, std::span<const std::int64_t> times);
   void meet(Route& route);
   void dump(const CallShape& call, const Route& route, Nanoseconds time, const Observed* observed);
+  // selection_rails.cpp
+  double timed_on_rails(const PreparedPlan& prepared, Bytes bytes) const;
+  PreparedPlan* that_shows_rails(PreparedPlan& prepared);
+  bool looks_at_rails(Class& of_class, Route& route);
+  void look_at_rails(const CallShape& call, const PreparedPlan& prepared, const Observed& observed);
+  void learn_rails(const PreparedPlan& prepared, std::span<const std::int64_t> times);
 
   PlanStore& plans_;
   const TuneSettings& settings_;

@@ -218,8 +218,11 @@ bool TuningCache::has_read_none() const {
 
 std::vector<double> TuningCache::rail_rates(const std::string& grid) const {
   std::lock_guard lock(mutex_);
+  auto is_of = [&](const TuningEntry& entry) {  // other kinds have more behind it
+    return entry.grid == grid || entry.grid.starts_with(grid + ", ");
+  };
   for (const TuningEntry& entry : read_)
-    if (entry.grid == grid && !entry.rail_rates.empty()) return entry.rail_rates;
+    if (is_of(entry) && !entry.rail_rates.empty()) return entry.rail_rates;
   return {};
 }
 

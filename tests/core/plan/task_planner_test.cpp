@@ -211,6 +211,35 @@ TEST(TaskPlanner, InAChainOfUnevenHostsNoLinkCarriesABlockTwice) {
   EXPECT_EQ(wire(Kind::reduce_scatter, Division::chain), (ByHost{4 * kCount, 5 * kCount, 3 * kCount}));
 }
 
+// In and out of each host, counted from the plans.
+TEST(TaskPlanner, TheBusiestLinkIsCrossedAsOftenAsIsSaid) {
+  constexpr Elements kCount = 1 << 16;
+  auto most_carried = [](const std::vector<Plan>& plans, const HostMap& map) {
+    std::vector<Elements> out(static_cast<std::size_t>(map.hosts())), in = out;
+    for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+      SliceTable table;
+      table.compute(plans[rank], kCount, 4);
+      for (const Step& step : plans[rank].steps)
+        for (std::uint32_t i = 0; i < step.peers && step.verb == Verb::send && step.fabric == Fabric::wire;
+             ++i) {
+          out[static_cast<std::size_t>(map.host_of(static_cast<Rank>(rank)))] += table.of(step).count;
+          in[static_cast<std::size_t>(map.host_of(plans[rank].peers[step.peer + i]))] += table.of(step).count;
+        }
+    }
+    return std::max(*std::max_element(out.begin(), out.end()), *std::max_element(in.begin(), in.end()));
+  };
+  for (const std::vector<HostIndex>& machine :
+       {hosts_of({1, 1}), hosts_of({2, 2, 2, 2}), hosts_of({2, 1, 3}), hosts_of({1, 4, 2, 3})})
+    for (Kind kind : test::kAll)
+      each_choice(machine, {kind, 1}, [&](const TaskChoice& choice) {
+        const HostMap map(machine);
+        const double said = crossings(map, choice);
+        if (said == 0) return;
+        const auto carried = static_cast<double>(most_carried(plans_of(machine, choice), map));
+        EXPECT_NEAR(carried / kCount, said, 0.01) << describe(map, choice);
+      });
+}
+
 // Each of a few flows has many of their blocks.
 TEST(TaskPlanner, AChainOfManyRanksComesToItsEnd) {
   for (const auto& machine : {hosts_of({7, 1, 9, 5}), hosts_of({12, 12, 12, 12}), round_robin(40, 40)})

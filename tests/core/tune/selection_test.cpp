@@ -233,6 +233,30 @@ TEST(Selection, MeasuringRailsChangesNoResult) {
   EXPECT_TRUE(memories[0]->has_news());
 }
 
+// Programs that never all-reduce have rails, too.
+TEST(Selection, LargeCallsOfEveryKindMeasureTheRails) {
+  for (Kind kind :
+       {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all}) {
+    VirtualJob job({0, 0, 1, 1});
+    auto world = job.create(1, test::everybody(job.size()), {2, Bytes{16} << 20, 0, {}});
+    auto memories = memories_of(job);
+    const TuneSettings settings;
+    job.each([&](Rank rank) {
+      auto me = static_cast<std::size_t>(rank);
+      FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
+      std::vector<std::byte> in(16 << 20), out(16 << 20);
+      for (int i = 0; i < 60; ++i) {
+        Call call{in.data(), out.data(), 4 << 20, DType::uint8, Op::sum, "", now()};
+        call.kind = kind;
+        maker.run(call);
+      }
+    });
+    TuningCache next("test");
+    ASSERT_EQ(next.read(memories[0]->write("")), "");
+    EXPECT_EQ(next.rail_rates(world[0]->plans().name()).size(), 2U) << name_of(kind);
+  }
+}
+
 // What is known of them holds for all kinds.
 TEST(Selection, WhatIsKnownOfTheRailsDividesAllLargeCalls) {
   VirtualJob job({0, 0, 1, 1});

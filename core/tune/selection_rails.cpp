@@ -1,0 +1,104 @@
+// The part of Selection that measures rails.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/log.hpp"
+#include "core/base/partition.hpp"
+#include "core/tune/selection.hpp"
+
+namespace ddl {
+namespace {
+
+// Rails are measured while each carries at least this much, so that neither the time of a message nor what a
+// shaped link lets pass at once counts (1 and 0.5 Gbit/s, 270 KiB on the latter: it seemed as fast as the
+// other one).
+constexpr double kMeasuresRail = 512 << 10, kMeasuresRailWell = 2 << 20;
+
+double sum(const std::vector<std::uint32_t>& share) {
+  return std::accumulate(share.begin(), share.end(), 0.0);
+}
+
+}  // namespace
+
+// What the rail times of an operation of that size are about: bytes on all rails of the busiest host. 0: they
+// do not tell how fast these are.
+double Selection::timed_on_rails(const PreparedPlan& prepared, Bytes bytes) const {
+  const Bytes window = prepared.plan.segment * static_cast<Bytes>(prepared.plan.window);
+  const auto timed = static_cast<double>(std::min(bytes, window));
+  if (!prepared.is_all_reduce())
+    return prepared.task_choice.has_parts()
+               ? 0
+               : timed * crossings(HostMap(plans_.members().hosts), prepared.task_choice);
+  const Grid& grid = plans_.members().grid;
+  double hosts = 1;
+  for (int d = 0; d < grid.dimensions(); ++d)
+    if (grid.dimension(d).fabric == Fabric::wire) hosts *= grid.fanout(d);
+  return 2 * (hosts - 1) / hosts * prepared.choice.wire.ratio() * timed;
+}
+
+// The plan by which such a call tells how fast each rail is: that one, or the same with longer segments.
+// Null: there is none.
+PreparedPlan* Selection::that_shows_rails(PreparedPlan& prepared) {
+  const std::vector<std::uint32_t>& share = prepared.share();
+  if (!watch_ || share.size() != limits_.rails) return nullptr;
+  const double rails = sum(share) / *std::min_element(share.begin(), share.end());
+  const double timed = timed_on_rails(prepared, prepared.size_class);
+  if (prepared.is_all_reduce() || timed == 0) return timed >= kMeasuresRail * rails ? &prepared : nullptr;
+  TaskChoice longer = prepared.task_choice;
+  const Bytes segment = longer.segment, most = prepared.size_class / static_cast<Bytes>(longer.window);
+  const double times = kMeasuresRailWell * rails / timed;
+  auto is_too_long = [&] { return staging_need(HostMap(plans_.members().hosts), longer) > limits_.staging; };
+  longer.segment = std::min(most, static_cast<Bytes>(static_cast<double>(segment) * times));
+  while (longer.segment > segment && is_too_long()) longer.segment /= 2;
+  longer.segment = std::max(segment, round_up(longer.segment, kCacheLine));
+  const auto lengthened = static_cast<double>(longer.segment) / static_cast<double>(segment);
+  return timed * lengthened >= kMeasuresRail * rails ? &plans_.prepare(longer, prepared.size_class) : nullptr;
+}
+
+// Whether a call belongs to a look; then it is made by a plan that shows the rails.
+bool Selection::looks_at_rails(Class& of_class, Route& route) {
+  if (!watch_ || !route.plan) return false;
+  if (!of_class.shows_rails) of_class.shows_rails = that_shows_rails(*route.plan) != nullptr;
+  if (!*of_class.shows_rails || !watch_->looks()) return false;
+  PreparedPlan* const plan = that_shows_rails(*route.plan);
+  if (plan) route.plan = plan;
+  return plan != nullptr;
+}
+
+// A rail is through when all ranks have heard what they hear over it: some hear only a part.
+void Selection::look_at_rails(const CallShape& call, const PreparedPlan& prepared, const Observed& observed) {
+  watch_->record(observed.rails, timed_on_rails(prepared, call.bytes));
+  if (!watch_->must_agree()) return;
+  agree_(watch_->times(), Op::max);
+  std::vector<std::int64_t> times = watch_->agreed();
+  if (!times.empty()) learn_rails(prepared, times);
+}
+
+// When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
+// prepared anew. A rail seems the faster the less it had to carry (what a shaped link lets pass at once), and
+// the one that all wait for seems slow: between what was known and what is seen now lies the truth, unless
+// that is quite another (2 + 1 + 3 ranks, 1 and 0.5 Gbit/s, all-gathers: 2.6, then 1.3 times as fast).
+void Selection::learn_rails(const PreparedPlan& prepared, std::span<const std::int64_t> times) {
+  constexpr std::int64_t kAnother = 3;
+  const auto [first, last] = std::minmax_element(times.begin(), times.end());
+  const bool corrects = !measured_rates_.empty() && *last < kAnother * *first;
+  const std::vector<std::uint32_t>& share = prepared.share();
+  measured_rates_.resize(times.size());
+  for (std::size_t lane = 0; lane < share.size(); ++lane) {
+    std::size_t rail = prepared.rail().empty() ? lane : prepared.rail()[lane];
+    auto seconds = 1e-9 * static_cast<double>(std::max<std::int64_t>(times[rail], 1));
+    const double seen = RailWatch::kUnit * share[lane] / sum(share) / seconds;
+    measured_rates_[rail] = corrects ? std::sqrt(seen * measured_rates_[rail]) : seen;
+  }
+  limits_.machine.rail_rate = measured_rates_;
+  if (settings_.options.dbg_level > 0 && plans_.members().me == 0)
+    for (double rate : measured_rates_) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
+  classes_.clear();
+  last_ = nullptr;
+  ++settlings_;
+}
+
+}  // namespace ddl
