@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +19,8 @@ namespace {
 class PaddedCall {
  public:
   /// Blocks of up to `longest` elements are short.
-  PaddedCall(const Call& call, Elements longest, const Members& members, Padding& padding);
+  /// Those of later calls may be up to `most` bytes long.
+  PaddedCall(const Call& call, Elements longest, Bytes most, const Members& members, Padding& padding);
 
   /// The call with all the short blocks.
   Call padded() const;
@@ -28,11 +31,11 @@ class PaddedCall {
 
  private:
   struct Head {
-    std::uint32_t saved;   // messages, of the rank
-    std::uint32_t length;  // elements of this block; kLong: it travels by itself
+    std::uint32_t length;               // elements of this block; kLong: it travels by itself
+    std::uint32_t least, longest, all;  // what the rank has for other hosts: see BlocksBetweenHosts
   };
   static_assert(sizeof(Head) == kPaddedHead);
-  static constexpr std::uint32_t kLong = ~std::uint32_t{0};
+  static constexpr std::uint32_t kLong = ~std::uint32_t{0}, kMostInHead = kLong;
 
   bool is_short(Elements count) const { return count > 0 && count <= longest_; }
   Bytes bytes_of(Elements count) const { return count * size_of(call_.type); }
@@ -50,18 +53,21 @@ class PaddedCall {
     return head;
   }
   std::string check_lengths() const;
-  bool was_worth();
+  BlocksBetweenHosts between_hosts();
 
   const Call& call_;
   const Elements longest_;
+  const Bytes most_;
   const Bytes head_, length_;  // the latter: of a padded block with its head
   const Members& members_;
   Padding& padding_;
 };
 
-PaddedCall::PaddedCall(const Call& call, Elements longest, const Members& members, Padding& padding)
+PaddedCall::PaddedCall(const Call& call, Elements longest, Bytes most, const Members& members,
+                       Padding& padding)
     : call_(call),
       longest_(longest),
+      most_(most),
       head_(call.pairwise ? round_up(sizeof(Head), size_of(call.type)) : 0),
       length_(head_ + bytes_of(longest)),
       members_(members),
@@ -82,19 +88,24 @@ void PaddedCall::pad_pairs() {
   std::vector<Elements>&given = padding_.given, &taken = padding_.taken;
   given.assign(call_.in_blocks.counts, call_.in_blocks.counts + ranks);
   taken.assign(call_.out_blocks.counts, call_.out_blocks.counts + ranks);
-  std::uint32_t saved = 0;
+  Head head{};
   for (Rank rank = 0; rank < ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     if (!travels(rank)) continue;
+    if (!members_.is_here(rank)) {
+      const auto bytes = static_cast<std::uint32_t>(std::min<Bytes>(bytes_of(given[r]), kMostInHead));
+      head.least += bytes > 0 && bytes <= kLeastPadded;
+      head.longest = std::max(head.longest, bytes);
+      head.all += std::min(bytes, kMostInHead - head.all);
+    }
     if (is_short(taken[r])) taken[r] = 0;
     if (!is_short(given[r])) continue;
     std::memcpy(given_to(rank) + head_, block_at(call_, Source::input, static_cast<std::uint32_t>(rank)),
                 bytes_of(given[r]));
     given[r] = 0;
-    saved += !members_.is_here(rank);
   }
   for (Rank rank = 0; rank < ranks; ++rank) {
-    const Head head{saved, length_of(call_.in_blocks.counts[rank])};
+    head.length = length_of(call_.in_blocks.counts[rank]);
     std::memcpy(given_to(rank), &head, sizeof head);
   }
 }
@@ -120,7 +131,7 @@ std::string PaddedCall::unpad() {
       std::memcpy(block_at(call_, Source::output, static_cast<std::uint32_t>(rank)), taken_from(rank) + head_,
                   bytes_of(count));
   }
-  if (call_.pairwise) padding_.habit.learn(was_worth());
+  if (call_.pairwise) padding_.habit.learn(between_hosts(), most_);
   return "";
 }
 
@@ -140,15 +151,19 @@ std::string PaddedCall::check_lengths() const {
   return "";
 }
 
-// Where half of the messages between hosts are saved.
-bool PaddedCall::was_worth() {
-  std::uint64_t saved = 0;
-  for (Rank rank = 0; rank < members_.size(); ++rank) saved += head_from(rank).saved;
+BlocksBetweenHosts PaddedCall::between_hosts() {
   if (padding_.pairs == 0)
     for (HostIndex host : members_.hosts)
       padding_.pairs += static_cast<std::uint64_t>(std::count_if(
           members_.hosts.begin(), members_.hosts.end(), [&](HostIndex other) { return other != host; }));
-  return 2 * saved >= padding_.pairs;
+  BlocksBetweenHosts seen{padding_.pairs};
+  for (Rank rank = 0; rank < members_.size(); ++rank) {
+    const Head head = head_from(rank);
+    seen.least += head.least;
+    seen.longest = std::max<Bytes>(seen.longest, head.longest);
+    seen.all += head.all;
+  }
+  return seen;
 }
 
 Call PaddedCall::rest() const {
@@ -167,22 +182,41 @@ PreparedPlan* packed_plan(Communicator& communicator, const Call& call, Padding&
       .plan;
 }
 
-// Of an all-gather: not where padding would be most of what travels.
-bool is_padded(const Call& call, const Members& members, Padding& padding) {
-  if (call.pairwise) return padding.habit.pads_next();
+// Up to how many elements blocks are padded; 0: none are. Of an all-gather: not where padding would be most
+// of what travels.
+Elements padded_length(const Call& call, const Members& members, Padding& padding) {
+  if (call.pairwise) return padding.habit.next() / size_of(call.type);
   Elements all = 0;
   for (Rank rank = 0; rank < members.size(); ++rank) all += call.out_blocks.counts[rank];
-  return 2 * all >= call.count * static_cast<Elements>(members.size());
+  return 2 * all >= call.count * static_cast<Elements>(members.size()) ? call.count : 0;
+}
+
+// The length that blocks should have had: all of them where they fill a quarter of it, or half of them the
+// least. 0: none.
+Bytes best_length(const BlocksBetweenHosts& seen, Bytes most) {
+  const Bytes whole = std::max(kLeastPadded, std::bit_ceil(seen.longest));
+  if (whole <= most && 4 * seen.all >= seen.pairs * whole) return whole;
+  return 2 * seen.least >= seen.pairs ? kLeastPadded : 0;
 }
 
 }  // namespace
 
+// Where calls differ in turns the shorter length holds: what is longer goes by itself, which costs less than
+// long padding in vain.
+void PaddingHabit::learn(const BlocksBetweenHosts& seen, Bytes most) {
+  const Bytes best = best_length(seen, most);
+  length_ = best == 0 ? kLeastPadded : last_ == 0 ? best : std::min(best, last_);
+  last_ = best;
+  without_ = best > 0 ? 0 : pause_;
+  pause_ = best > 0 ? kFirst : std::min(2 * pause_, kMost);
+}
+
 void run_padded(Engine& engine, Communicator& communicator, const Call& call, PreparedPlan& plan,
                 Padding& padding) {
   const Members& members = communicator.members();
-  const Elements longest = call.pairwise ? plan.task_choice.padded / size_of(call.type) : call.count;
-  if (!is_padded(call, members, padding)) return engine.run(communicator, call, &plan);
-  PaddedCall it(call, longest, members, padding);
+  const Elements longest = padded_length(call, members, padding);
+  if (longest == 0) return engine.run(communicator, call, &plan);
+  PaddedCall it(call, longest, plan.task_choice.padded, members, padding);
   const Call padded = it.padded();
   PreparedPlan* packed = packed_plan(communicator, padded, padding);
   if (!packed) return engine.run(communicator, call, &plan);

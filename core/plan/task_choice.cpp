@@ -218,18 +218,32 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   return by_prediction(map, all, bytes, limits.machine);
 }
 
+// The longest blocks of an all-to-all that take less time packed than one by one; 0: none do.
+Bytes most_padded(const HostMap& map, Task equal, const PlanLimits& limits) {
+  constexpr Bytes kMost = 16 << 10;
+  Bytes most = 0;
+  for (Bytes length = kLeastPadded; length <= kMost; length *= 2) {
+    TaskChoice best = staged_ways(map, equal, length + kPaddedHead, limits)[0].choice;
+    if (best.division != Division::packed || !fit(map, best, limits.staging)) break;
+    most = length;
+  }
+  return most;
+}
+
 // Blocks of unequal length may be padded to one length, where blocks of that length can be packed. Of an
 // all-gather the longest is known: it is tried where equal blocks would be. What pairs of ranks have for each
-// other is not known: those are padded that carry little in vain.
+// other is not known: how long they are follows from the calls before.
 std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes bytes, const PlanLimits& limits,
                                         std::vector<TaskCandidate> found) {
-  constexpr Bytes kShort = 256;
   const bool is_pairwise = task.kind == Kind::all_to_all;
   if (!task.unequal || task.rooted != Rooted::no || (!is_pairwise && task.kind != Kind::all_gather))
     return found;
   task.unequal = false;
-  const Bytes longest = is_pairwise ? kShort : bytes;
-  const Bytes padded = size_class(is_pairwise ? kShort + kPaddedHead : bytes);
+  if (is_pairwise) {
+    found[0].choice.padded = most_padded(map, task, limits);
+    return found;
+  }
+  const Bytes padded = size_class(bytes);
   const TaskCandidate one_by_one = found[0];
   const std::vector<TaskCandidate> others(found.begin() + 1, found.end());
   found.clear();
@@ -238,10 +252,8 @@ std::vector<TaskCandidate> with_padding(const HostMap& map, Task task, Bytes byt
     if (is_packed && !fit(map, equal.choice, limits.staging)) continue;
     TaskCandidate& one = found.emplace_back(one_by_one);
     one.seconds = equal.seconds;
-    one.choice.padded = is_packed ? longest : 0;
+    one.choice.padded = is_packed ? bytes : 0;
   }
-  if (is_pairwise)
-    found.erase(found.begin() + 1, found.end());  // which calls are padded follows from what they save
   found.insert(found.end(), others.begin(), others.end());
   return found;
 }

@@ -40,7 +40,9 @@ enum class Handover : std::uint8_t {
 inline constexpr Bytes kSharedBlocks = 16;
 
 /// What a block of a pairwise call that is padded begins with, see collective/padded_call.hpp.
-inline constexpr Bytes kPaddedHead = 8;
+inline constexpr Bytes kPaddedHead = 16;
+/// The least such block, without its head.
+inline constexpr Bytes kLeastPadded = 256;
 
 struct TaskChoice {
   Task task;
@@ -53,8 +55,8 @@ struct TaskChoice {
   int window = 4;
   Handover handover = Handover::staged;
   Bytes most_staged = kMostStaged;  // see Plan::most_staged
-  // Blocks of unequal length of at most so many bytes travel in a call whose blocks all have that length, and
-  // the others by this plan, see collective/padded_call.hpp; 0: none do.
+  // Blocks of unequal length of at most so many bytes travel in a call whose blocks are all alike, and the
+  // others by this plan, see collective/padded_call.hpp; 0: none do.
   Bytes padded = 0;
   // Of a reduce-scatter: all ranks reduce all of it, see collective/reduce_all.hpp.
   bool reduces_all = false;

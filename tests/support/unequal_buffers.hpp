@@ -74,7 +74,7 @@ struct UnequalBuffers {
 
 // What rank `from` has for rank `to`, which these two alone know.
 inline Elements between(Rank from, Rank to, int pattern) {
-  constexpr int kAllAlike = 1000;  // from here on it is the length
+  constexpr int kAllAlike = 8;  // from here on it is the length
   if (pattern >= kAllAlike) return static_cast<Elements>(pattern);
   switch (pattern) {
     case 0:  // to one, who gives nothing

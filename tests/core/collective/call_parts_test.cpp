@@ -95,20 +95,20 @@ TEST(CallParts, AReduceScatterThatReducesAllIsNoAllReduceOfTheProgram) {
 
 // What is said of them is what would be said of messages of their own.
 TEST(CallParts, TwoRanksThatDifferInWhatTheyHaveForEachOtherAreTold) {
-  constexpr int kAll = 1007;
+  constexpr int kAll = 60;
   struct Wrong {
     Elements had, awaited;
     const char* says;
   };
-  for (const Wrong& wrong : {Wrong{1007, 1006, "has 1007 int32 for rank 0, which awaits 1006"},
-                             Wrong{1007, 0, "has 1007 int32 for rank 0, which awaits 0"},
-                             Wrong{2000, 3, "has more than 1007 int32 for rank 0, which awaits 3"}}) {
+  for (const Wrong& wrong : {Wrong{60, 59, "has 60 int32 for rank 0, which awaits 59"},
+                             Wrong{60, 0, "has 60 int32 for rank 0, which awaits 0"},
+                             Wrong{100, 3, "has more than 64 int32 for rank 0, which awaits 3"}}) {
     VirtualJob job({0, 0, 1, 1});
     auto world = job.create(1, everybody(job.size()));
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       TaskChoice choice = mine.plans().candidates_for({Kind::all_to_all, 0, true}, 64 << 10)[0].choice;
-      choice.padded = kAll * sizeof(std::int32_t);
+      choice.padded = kLeastPadded;
       PairwiseBuffers buffers(kAll, me, job.size());
       if (me == 0) buffers.taken[3] = wrong.awaited;
       if (me == 3) buffers.given[0] = wrong.had;  // there is as much in the buffer, of other blocks
@@ -122,32 +122,55 @@ TEST(CallParts, TwoRanksThatDifferInWhatTheyHaveForEachOtherAreTold) {
 
 // All ranks alike, from what they have heard in calls that were padded.
 TEST(CallParts, ShortOnesArePaddedAsLongAsThatSavesMessages) {
-  constexpr int kShort = 1007, kLong = 2000, kCalls = 200;
+  constexpr int kShort = 60, kLonger = 500, kLong = 2000, kCalls = 200;
   VirtualJob job({0, 0, 1, 1, 2, 2});
   auto world = job.create(1, everybody(job.size()));
   job.each([&](Rank me) {
     Communicator& mine = *world[static_cast<std::size_t>(me)];
     TaskChoice choice = mine.plans().candidates_for({Kind::all_to_all, 0, true}, 64 << 10)[0].choice;
-    choice.padded = 4 * kShort;
+    choice.padded = 2048;
     PreparedPlan& plan = mine.plans().prepare(choice, 64 << 10);
     Padding padding;
-    auto padded_of = [&](int length) {
+    auto padded_of = [&](int length, int other, Bytes to) {
       int padded = 0;
       for (int i = 0; i < kCalls; ++i) {
-        const PaddingHabit before = padding.habit;
-        PairwiseBuffers buffers(length, me, job.size());
+        PaddingHabit before = padding.habit;
+        PairwiseBuffers buffers(i % 2 ? other : length, me, job.size());
         run_padded(job.engine(me), mine, buffers.call, plan, padding);
         buffers.expect_right();
-        padded += PaddingHabit(before).pads_next();
+        padded += before.next() == to;
       }
       return padded;
     };
-    EXPECT_EQ(padded_of(kShort), kCalls);
-    const int rare = padded_of(kLong);
+    EXPECT_EQ(padded_of(kShort, kShort, 256), kCalls);
+    EXPECT_GE(padded_of(kLonger, kLonger, 2048), kCalls - 2);
+    EXPECT_GE(padded_of(kLonger, kShort, 256), kCalls - 2) << "in turns";
+    const int rare = padded_of(kLong, kLong, 256);
     EXPECT_GE(rare, 2) << "it is looked for again";
     EXPECT_LE(rare, 6) << "ever more rarely";
-    EXPECT_GE(padded_of(kShort), 1);
+    EXPECT_GE(padded_of(kShort, kShort, 256), 1);
   });
+}
+
+TEST(PaddingHabit, PadsToTheLengthThatFillsMostOfIt) {
+  auto next = [](std::initializer_list<BlocksBetweenHosts> calls) {
+    PaddingHabit habit;
+    for (const BlocksBetweenHosts& seen : calls) habit.learn(seen, 4096);
+    return habit.next();
+  };
+  const BlocksBetweenHosts tiny{10, 10, 4, 40}, kib{10, 0, 1000, 10000}, uneven{10, 8, 3000, 4000},
+      one_long{10, 8, 5000, 6000}, few{10, 0, 3000, 3000}, none{10};
+  EXPECT_EQ(next({}), 256U);
+  EXPECT_EQ(next({tiny}), 256U);
+  EXPECT_EQ(next({kib}), 1024U);
+  EXPECT_EQ(next({kib, kib}), 1024U);
+  EXPECT_EQ(next({kib, tiny}), 256U);
+  EXPECT_EQ(next({kib, tiny, kib}), 256U) << "in turns";
+  EXPECT_EQ(next({kib, tiny, kib, kib}), 1024U);
+  EXPECT_EQ(next({uneven}), 256U) << "most of it would be padding";
+  EXPECT_EQ(next({one_long}), 256U);
+  EXPECT_EQ(next({few}), 0U);
+  EXPECT_EQ(next({none}), 0U);
 }
 
 }  // namespace ddl
