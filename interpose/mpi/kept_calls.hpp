@@ -57,6 +57,9 @@ class SaidCall {
   void name_type(const void* name) { words_[0] = reinterpret_cast<std::uintptr_t>(name); }
   void name_other(const void* name) { words_[1] = reinterpret_cast<std::uintptr_t>(name); }
   const void* type() const { return reinterpret_cast<const void*>(words_[0]); }
+  const void* other() const { return reinterpret_cast<const void*>(words_[1]); }
+  /// Whether it has no elements, or its counts are in lists.
+  bool counts_none() const { return words_[2] == 0; }
   Collective collective() const { return static_cast<Collective>(words_[3] >> 32 & 0xff); }
   bool is_by_bytes() const { return is_by_bytes(words_); }
   static bool is_by_bytes(const Words& all) { return (all[3] >> 40 & 0xff) == kBytes; }
@@ -119,6 +122,13 @@ struct LastPassed {
   const char* reason = nullptr;  // null: there was none
   std::uint64_t bytes = 0;
   unsigned operations_freed = 0;  // the operation was there when so many had been
+};
+
+/// The last call without elements: whoever says the same again has none either.
+struct LastEmpty {
+  SaidCall::Words said{};
+  bool is_set = false;
+  unsigned operations_freed = 0;  // see LastPassed
 };
 
 class KeptCalls {

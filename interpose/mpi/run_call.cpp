@@ -20,6 +20,15 @@ namespace {
 constinit ByCollective<std::atomic<std::uint64_t>> empty_calls{};
 static_assert(std::is_trivially_destructible_v<PassedCalls>);
 
+bool is_lasting_name(const void* name) {
+  auto* type = const_cast<void*>(name);
+  return is_name_of_made(type) || is_known(static_cast<MPI_Datatype>(type));
+}
+bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter || collective == Collective::reduce_scatter_block;
+}
+
 }  // namespace
 
 int done_without_elements(Collective collective, Form form) {
@@ -59,6 +68,10 @@ std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Data
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers) {
   // The starts of a persistent request have one of their own.
   CommState* comm = PersistentStart::current() ? state_of(made.comm) : state_of_noted(made.comm);
+  if (comm && is_empty_again(made, *comm)) {
+    done_without_elements(made.said.collective(), Form::nonblocking);
+    return make_done_request(request);
+  }
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   return kept ? start_again(*kept, *comm, made, request, buffers) : std::nullopt;
 }
@@ -121,9 +134,17 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
 // Where its type has a name that lasts.
 void note_passed(const Made& made, const RoutedCall& route) {
   CommState* comm = route.reason == kErroneous ? nullptr : state_of_noted(made.comm);
-  auto* type = const_cast<void*>(made.said.type());
-  if (!comm || !(is_name_of_made(type) || is_known(static_cast<MPI_Datatype>(type)))) return;
+  if (!comm || !is_lasting_name(made.said.type())) return;
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
+}
+
+// Where its types have names that last, or do not count: what is said by bytes has none.
+void note_empty(const Made& made) {
+  CommState* comm = state_of_noted(made.comm);
+  const SaidCall& said = made.said;
+  auto lasts = [](const void* name) { return !name || is_lasting_name(name); };
+  if (!comm || !lasts(said.type()) || !(reduces(said.collective()) || lasts(said.other()))) return;
+  comm->last_empty = {made.said.words(), true, operations_freed()};
 }
 
 void PassedCalls::tell(const char* name) {

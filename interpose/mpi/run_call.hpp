@@ -144,8 +144,18 @@ inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, cons
   if (!state().api->is_device(in, out)) forget_kept(comm);
   return std::nullopt;
 }
+/// Notes that a call has no elements, if it can be recognised.
+void note_empty(const Made& made);
+/// Whether such a call is made once more.
+inline bool is_empty_again(const Made& made, const CommState& comm) {
+  const LastEmpty& last = comm.last_empty;
+  return made.said.counts_none() && !made.lists[0] && last.is_set && made.said.words() == last.said &&
+         last.operations_freed == operations_freed();
+}
 /// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
+  if (comm && is_empty_again(made, *comm))
+    return done_without_elements(made.said.collective(), Form::blocking);
   const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
   if (!kept) return std::nullopt;
   if (kept->reduction && kept->operations_freed != operations_freed()) {
@@ -203,7 +213,10 @@ inline void note_kind(const RoutedCall& route, Collective collective) {
 template <class Adapt, class Original, class InTwoSteps>
 int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
              InTwoSteps in_two_steps, const Made* made) {
-  if (is_empty(route)) return done_without_elements(collective, Form::blocking);
+  if (is_empty(route)) {
+    if (made) note_empty(*made);
+    return done_without_elements(collective, Form::blocking);
+  }
   if (route.reason == kOwnBlockDiffers) return report_own_block(collective, Form::blocking, comm);
   note_kind(route, collective);
   route.call.name = name_of(collective, Form::blocking);
@@ -249,6 +262,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   if (!route.reason && route.own_op != MPI_OP_NULL && !may_outlive_call(route.own_type))
     route.reason = "datatype";
   if (is_empty(route)) {
+    if (made) note_empty(*made);
     done_without_elements(collective, Form::nonblocking);
     return make_done_request(request);
   }

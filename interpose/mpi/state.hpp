@@ -36,6 +36,7 @@ struct CommState {
   BlockCache blocks;
   KeptCalls kept;
   LastPassed last_passed;
+  LastEmpty last_empty;
   bool ends_with_barrier = false;  // its last call with elements, alike on all its ranks
 };
 
