@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +34,8 @@ class PaddedCall {
     std::uint32_t least, longest, all;  // what the rank has for other hosts: see BlocksBetweenHosts
   };
   static_assert(sizeof(Head) == kPaddedHead);
-  static constexpr std::uint32_t kLong = ~std::uint32_t{0}, kMostInHead = kLong;
+  static constexpr std::uint32_t kLong = ~std::uint32_t{0};
+  static constexpr Bytes kMostInHead = ~std::uint32_t{0};  // of longest and all
 
   bool is_short(Elements count) const { return count > 0 && count <= longest_; }
   Bytes bytes_of(Elements count) const { return count * size_of(call_.type); }
@@ -73,7 +73,7 @@ PaddedCall::PaddedCall(const Call& call, Elements longest, Bytes most, const Mem
       members_(members),
       padding_(padding) {
   const auto ranks = static_cast<Bytes>(members.size());
-  // What is left there is of earlier calls, and these ranks have seen it.
+  // What is left there is of earlier calls of this communicator.
   if (padding.in.size() < ranks * length_) padding.in.resize(ranks * length_);
   if (padding.out.size() < ranks * length_) padding.out.resize(ranks * length_);
   if (call.pairwise) {
@@ -93,10 +93,10 @@ void PaddedCall::pad_pairs() {
     const auto r = static_cast<std::size_t>(rank);
     if (!travels(rank)) continue;
     if (!members_.is_here(rank)) {
-      const auto bytes = static_cast<std::uint32_t>(std::min<Bytes>(bytes_of(given[r]), kMostInHead));
+      const Bytes bytes = bytes_of(given[r]);
       head.least += bytes > 0 && bytes <= kLeastPadded;
-      head.longest = std::max(head.longest, bytes);
-      head.all += std::min(bytes, kMostInHead - head.all);
+      head.longest = static_cast<std::uint32_t>(std::min(std::max<Bytes>(head.longest, bytes), kMostInHead));
+      head.all = static_cast<std::uint32_t>(std::min(head.all + bytes, kMostInHead));
     }
     if (is_short(taken[r])) taken[r] = 0;
     if (!is_short(given[r])) continue;
@@ -191,8 +191,8 @@ Elements padded_length(const Call& call, const Members& members, Padding& paddin
   return 2 * all >= call.count * static_cast<Elements>(members.size()) ? call.count : 0;
 }
 
-// The length that blocks should have had: all of them where they fill a quarter of it, or half of them the
-// least. 0: none.
+// The length to which blocks should have been padded: that of the longest, rounded up, where they fill a
+// quarter of that in the mean; else the least, where half of them are no longer. 0: none.
 Bytes best_length(const BlocksBetweenHosts& seen, Bytes most) {
   const Bytes whole = std::max(kLeastPadded, std::bit_ceil(seen.longest));
   if (whole <= most && 4 * seen.all >= seen.pairs * whole) return whole;

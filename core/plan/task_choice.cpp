@@ -218,13 +218,15 @@ std::vector<TaskCandidate> staged_ways(const HostMap& map, Task task, Bytes byte
   return by_prediction(map, all, bytes, limits.machine);
 }
 
-// The longest blocks of an all-to-all that take less time packed than one by one; 0: none do.
+// The longest blocks of an all-to-all that take less time packed than one by one, and for whose class of
+// sizes there is such a plan; 0: none do.
 Bytes most_padded(const HostMap& map, Task equal, const PlanLimits& limits) {
   constexpr Bytes kMost = 16 << 10;
   Bytes most = 0;
   for (Bytes length = kLeastPadded; length <= kMost; length *= 2) {
-    TaskChoice best = staged_ways(map, equal, length + kPaddedHead, limits)[0].choice;
-    if (best.division != Division::packed || !fit(map, best, limits.staging)) break;
+    const TaskChoice best = staged_ways(map, equal, length + kPaddedHead, limits)[0].choice;
+    const bool is_faster = best.division == Division::packed;
+    if (!is_faster || !choose_packed(map, equal, size_class(length + kPaddedHead), limits)) break;
     most = length;
   }
   return most;

@@ -55,8 +55,8 @@ struct TaskChoice {
   int window = 4;
   Handover handover = Handover::staged;
   Bytes most_staged = kMostStaged;  // see Plan::most_staged
-  // Blocks of unequal length of at most so many bytes travel in a call whose blocks are all alike, and the
-  // others by this plan, see collective/padded_call.hpp; 0: none do.
+  // Blocks of unequal length of at most so many bytes may travel in a call whose blocks are all alike, and
+  // the others by this plan, see collective/padded_call.hpp; 0: none do.
   Bytes padded = 0;
   // Of a reduce-scatter: all ranks reduce all of it, see collective/reduce_all.hpp.
   bool reduces_all = false;

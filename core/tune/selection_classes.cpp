@@ -234,6 +234,7 @@ bool Selection::is_usable(const PlanChoice& choice) const {
 
 void Selection::settle(Class& of_class) {
   ++settlings_;
+  of_class.shows_rails.reset();
   const Tuner& tuner = *of_class.tuner;
   const auto best = static_cast<std::size_t>(tuner.best());
   const Bytes bytes = of_class.key.size_class;

@@ -43,24 +43,27 @@ double Selection::timed_on_rails(const PreparedPlan& prepared, Bytes bytes) cons
 // Null: there is none.
 PreparedPlan* Selection::that_shows_rails(PreparedPlan& prepared) {
   const std::vector<std::uint32_t>& share = prepared.share();
-  if (!watch_ || share.size() != limits_.rails) return nullptr;
-  const double rails = sum(share) / *std::min_element(share.begin(), share.end());
-  const double timed = timed_on_rails(prepared, prepared.size_class);
-  if (prepared.is_all_reduce() || timed == 0) return timed >= kMeasuresRail * rails ? &prepared : nullptr;
+  const std::uint32_t least = *std::min_element(share.begin(), share.end());
+  if (share.size() != limits_.rails || least == 0) return nullptr;
+  const double rails = sum(share) / least, timed = timed_on_rails(prepared, prepared.size_class);
+  const bool is_fixed = prepared.is_all_reduce() || limits_.segment > 0;
+  if (is_fixed || timed == 0) return timed >= kMeasuresRail * rails ? &prepared : nullptr;
   TaskChoice longer = prepared.task_choice;
   const Bytes segment = longer.segment, most = prepared.size_class / static_cast<Bytes>(longer.window);
   const double times = kMeasuresRailWell * rails / timed;
   auto is_too_long = [&] { return staging_need(HostMap(plans_.members().hosts), longer) > limits_.staging; };
   longer.segment = std::min(most, static_cast<Bytes>(static_cast<double>(segment) * times));
   while (longer.segment > segment && is_too_long()) longer.segment /= 2;
-  longer.segment = std::max(segment, round_up(longer.segment, kCacheLine));
+  longer.segment = std::max(segment, longer.segment / kCacheLine * kCacheLine);
   const auto lengthened = static_cast<double>(longer.segment) / static_cast<double>(segment);
   return timed * lengthened >= kMeasuresRail * rails ? &plans_.prepare(longer, prepared.size_class) : nullptr;
 }
 
-// Whether a call belongs to a look; then it is made by a plan that shows the rails.
+// Whether a call belongs to a look; then it is made by a plan that shows the rails. All of a look have the
+// same shares: in other modes only all-reduces go by what was measured.
 bool Selection::looks_at_rails(Class& of_class, Route& route) {
   if (!watch_ || !route.plan) return false;
+  if (settings_.options.mode != Mode::pick && !route.plan->is_all_reduce()) return false;
   if (!of_class.shows_rails) of_class.shows_rails = that_shows_rails(*route.plan) != nullptr;
   if (!*of_class.shows_rails || !watch_->looks()) return false;
   PreparedPlan* const plan = that_shows_rails(*route.plan);

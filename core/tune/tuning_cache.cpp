@@ -221,9 +221,10 @@ std::vector<double> TuningCache::rail_rates(const std::string& grid) const {
   auto is_of = [&](const TuningEntry& entry) {  // other kinds have more behind it
     return entry.grid == grid || entry.grid.starts_with(grid + ", ");
   };
-  for (const TuningEntry& entry : read_)
-    if (is_of(entry) && !entry.rail_rates.empty()) return entry.rail_rates;
-  return {};
+  const auto last = std::find_if(read_.rbegin(), read_.rend(), [&](const TuningEntry& entry) {
+    return is_of(entry) && !entry.rail_rates.empty();
+  });
+  return last == read_.rend() ? std::vector<double>{} : last->rail_rates;
 }
 
 void TuningCache::learn(TuningEntry entry) {

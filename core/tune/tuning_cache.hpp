@@ -66,7 +66,7 @@ class TuningCache {
   /// with equal grids have other members, and ranks that decide differently wait for each other for ever.
   std::optional<TuningEntry> find(const std::string& grid, Bytes size_class) const;
   bool has_read_none() const;
-  /// Of any entry of that grid, for whatever kind; empty when there is none.
+  /// Of the last entry of that grid, for whatever kind; empty when there is none.
   std::vector<double> rail_rates(const std::string& grid) const;
   void learn(TuningEntry entry);
   bool has_news() const;

@@ -124,7 +124,7 @@ struct LastPassed {
   unsigned operations_freed = 0;  // the operation was there when so many had been
 };
 
-/// The last call without elements: whoever says the same again has none either.
+/// The last call that counts no elements, and not by lists: who says the same again has none either.
 struct LastEmpty {
   SaidCall::Words said{};
   bool is_set = false;

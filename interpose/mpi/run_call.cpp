@@ -138,10 +138,12 @@ void note_passed(const Made& made, const RoutedCall& route) {
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
 }
 
-// Where its types have names that last, or do not count: what is said by bytes has none.
+// Likewise, and where it counts none: nothing by lists, and no type of no size. Starts of persistent requests
+// have names of their own.
 void note_empty(const Made& made) {
-  CommState* comm = state_of_noted(made.comm);
   const SaidCall& said = made.said;
+  if (!said.counts_none() || made.lists[0] || said.is_by_bytes() || PersistentStart::current()) return;
+  CommState* comm = state_of_noted(made.comm);
   auto lasts = [](const void* name) { return !name || is_lasting_name(name); };
   if (!comm || !lasts(said.type()) || !(reduces(said.collective()) || lasts(said.other()))) return;
   comm->last_empty = {made.said.words(), true, operations_freed()};

@@ -144,7 +144,7 @@ inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, cons
   if (!state().api->is_device(in, out)) forget_kept(comm);
   return std::nullopt;
 }
-/// Notes that a call has no elements, if it can be recognised.
+/// Notes a call without elements, if it can be recognised.
 void note_empty(const Made& made);
 /// Whether such a call is made once more.
 inline bool is_empty_again(const Made& made, const CommState& comm) {
@@ -152,7 +152,8 @@ inline bool is_empty_again(const Made& made, const CommState& comm) {
   return made.said.counts_none() && !made.lists[0] && last.is_set && made.said.words() == last.said &&
          last.operations_freed == operations_freed();
 }
-/// Makes it once more if it is kept; nothing: it is not. `comm`: state_of_noted() its communicator.
+/// Makes it once more if it is kept or has no elements; nothing: neither. `comm`: state_of_noted() its
+/// communicator.
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   if (comm && is_empty_again(made, *comm))
     return done_without_elements(made.said.collective(), Form::blocking);
@@ -187,7 +188,7 @@ std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   return pass_again(made, original);  // by the name of its type
 }
-/// Starts it once more if it is kept; nothing: it is not. `buffers`: what it needs for itself, which is its
+/// Starts it once more likewise. `buffers`: what it needs for itself, which is its
 /// own from then on.
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);
 /// Starts that one; nothing: it has to be made anew.

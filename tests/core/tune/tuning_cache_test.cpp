@@ -39,6 +39,21 @@ TEST(TuningCache, WhatOneJobWroteTheNextOneFinds) {
   EXPECT_FALSE(second.find("another grid", 4096));
 }
 
+TEST(TuningCache, RailsAreAsFastAsWasLearnedLastWhateverTheKind) {
+  TuningCache first("machine"), second("machine");
+  for (const auto& [kind, rate] : {std::pair{", broadcast", 1e8}, {"", 2e8}, {", reduce", 3e8}}) {
+    TuningEntry entry = entry_of(64);
+    entry.grid += kind;
+    entry.rail_rates = {rate, rate};
+    first.learn(entry);
+  }
+  TuningEntry other = entry_of(64);
+  other.grid += "2";
+  first.learn(other);
+  ASSERT_EQ(second.read(first.write("")), "");
+  EXPECT_EQ(second.rail_rates("2 local x 4 hosts"), (std::vector<double>{3e8, 3e8}));
+}
+
 TEST(TuningCache, WhatWasLearnedSinceIsForTheNextJob) {
   TuningCache first("machine"), second("machine");
   first.learn(entry_of(64));
