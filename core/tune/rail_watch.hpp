@@ -21,6 +21,8 @@ enum class RailsAre : std::uint8_t { unknown, known };
 
 class RailWatch {
  public:
+  static constexpr double kUnit = 1 << 20;  // bytes on all rails, see agreed()
+
   RailWatch(std::size_t rails, RailsAre known);
 
   /// Before every large call: whether it belongs to a look.
@@ -33,7 +35,6 @@ class RailWatch {
   /// What each rail took for its share of kUnit bytes: all the same for rails that finish together. Empty
   /// when they do and something is known about them already, so that there is nothing to learn, and when
   /// nobody has heard anything over one of them.
-  static constexpr double kUnit = 1 << 20;
   std::vector<std::int64_t> agreed();
 
  private:
