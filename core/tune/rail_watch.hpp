@@ -4,11 +4,17 @@
 // agreed times alone.
 //
 // A look is a few calls before which the ranks meet, so that all rails begin together; then the ranks reduce
-// times() by maximum, since some hear only a part of what a rail carries, and each calls agreed().
-// Thread safety: one thread at a time.
+// times() by maximum, since some hear only a part of what a rail carries, and leans() by sum, and each calls
+// agreed().
+//
+// A rail is slow if the ranks see it so on the whole, not only if the last of them does: where processors are
+// busy, the last one is who waited for one (16 MiB as int8 beside another job, two equal rails: in every
+// fourth look one seemed 1.6 times as fast by the last rank alone, in one of thirty by all). Thread safety:
+// one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,14 +22,15 @@
 
 namespace ddl {
 
-/// Whether something has been measured about the rails, by this job or an earlier one.
-enum class RailsAre : std::uint8_t { unknown, known };
+/// Of each rail, bytes per second. Empty: nothing has been measured.
+using RailRates = std::vector<double>;
 
 class RailWatch {
  public:
-  static constexpr double kUnit = 1 << 20;  // bytes on all rails, see agreed()
+  static constexpr double kUnit = 1 << 20;  // bytes on all rails, see times()
 
-  RailWatch(std::size_t rails, RailsAre known);
+  /// `known`: what an earlier job has measured.
+  RailWatch(std::size_t rails, RailRates known);
 
   /// Before every large call: whether it belongs to a look.
   bool looks();
@@ -31,18 +38,27 @@ class RailWatch {
   /// rails together carry so many bytes; 0: this rank hears nothing over it.
   void record(std::span<const Nanoseconds> rails, double bytes);
   bool must_agree() const { return rounds_ == kRounds; }
+  /// What each rail took for its share of kUnit bytes, in each round.
   std::span<std::int64_t> times() { return times_; }
-  /// What each rail took for its share of kUnit bytes: all the same for rails that finish together. Empty
-  /// when they do and something is known about them already, so that there is nothing to learn, and when
-  /// nobody has heard anything over one of them.
-  std::vector<std::int64_t> agreed();
+  /// By how much each rail seems slower to a rank than all rails, and how many ranks can tell, in each round.
+  std::span<std::int64_t> leans() { return leans_; }
+  /// The rates that rails are to be shared by from now on; `share`: the part of the bytes that each of them
+  /// carried in this look. Nothing: as before, since they finish together and something is known about them
+  /// already, or since nobody has heard anything over one of them.
+  std::optional<RailRates> agreed(std::span<const double> share);
 
  private:
   static constexpr std::size_t kRounds = 4;
+  bool are_alike_in(std::size_t round) const;
+  std::span<const std::int64_t> times_in(std::size_t round) const {
+    return std::span(times_).subspan(round * rails_, rails_);
+  }
+
   std::size_t rails_, rounds_ = 0;
   std::vector<std::int64_t> times_;  // [round][rail]
+  std::vector<std::int64_t> leans_;  // [round][rail, then ranks]: sums of logarithms, in units of kLeanUnit
   std::uint64_t calls_ = 0, next_look_;
-  RailsAre known_;
+  RailRates rates_;
 };
 
 }  // namespace ddl

@@ -32,10 +32,10 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
   funnels_barriers_ = limits_.machine.crowded && !grid.spans_hosts() && grid.ranks() > 2;
   if (settings.options.dump_iter) dump_ = std::make_unique<Dump>(grid);
   if (!grid.spans_hosts() || limits_.rails < 2 || settings.deterministic) return;
-  std::vector<double> rates = memory.rail_rates(plans.name());
-  bool remembered = rates.size() == limits_.rails;
-  watch_.emplace(limits_.rails, remembered ? RailsAre::known : RailsAre::unknown);
-  if (remembered) limits_.machine.rail_rate = measured_rates_ = rates;
+  RailRates rates = memory.rail_rates(plans.name());
+  const bool remembered = rates.size() == limits_.rails;
+  if (remembered) limits_.machine.rail_rate = measured_rates_ = std::move(rates);
+  watch_.emplace(limits_.rails, measured_rates_);
 }
 
 Selection::Class& Selection::class_of(const CallShape& call) {

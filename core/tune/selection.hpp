@@ -140,7 +140,7 @@ class Selection {
   PreparedPlan* that_shows_rails(PreparedPlan& prepared);
   bool looks_at_rails(Class& of_class, Route& route);
   void look_at_rails(const CallShape& call, const PreparedPlan& prepared, const Observed& observed);
-  void learn_rails(const PreparedPlan& prepared, std::span<const std::int64_t> times);
+  void learn_rails(RailRates rates);
 
   PlanStore& plans_;
   const TuneSettings& settings_;
@@ -152,7 +152,7 @@ class Selection {
   bool funnels_barriers_ = false;       // see funnel_choice()
   std::optional<RailWatch> watch_;      // where there are rails to compare
   bool is_look_ = false;                // the call under route belongs to a look of the watch
-  std::vector<double> measured_rates_;  // of the rails; empty as long as they are only rated
+  RailRates measured_rates_;            // empty as long as rails are only rated
   std::vector<std::unique_ptr<Class>> classes_;
   Class* last_ = nullptr;       // that was asked for: a loop asks again
   std::unique_ptr<Dump> dump_;  // of the blocking calls since the last one was printed

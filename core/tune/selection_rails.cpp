@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/base/log.hpp"
@@ -76,27 +75,18 @@ void Selection::look_at_rails(const CallShape& call, const PreparedPlan& prepare
   watch_->record(observed.rails, timed_on_rails(prepared, call.bytes));
   if (!watch_->must_agree()) return;
   agree_(watch_->times(), Op::max);
-  std::vector<std::int64_t> times = watch_->agreed();
-  if (!times.empty()) learn_rails(prepared, times);
+  agree_(watch_->leans(), Op::sum);
+  const std::vector<std::uint32_t>& share = prepared.share();
+  std::vector<double> part(share.size());
+  for (std::size_t lane = 0; lane < share.size(); ++lane)
+    part[prepared.rail().empty() ? lane : prepared.rail()[lane]] = share[lane] / sum(share);
+  if (std::optional<RailRates> rates = watch_->agreed(part)) learn_rails(std::move(*rates));
 }
 
 // When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
-// prepared anew. A rail seems the faster the less it had to carry (what a shaped link lets pass at once), and
-// the one that all wait for seems slow: between what was known and what is seen now lies the truth, unless
-// that is quite another (2 + 1 + 3 ranks, 1 and 0.5 Gbit/s, all-gathers: 2.6, then 1.3 times as fast).
-void Selection::learn_rails(const PreparedPlan& prepared, std::span<const std::int64_t> times) {
-  constexpr std::int64_t kAnother = 3;
-  const auto [first, last] = std::minmax_element(times.begin(), times.end());
-  const bool corrects = !measured_rates_.empty() && *last < kAnother * *first;
-  const std::vector<std::uint32_t>& share = prepared.share();
-  measured_rates_.resize(times.size());
-  for (std::size_t lane = 0; lane < share.size(); ++lane) {
-    std::size_t rail = prepared.rail().empty() ? lane : prepared.rail()[lane];
-    auto seconds = 1e-9 * static_cast<double>(std::max<std::int64_t>(times[rail], 1));
-    const double seen = RailWatch::kUnit * share[lane] / sum(share) / seconds;
-    measured_rates_[rail] = corrects ? std::sqrt(seen * measured_rates_[rail]) : seen;
-  }
-  limits_.machine.rail_rate = measured_rates_;
+// prepared anew.
+void Selection::learn_rails(RailRates rates) {
+  limits_.machine.rail_rate = measured_rates_ = std::move(rates);
   if (settings_.options.dbg_level > 0 && plans_.members().me == 0)
     for (double rate : measured_rates_) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
   classes_.clear();
