@@ -141,19 +141,25 @@ void Selection::look_again_later(Class& of_class, bool has_compared) {
   of_class.tuner = std::make_unique<Tuner>(plan);
 }
 
-// Until something else is settled on, the first candidate makes the calls.
+// Until something else is settled on, the first candidate makes the calls; where nothing is measured but
+// rails, for good.
 void Selection::prepare_task(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
-  if (settings_.options.mode != Mode::pick || settings_.deterministic || plans_.members().size() == 1) return;
+  const bool picks = settings_.options.mode == Mode::pick, knows_rails = !measured_rates_.empty();
+  if ((!picks && !knows_rails) || settings_.deterministic || plans_.members().size() == 1) return;
   const std::vector<TaskCandidate>* found = nullptr;
   std::vector<TaskCandidate> measured;
   try {
     found = &plans_.candidates_for(of_class.key.task, bytes);
-    if (found->front().choice.share.size() > 1 && !measured_rates_.empty()) {
+    if (found->front().choice.share.size() > 1 && knows_rails) {
       measured = task_candidates(HostMap(plans_.members().hosts), of_class.key.task, bytes, limits_);
       found = &measured;
     }
   } catch (const Error&) {  // settled() says so
+    return;
+  }
+  if (!picks) {
+    of_class.settled_way = found->front().choice.by_itself();
     return;
   }
   const double most = hopeless_for(bytes) * found->front().seconds;

@@ -59,10 +59,9 @@ PreparedPlan* Selection::that_shows_rails(PreparedPlan& prepared) {
 }
 
 // Whether a call belongs to a look; then it is made by a plan that shows the rails. All of a look have the
-// same shares: in other modes only all-reduces go by what was measured.
+// same shares, whatever their kinds.
 bool Selection::looks_at_rails(Class& of_class, Route& route) {
   if (!watch_ || !route.plan) return false;
-  if (settings_.options.mode != Mode::pick && !route.plan->is_all_reduce()) return false;
   if (!of_class.shows_rails) of_class.shows_rails = that_shows_rails(*route.plan) != nullptr;
   if (!*of_class.shows_rails || !watch_->looks()) return false;
   PreparedPlan* const plan = that_shows_rails(*route.plan);

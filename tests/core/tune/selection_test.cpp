@@ -259,7 +259,7 @@ TEST(Selection, LargeCallsOfEveryKindMeasureTheRails) {
   }
 }
 
-// What is known of them holds for all kinds.
+// What is known of them holds for all kinds, in all modes.
 TEST(Selection, WhatIsKnownOfTheRailsDividesAllLargeCalls) {
   VirtualJob job({0, 0, 1, 1});
   auto world = job.create(1, {0, 1, 2, 3}, {2, Bytes{16} << 20, 0, {}});
@@ -271,20 +271,23 @@ TEST(Selection, WhatIsKnownOfTheRailsDividesAllLargeCalls) {
   entry.rail_rates = {1e8, 2e7};
   writer.learn(entry);
   for (auto& memory : memories) ASSERT_EQ(memory->read(writer.write("")), "");
-  const TuneSettings settings;
   const std::vector<std::uint32_t> fits = {5, 1};
-  job.each([&](Rank rank) {
-    auto me = static_cast<std::size_t>(rank);
-    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
-    for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter}) {
-      const Route route = maker.selection.nonblocking({{kind}, 4 << 20});
-      ASSERT_TRUE(route.plan) << name_of(kind);
-      EXPECT_EQ(route.plan->task_choice.share, fits) << name_of(kind);
-    }
-    const Route route = maker.selection.nonblocking({{Kind::all_reduce}, 4 << 20});
-    ASSERT_TRUE(route.plan);
-    EXPECT_EQ(route.plan->choice.share, fits);
-  });
+  for (const char* options : {"-mode p", "-mode b", "-mode n", "-mode r"}) {
+    TuneSettings settings;
+    settings.options = parse_ddl_options(options, 4);
+    job.each([&](Rank rank) {
+      auto me = static_cast<std::size_t>(rank);
+      FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
+      for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter}) {
+        const Route route = maker.selection.nonblocking({{kind}, 4 << 20});
+        ASSERT_TRUE(route.plan) << name_of(kind) << options;
+        EXPECT_EQ(route.plan->task_choice.share, fits) << name_of(kind) << options;
+      }
+      const Route route = maker.selection.nonblocking({{Kind::all_reduce}, 4 << 20});
+      ASSERT_TRUE(route.plan);
+      EXPECT_EQ(route.plan->choice.share, fits);
+    });
+  }
 }
 
 TEST(Selection, ModesWithoutPickingStayWithTheirPlan) {
