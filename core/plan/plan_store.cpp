@@ -87,9 +87,13 @@ PreparedPlan& PlanStore::prepare_locked(const PlanChoice& choice, Bytes bytes) {
 PreparedPlan& PlanStore::shifted(PreparedPlan& plan, std::size_t by) {
   if (PreparedPlan* known = plan.shifted[by]) return *known;
   std::lock_guard lock(mutex_);
-  PlanChoice choice = plan.choice;
-  choice.shift = static_cast<int>(by);
-  return *(plan.shifted[by] = &prepare_locked(choice, plan.size_class));
+  auto with_shift = [&](auto choice, int shift) {
+    choice.shift = shift;
+    return &prepare_locked(choice, plan.size_class);
+  };
+  plan.shifted[by] = plan.is_all_reduce() ? with_shift(plan.choice, static_cast<int>(by))
+                                          : with_shift(plan.task_choice, kOtherLanes);
+  return *plan.shifted[by];
 }
 
 PreparedPlan& PlanStore::plan_for(Task task, Bytes bytes, const WireFormat& wire) {
@@ -156,6 +160,8 @@ PreparedPlan& PlanStore::prepare_locked(const TaskChoice& choice, Bytes bytes) {
   PreparedPlan& prepared =
       add(choice.task, bytes, make_plan(members_.grid, HostMap(members_.hosts), members_.me, choice));
   prepared.task_choice = choice;
+  // In this order also where a barrier lies between two of them.
+  if (takes_turns(choice) && choice.shift == 0) prepared.shifted = {&prepared, nullptr, nullptr, &prepared};
   return prepared;
 }
 

@@ -46,7 +46,8 @@ struct PreparedPlan {
   PlanChoice choice;       // of an all-reduce: that the plan was made from
   TaskChoice task_choice;  // of another kind: likewise
   Plan plan;
-  // The same with the owners of its funnels shifted, itself the first; null: not made yet.
+  // The same with the owners of its funnels shifted, or with other lanes for short blocks, see takes_turns();
+  // itself the first; null: not made yet.
   std::vector<PreparedPlan*> shifted;
   std::vector<Rank> to;      // the plan's peers, as ranks in the job
   std::vector<Rank> beyond;  // whom it sends to or hears from on other hosts, each once, likewise
@@ -101,7 +102,7 @@ class PlanStore {
   /// The same of another kind. Error where its root is no member.
   PreparedPlan& prepare(const TaskChoice& choice, Bytes bytes);
   /// The plan of the call of that number: `plan`, or where calls take turns in whose links they load (see
-  /// shifts()) it with its funnels' owners shifted.
+  /// shifts() and takes_turns()) the one whose turn it is.
   PreparedPlan& turn(PreparedPlan& plan, std::uint64_t number) {
     return plan.shifted.empty() ? plan : shifted(plan, number % plan.shifted.size());
   }

@@ -283,6 +283,12 @@ Bytes pairwise_bytes(bool spans_hosts, RailId rails) {
   return rails > 1 ? kOverRails : kBetweenHosts;
 }
 
+bool takes_turns(const TaskChoice& choice) {
+  const auto [least, most] = std::minmax_element(choice.share.begin(), choice.share.end());
+  return choice.task.kind == Kind::all_to_all && choice.task.unequal && choice.share.size() > 1 &&
+         *most < 2 * *least;
+}
+
 const char* division_name(Division division) {
   constexpr const char* names[] = {"whole", "pieces", "chain", "packed"};
   return names[static_cast<int>(division)];

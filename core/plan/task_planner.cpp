@@ -22,7 +22,7 @@ class TaskPlanner : TaskPen {
     for (const LaneCut& cut : cut_lanes(choice_.share, choice_.rail)) {
       lane_ = static_cast<Rank>(cut.lane);
       const Piece whole = build_.begin_lane(cut);
-      other_way_ = lanes_differ() ? build_.mirrored(cut) : whole;
+      other_way_ = takes_turns(choice_) ? build_.mirrored(cut) : whole;
       plan_lane(whole);
       ends.push_back(build_.plan().flows.size());
     }
@@ -317,7 +317,7 @@ class TaskPlanner : TaskPen {
   }
   void all_to_all(const Piece& whole) {
     auto piece_of = [&](Rank j) -> const Piece& {
-      return (turn_of(me_) + turn_of(j)) % 2 == 0 ? whole : other_way_;
+      return (turn_of(me_) + turn_of(j) + choice_.shift) % 2 == 0 ? whole : other_way_;
     };
     in_flows(others_after(), [&](Rank j) { send({Source::input, j}, piece_of(j), kMove, {j}); });
     build_.begin_flow();
@@ -327,13 +327,6 @@ class TaskPlanner : TaskPen {
     in_flows(before, [&](Rank j) { copy(piece_of(j), kMove, j, {Source::output, j}); });
   }
 
-  // Blocks that are shorter than a lane's part of a segment go over the lane whose part comes first: the one
-  // or the other, by pairs of ranks. But not over a much slower one.
-  bool lanes_differ() const {
-    const auto [least, most] = std::minmax_element(choice_.share.begin(), choice_.share.end());
-    return choice_.task.kind == Kind::all_to_all && choice_.task.unequal && choice_.share.size() > 1 &&
-           *most < 2 * *least;
-  }
   std::ptrdiff_t turn_of(Rank rank) const {
     const std::vector<Rank>& all = map_.members(map_.host_of(rank));
     return map_.host_of(rank) + (std::find(all.begin(), all.end(), rank) - all.begin());

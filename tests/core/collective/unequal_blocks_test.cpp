@@ -213,6 +213,31 @@ TEST(UnequalBlocks, APairwiseCallOfMiddlingBlocksUsesBothRails) {
     }
 }
 
+// Host 2 sends nine blocks.
+TEST(UnequalBlocks, BothRailsCarryAsMuchOverFourPairwiseCalls) {
+  for (const bool has_barriers : {false, true}) {
+    VirtualJob job({0, 0, 1, 2, 2, 2});
+    auto world = job.create(1, everybody(job.size()), {2, Bytes{4} << 20, 0});
+    job.each([&](Rank me) {
+      Communicator& mine = *world[static_cast<std::size_t>(me)];
+      PairwiseBuffers buffers(4 << 10, me, job.size());
+      PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(true, 2));
+      for (int i = 0; i < 4; ++i) {
+        job.engine(me).run(mine, buffers.call, &plan);
+        buffers.expect_right();
+        std::uint8_t nothing = 0, same = 0;
+        if (has_barriers)
+          job.engine(me).run(mine, {&nothing, &same, 1, DType::uint8, Op::bor, "MPI_Barrier", now()});
+      }
+    });
+    Counters counted;
+    std::vector<WireBytes> wire;
+    for (Rank rank = 3; rank < 6; ++rank) job.engine(rank).collect(counted, wire);
+    ASSERT_EQ(wire.size(), 2u);
+    EXPECT_NEAR(static_cast<double>(wire[0].sent), static_cast<double>(wire[1].sent), 1000) << has_barriers;
+  }
+}
+
 TEST(UnequalBlocks, OtherLengthsOnAnotherRankAreNamed) {
   VirtualJob job({0, 0});
   auto world = job.create(1, {0, 1});
