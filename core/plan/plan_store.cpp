@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <set>
 #include <span>
 #include <string_view>
@@ -154,14 +155,16 @@ PreparedPlan& PlanStore::prepare(const TaskChoice& choice, Bytes bytes) {
 }
 
 PreparedPlan& PlanStore::prepare_locked(const TaskChoice& choice, Bytes bytes) {
+  constexpr unsigned kPairwiseTurns = 16;
   for (auto& known : plans_)
     if (known->task == choice.task && known->size_class == bytes && known->task_choice == choice)
       return *known;
   PreparedPlan& prepared =
       add(choice.task, bytes, make_plan(members_.grid, HostMap(members_.hosts), members_.me, choice));
   prepared.task_choice = choice;
-  // In this order also where a barrier lies between two of them.
-  if (takes_turns(choice) && choice.shift == 0) prepared.shifted = {&prepared, nullptr, nullptr, &prepared};
+  // In this order also where as many other calls lie between any two of them.
+  for (unsigned turn = 0; turn < kPairwiseTurns && takes_turns(choice) && choice.shift == 0; ++turn)
+    prepared.shifted.push_back(std::popcount(turn) % 2 == 0 ? &prepared : nullptr);
   return prepared;
 }
 

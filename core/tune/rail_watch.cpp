@@ -16,6 +16,7 @@ constexpr std::uint64_t kFirstLook = 2, kRarer = 4;
 constexpr double kUnequal = 1.3;
 
 constexpr double kLeanUnit = 1e-6;
+constexpr int kSuspicions = 3;  // looks in a row
 
 bool are_alike(std::span<const std::int64_t> times) {
   auto [fastest, slowest] = std::minmax_element(times.begin(), times.end());
@@ -52,35 +53,46 @@ void RailWatch::record(std::span<const Nanoseconds> rails, double bytes) {
   leans.back() = 1;
 }
 
-// To the last rank, or to all on the whole. Where nobody hears over all rails only the former is known.
-bool RailWatch::are_alike_in(std::size_t round) const {
-  if (are_alike(times_in(round))) return true;
+// To all ranks on the whole. Where nobody hears over all rails that is not known.
+bool RailWatch::are_alike_to_all(std::size_t round) const {
   const auto leans = std::span(leans_).subspan(round * (rails_ + 1), rails_ + 1);
-  const auto ranks = static_cast<double>(leans.back());
   const auto [least, most] = std::minmax_element(leans.begin(), leans.end() - 1);
-  return ranks > 0 && std::exp(static_cast<double>(*most - *least) * kLeanUnit / ranks) < kUnequal;
+  const auto ranks = static_cast<double>(leans.back());
+  return ranks > 0 && static_cast<double>(*most - *least) * kLeanUnit < std::log(kUnequal) * ranks;
 }
 
 // Rails finish together unless all rounds but one say that they do not, and their shortest times as well:
-// whatever disturbs a rail makes it slower.
-//
+// whatever disturbs a rail makes it slower. What only the last ranks see must last.
+bool RailWatch::differ(std::span<const std::int64_t> shortest) {
+  int alike_to_last = 0, alike_to_all = 0;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const bool finish_together = are_alike(times_in(round));
+    alike_to_last += finish_together;
+    alike_to_all += finish_together || are_alike_to_all(round);
+  }
+  const bool differ_to_last = alike_to_last <= 1 && !are_alike(shortest);
+  const std::size_t slowest = std::max_element(shortest.begin(), shortest.end()) - shortest.begin();
+  if (!differ_to_last || std::exchange(suspect_, slowest) != slowest) suspected_ = 0;
+  if (!differ_to_last) return false;
+  if (alike_to_all > 1 && ++suspected_ < kSuspicions) return false;
+  suspected_ = 0;
+  return true;
+}
+
 // A rail seems the faster the less it had to carry (what a shaped link lets pass at once), and the one that
 // all wait for seems slow: between what was known and what is seen now lies the truth, unless that is quite
 // another (2 + 1 + 3 ranks, 1 and 0.5 Gbit/s, all-gathers: 2.6, then 1.3 times as fast).
 std::optional<RailRates> RailWatch::agreed(std::span<const double> share) {
   constexpr std::int64_t kAnother = 3;
   std::vector<std::int64_t> shortest(rails_, std::numeric_limits<std::int64_t>::max());
-  int alike = 0;
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    alike += are_alike_in(round);
+  for (std::size_t round = 0; round < kRounds; ++round)
     for (std::size_t rail = 0; rail < rails_; ++rail)
       shortest[rail] = std::min(shortest[rail], times_in(round)[rail]);
-  }
   rounds_ = 0;
   next_look_ = calls_ * kRarer;
   const auto [fastest, slowest] = std::minmax_element(shortest.begin(), shortest.end());
   if (*fastest == 0) return {};
-  const bool differ = alike <= 1 && !are_alike(shortest), known = !rates_.empty();
+  const bool known = !rates_.empty(), differ = this->differ(shortest);
   if (known && !differ) return {};
   const bool corrects = known && *slowest < kAnother * *fastest;
   rates_.resize(rails_);

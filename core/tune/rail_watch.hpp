@@ -1,7 +1,7 @@
 // RailWatch: whether the rails of a communicator finish their shares together. It looks at a few large calls,
 // of any kind, early on, and again ever more rarely: what was measured beside other work, or came from an
 // earlier job, may be wrong, and rails change. Pure: what it says depends on the sequence of calls and on
-// agreed times alone.
+// what the ranks have agreed on alone.
 //
 // A look is a few calls before which the ranks meet, so that all rails begin together; then the ranks reduce
 // times() by maximum, since some hear only a part of what a rail carries, and leans() by sum, and each calls
@@ -49,7 +49,8 @@ class RailWatch {
 
  private:
   static constexpr std::size_t kRounds = 4;
-  bool are_alike_in(std::size_t round) const;
+  bool are_alike_to_all(std::size_t round) const;
+  bool differ(std::span<const std::int64_t> shortest);
   std::span<const std::int64_t> times_in(std::size_t round) const {
     return std::span(times_).subspan(round * rails_, rails_);
   }
@@ -59,6 +60,8 @@ class RailWatch {
   std::vector<std::int64_t> leans_;  // [round][rail, then ranks]: sums of logarithms, in units of kLeanUnit
   std::uint64_t calls_ = 0, next_look_;
   RailRates rates_;
+  std::size_t suspect_ = 0;  // the rail that seemed slowest to the last ranks alone,
+  int suspected_ = 0;        // in so many looks in a row
 };
 
 }  // namespace ddl

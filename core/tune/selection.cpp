@@ -73,7 +73,7 @@ Route Selection::nonblocking(const CallShape& call) {
   Class& of_class = class_of(call);
   Route route = settled(of_class, call.task);
   if (route.plan && route.plan->task_choice.has_parts())
-    route.plan = &plans_.plan_for(call.task, of_class.key.size_class);
+    route.plan = &plan_of_way(of_class, route.plan->task_choice.by_itself(), call.task);
   return route;
 }
 

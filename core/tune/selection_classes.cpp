@@ -141,8 +141,8 @@ void Selection::look_again_later(Class& of_class, bool has_compared) {
   of_class.tuner = std::make_unique<Tuner>(plan);
 }
 
-// Until something else is settled on, the first candidate makes the calls; where nothing is measured but
-// rails, for good.
+// Until something else is settled on, the first candidate makes the calls; where nothing but rails is
+// measured, it makes all.
 void Selection::prepare_task(Class& of_class) {
   const Bytes bytes = of_class.key.size_class;
   const bool picks = settings_.options.mode == Mode::pick, knows_rails = !measured_rates_.empty();

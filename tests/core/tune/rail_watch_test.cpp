@@ -70,24 +70,59 @@ TEST(RailWatch, WhatWasTakenForEqualIsCorrectedLater) {
   EXPECT_FALSE(look(watch, {{160, 165}}, {0.8, 0.2})) << "now they finish together";
 }
 
+namespace {
+
+// One more look of all ranks.
+std::optional<RailRates> look_together(std::vector<RailWatch>& ranks, const Rounds& of_rank) {
+  while (!ranks[0].must_agree()) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+      if (ranks[rank].looks()) ranks[rank].record(of_rank[rank], RailWatch::kUnit);
+  }
+  Times times(ranks[0].times().begin(), ranks[0].times().end()), leans(ranks[0].leans().size());
+  for (RailWatch& rank : ranks) {
+    for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], rank.times()[i]);
+    for (std::size_t i = 0; i < leans.size(); ++i) leans[i] += rank.leans()[i];
+  }
+  std::optional<RailRates> result;
+  for (RailWatch& rank : ranks) {
+    std::copy(times.begin(), times.end(), rank.times().begin());
+    std::copy(leans.begin(), leans.end(), rank.leans().begin());
+    result = rank.agreed(kHalves);
+  }
+  return result;
+}
+
+std::optional<RailRates> first_look_together(const Rounds& of_rank) {
+  std::vector<RailWatch> ranks(of_rank.size(), RailWatch(2, {}));
+  return look_together(ranks, of_rank);
+}
+
+}  // namespace
+
 // Two of three ranks are alike to both, one waited for a processor.
 TEST(RailWatch, ARailIsSlowIfTheRanksSeeItSoOnTheWhole) {
-  auto look_of_three = [](const Rounds& of_rank) {
-    std::vector<RailWatch> ranks(of_rank.size(), RailWatch(2, {}));
-    while (!ranks[0].must_agree()) {
-      for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-        if (ranks[rank].looks()) ranks[rank].record(of_rank[rank], RailWatch::kUnit);
-    }
-    for (std::size_t i = 0; i < ranks[0].times().size(); ++i)
-      for (RailWatch& other : ranks) ranks[0].times()[i] = std::max(ranks[0].times()[i], other.times()[i]);
-    for (std::size_t rank = 1; rank < ranks.size(); ++rank)
-      for (std::size_t i = 0; i < ranks[0].leans().size(); ++i) ranks[0].leans()[i] += ranks[rank].leans()[i];
-    return ranks[0].agreed(kHalves);
+  expect_rates(first_look_together({{100, 100}, {90, 90}, {100, 160}}), {rate(160), rate(160)});
+  expect_rates(first_look_together({{90, 140}, {60, 100}, {100, 160}}), {rate(100), rate(160)});
+  expect_rates(first_look_together({{90, 0}, {0, 100}, {100, 160}}), {rate(100), rate(160)});
+  expect_rates(first_look_together({{90, 0}, {0, 160}}), {rate(90), rate(160)});  // no rank hears both
+}
+
+// Or one host's is, to whose ranks alone it seems so.
+TEST(RailWatch, WhatOneRankSeesCountsWhenItLasts) {
+  const Rounds one = {{100, 100}, {90, 90}, {100, 160}}, other = {{160, 100}, {90, 90}, {100, 100}},
+               none = {{100, 100}, {90, 90}, {100, 100}};
+  auto last_of = [](const std::vector<Rounds>& looks) {
+    std::vector<RailWatch> ranks(3, RailWatch(2, {rate(120), rate(120)}));
+    std::optional<RailRates> result;
+    for (const Rounds& rounds : looks) result = look_together(ranks, rounds);
+    return result;
   };
-  expect_rates(look_of_three({{100, 100}, {90, 90}, {100, 160}}), {rate(160), rate(160)});
-  expect_rates(look_of_three({{90, 140}, {60, 100}, {100, 160}}), {rate(100), rate(160)});
-  expect_rates(look_of_three({{90, 0}, {0, 100}, {100, 160}}), {rate(100), rate(160)});
-  expect_rates(look_of_three({{90, 0}, {0, 160}}), {rate(90), rate(160)});  // no rank hears both
+  EXPECT_FALSE(last_of({one, one}));
+  expect_rates(last_of({one, one, one}),
+               {std::sqrt(rate(120) * rate(100)), std::sqrt(rate(120) * rate(160))});
+  EXPECT_FALSE(last_of({one, one, other}));
+  EXPECT_FALSE(last_of({one, one, none, one}));
+  EXPECT_FALSE(last_of({one, one, one, one})) << "it begins anew";
 }
 
 TEST(RailWatch, WhatLooksDifferentWithOtherSharesIsBlended) {
