@@ -8,9 +8,11 @@
 // agreed().
 //
 // A rail is slow if the ranks see it so on the whole, not only if the last of them does: where processors are
-// busy, the last one is who waited for one (16 MiB as int8 beside another job, two equal rails: in every
-// fourth look one seemed 1.6 times as fast by the last rank alone, in one of thirty by all). Thread safety:
-// one thread at a time.
+// busy, the last one is who waited for one (16 MiB as int8 beside another job, two equal rails: in 8 of 30
+// jobs one seemed 1.6 times as fast by the last rank alone, in none of 54 by all). But the rail of one host
+// may be slow, which not all ranks see: it counts when it has seemed so in several looks in a row.
+//
+// Thread safety: one thread at a time.
 #pragma once
 
 #include <cstdint>
