@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -80,8 +81,9 @@ bool RailWatch::differ(std::span<const std::int64_t> shortest) {
 }
 
 // A rail seems the faster the less it had to carry (what a shaped link lets pass at once), and the one that
-// all wait for seems slow: between what was known and what is seen now lies the truth, unless that is quite
-// another (2 + 1 + 3 ranks, 1 and 0.5 Gbit/s, all-gathers: 2.6, then 1.3 times as fast).
+// all wait for seems slow: where they carried unequal shares, between what was known and what is seen now
+// lies the truth, unless that is quite another (2 + 1 + 3 ranks, 1 and 0.5 Gbit/s, all-gathers: 2.6, then 1.3
+// times as fast).
 std::optional<RailRates> RailWatch::agreed(std::span<const double> share) {
   constexpr std::int64_t kAnother = 3;
   std::vector<std::int64_t> shortest(rails_, std::numeric_limits<std::int64_t>::max());
@@ -94,7 +96,9 @@ std::optional<RailRates> RailWatch::agreed(std::span<const double> share) {
   if (*fastest == 0) return {};
   const bool known = !rates_.empty(), differ = this->differ(shortest);
   if (known && !differ) return {};
-  const bool corrects = known && *slowest < kAnother * *fastest;
+  const bool carried_alike =
+      std::adjacent_find(rates_.begin(), rates_.end(), std::not_equal_to<>()) == rates_.end();
+  const bool corrects = !carried_alike && *slowest < kAnother * *fastest;
   rates_.resize(rails_);
   for (std::size_t rail = 0; rail < rails_; ++rail) {
     const std::int64_t time = differ ? shortest[rail] : *slowest;
