@@ -74,9 +74,9 @@ struct TaskChoice {
 };
 
 /// Whether blocks shorter than a lane's part of a segment, each of which goes over one lane, go over the
-/// first for some pairs of ranks and over the last for others, in the next call the other way round: the nine
-/// of 2 + 1 + 3 ranks are four and five (blocks of 16 KiB, 1 Gbit/s twice: 692 us, in turns 628). Not over a
-/// much slower one.
+/// first for some pairs of ranks and over the last for others, and in every second call or so the other way
+/// round: the nine that leave the last host of 2 + 1 + 3 ranks are four and five (16 KiB, two rails of
+/// 1 Gbit/s: 692 us, in turns 628). Not where a lane is much slower.
 bool takes_turns(const TaskChoice& choice);
 inline constexpr int kOtherLanes = 1;
 
