@@ -15,7 +15,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <limits>
 #include <list>
 #include <memory>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "core/base/biased_mutex.hpp"
+#include "core/base/fifo.hpp"
 #include "core/base/room.hpp"
 #include "core/collective/brief_call.hpp"
 #include "core/collective/credit.hpp"
@@ -267,16 +267,16 @@ class Communicator : public Sender {
   const CommId id_;
   const std::shared_ptr<PlanStore> plans_;
   Shared& shared_;
-  BriefCall passing_;             // of a call that is made now and not kept
-  std::optional<Attempt> left_;   // see start()
-  std::uint32_t read_ = 0;        // payloads of the call that is made now, to be read where they are
-  Room fetched_;                  // where this rank reads what it then reduces in place
-  std::deque<Operation*> queue_;  // collectives from the oldest that is not done; null: done
-  std::size_t opened_ = 0;        // so many of them are open
-  std::size_t open_count_ = 0;    // of which so many are under way,
-  Bytes open_bytes_ = 0;          // with so many bytes
-  Bytes queued_bytes_ = 0;        // of the buffers of all of them
-  Number first_ = 0, next_ = 0;   // numbers of queue_.front() and of the next call
+  BriefCall passing_;            // of a call that is made now and not kept
+  std::optional<Attempt> left_;  // see start()
+  std::uint32_t read_ = 0;       // payloads of the call that is made now, to be read where they are
+  Room fetched_;                 // where this rank reads what it then reduces in place
+  Fifo<Operation*> queue_;       // collectives from the oldest that is not done; null: done
+  std::size_t opened_ = 0;       // so many of them are open
+  std::size_t open_count_ = 0;   // of which so many are under way,
+  Bytes open_bytes_ = 0;         // with so many bytes
+  Bytes queued_bytes_ = 0;       // of the buffers of all of them
+  Number first_ = 0, next_ = 0;  // numbers of queue_.front() and of the next call
   Credit credit_;
   OwnCalls own_calls_;
   bool waits_for_credit_ = false;  // the next operation to be opened does
@@ -295,7 +295,7 @@ class Communicator : public Sender {
   /// A loop need not note again and again what it knows: nobody has more than two.
   bool knows_all_kept() const { return kept_known_ == 2 * static_cast<std::size_t>(size() - 1); }
   std::string problem_;
-  std::optional<Warning> warning_;
+  std::unique_ptr<Warning> warning_;
   struct Contradiction {
     Seq seq;
     OwnCall mine;
@@ -304,7 +304,7 @@ class Communicator : public Sender {
     Nanoseconds until;  // the other's call may be shown, and ours must have left
     bool is_shown = false;
   };
-  std::optional<Contradiction> contradiction_;  // found, and not said yet: nothing moves any more
+  std::unique_ptr<Contradiction> contradiction_;  // found, and not said yet: nothing moves any more
   struct Shows {
     Number call = 0;                   // the oldest
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long

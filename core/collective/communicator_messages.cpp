@@ -140,7 +140,7 @@ std::string Communicator::refuse(const Header& header, View view, const Operatio
   }
   std::string wrong = contradiction_of(header, mine.title, kAnotherCall);
   if (operation.call().kind != Kind::send) return wrong;
-  if (!warning_) warning_ = warning_of(operation, std::move(wrong));
+  if (!warning_) warning_ = std::make_unique<Warning>(warning_of(operation, std::move(wrong)));
   return {};
 }
 

@@ -69,7 +69,9 @@ void Communicator::contradict(const Header& header, const OwnCall& mine, const s
                             : is_alike ? "one that is called alike, with other lengths"
                                        : *theirs;
   const std::string text = contradiction_of(header, mine.title, there);
-  if (!contradiction_) contradiction_ = {header.seq, mine, text, false, now() + shared_.for_the_other};
+  if (!contradiction_)
+    contradiction_ =
+        std::make_unique<Contradiction>(header.seq, mine, text, false, now() + shared_.for_the_other);
   contradiction_->text = text;
   contradiction_->names_both = theirs;
 }

@@ -38,11 +38,15 @@ Selection::Selection(PlanStore& plans, const TuneSettings& settings, TuningCache
   watch_.emplace(limits_.rails, measured_rates_);
 }
 
-Selection::Class& Selection::class_of(const CallShape& call) {
+Selection::Key Selection::key_of(const CallShape& call) const {
   const WireFormat wire = wire_.format_of(call.task.kind, call.type, call.bytes);
   Task task = call.task;
   task.root = 0;
-  Key key{task, call.variant, size_class(call.bytes), wire, call.barrier && funnels_barriers_};
+  return {task, call.variant, size_class(call.bytes), wire, call.barrier && funnels_barriers_};
+}
+
+Selection::Class& Selection::class_of(const CallShape& call) {
+  const Key key = key_of(call);
   if (last_ && last_->key == key) return *last_;
   auto found =
       std::find_if(classes_.begin(), classes_.end(), [&](const auto& known) { return known->key == key; });
@@ -121,7 +125,7 @@ Route Selection::blocking(const CallShape& call) {
   switch (attempt.what) {
     case Trial::What::candidate:
       route.plan = of_class.ways.empty() ? &plan_of_way(of_class, of_class.task_ways[index], call.task)
-                                         : &plans_.prepare(of_class.ways[index], of_class.key.size_class);
+                                         : &plans_.prepare(*of_class.ways[index], of_class.key.size_class);
       break;
     case Trial::What::original:
       route.plan = nullptr;

@@ -74,6 +74,8 @@ class Selection {
   /// Such a call is not made of parts. What it says holds until settlings() changes.
   Route nonblocking(const CallShape& call);
   std::uint32_t settlings() const { return settlings_; }
+  /// Whether what holds of one call holds of the other.
+  bool are_alike(const CallShape& one, const CallShape& other) const { return key_of(one) == key_of(other); }
   /// Who counts calls that are made again by the plan they had without asking blocking() each time, until
   /// settlings() changes or it does not leave one alone; null: nobody wants to hear of them.
   Tuner* counter_of(const CallShape& call) { return class_of(call).tuner.get(); }
@@ -100,8 +102,10 @@ class Selection {
   struct Class {
     Key key;
     std::unique_ptr<Tuner> tuner;  // null once settled for good
-    // What the tuner tries, planned when its turn comes: of an all-reduce, and of another kind, for root 0.
-    std::vector<PlanChoice> ways;
+    // What the tuner tries, planned when its turn comes: of an all-reduce, of `measured` or of the plans'
+    // candidates, and of another kind, for root 0.
+    std::vector<const PlanChoice*> ways;
+    std::vector<Candidate> measured;  // where rails were
     std::vector<TaskChoice> task_ways;
     Route settled;                          // of another kind: without its plan, which depends on the root
     std::optional<TaskChoice> settled_way;  // of another kind; else what the plans' own rule says
@@ -110,6 +114,7 @@ class Selection {
     std::optional<bool> shows_rails = {};  // not looked at yet: nothing
   };
 
+  Key key_of(const CallShape& call) const;
   Class& class_of(const CallShape& call);
   Route settled(Class& of_class, Task task);
   PreparedPlan& plan_of(Class& of_class, Task task);
@@ -149,10 +154,10 @@ class Selection {
   const Agree agree_;
   PlanLimits limits_;  // with what was learned of the machine
   const WireRule wire_;
-  bool funnels_barriers_ = false;       // see funnel_choice()
-  std::optional<RailWatch> watch_;      // where there are rails to compare
-  bool is_look_ = false;                // the call under route belongs to a look of the watch
-  RailRates measured_rates_;            // empty as long as rails are only rated
+  bool funnels_barriers_ = false;   // see funnel_choice()
+  std::optional<RailWatch> watch_;  // where there are rails to compare
+  bool is_look_ = false;            // the call under route belongs to a look of the watch
+  RailRates measured_rates_;        // empty as long as rails are only rated
   std::vector<std::unique_ptr<Class>> classes_;
   Class* last_ = nullptr;       // that was asked for: a loop asks again
   std::unique_ptr<Dump> dump_;  // of the blocking calls since the last one was printed

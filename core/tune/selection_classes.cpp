@@ -70,7 +70,7 @@ void Selection::prepare_all_reduce(Class& of_class) {
   }
   bool measures = !settings_.deterministic && plans_.members().size() > 1;
   if (measures && recall_all_reduce(of_class)) return;
-  std::vector<Candidate> measured;
+  std::vector<Candidate>& measured = of_class.measured;
   if (!measured_rates_.empty()) measured = candidates(grid, bytes, limits_, wire);
   const std::vector<Candidate>& found = measured.empty() ? plans_.candidates_for(bytes, wire) : measured;
   of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
@@ -96,7 +96,7 @@ void Selection::measure(Class& of_class, const std::vector<Candidate>& found) {
     if (of_class.ways.size() == kMostCandidates || candidate.predicted.seconds >= most) break;
     const Algorithm between = candidate.choice.algorithm.back();
     const bool is_worth = !is_least || (!cuts(between) && tried.insert(between).second);
-    if (is_worth || of_class.ways.empty()) of_class.ways.push_back(candidate.choice);
+    if (is_worth || of_class.ways.empty()) of_class.ways.push_back(&candidate.choice);
   }
   begin_tuning(of_class, of_class.ways.size());
 }
@@ -256,7 +256,7 @@ void Selection::settle(Class& of_class) {
     if (of_class.settled_way != of_class.task_ways[best]) of_class.of_root.clear();
     entry.task = of_class.settled_way = of_class.task_ways[best];
   } else {
-    entry.choice = of_class.ways[best];
+    entry.choice = *of_class.ways[best];
     if (!tuner.original_wins()) of_class.settled.plan = &plans_.prepare(entry.choice, bytes);
   }
   if (!settings_.has_original) {  // what jobs with an original have found out stays

@@ -40,16 +40,15 @@ Blocks made_of(std::span<const Block> list) {
 }  // namespace
 
 std::shared_ptr<const Blocks> BlockCache::find(std::span<const Block> list) {
-  for (const Kept& kept : kept_)
-    if (kept.blocks && std::equal(kept.list.begin(), kept.list.end(), list.begin(), list.end()))
-      return kept.blocks;
-  Kept& made = kept_[oldest_++ % kept_.size()];
-  made = {{list.begin(), list.end()}, std::make_shared<const Blocks>(made_of(list))};
-  return made.blocks;
+  for (const Kept& kept : kept_.entries)
+    if (std::equal(kept.list.begin(), kept.list.end(), list.begin(), list.end())) return kept.blocks;
+  const auto blocks = std::make_shared<const Blocks>(made_of(list));
+  kept_.add({{list.begin(), list.end()}, blocks});
+  return blocks;
 }
 
 bool BlockCache::Said::is(const BlockSide& side, const void* side_type) const {
-  return blocks && type == side_type && std::equal(counts.begin(), counts.end(), side.counts) &&
+  return type == side_type && std::equal(counts.begin(), counts.end(), side.counts) &&
          std::equal(displacements.begin(), displacements.end(), side.displacements);
 }
 
@@ -57,14 +56,14 @@ std::shared_ptr<const Blocks> BlockCache::find(const BlockSide& side, Rank ranks
   const auto many = static_cast<std::size_t>(ranks);
   const bool is_kept = !side.types && side.counts && side.displacements;
   const void* type = is_kept ? lasting_name(side.type) : nullptr;
-  for (const Said& said : said_)
+  for (const Said& said : said_.entries)
     if (is_kept && said.is(side, type)) return said.blocks;
   const std::span<const Block> list = list_blocks(side, ranks, Places::given);
   if (list.empty()) return nullptr;
   std::shared_ptr<const Blocks> blocks = find(list);
   if (is_kept)
-    said_[oldest_said_++ % said_.size()] = {
-        type, {side.counts, side.counts + many}, {side.displacements, side.displacements + many}, blocks};
+    said_.add(
+        {type, {side.counts, side.counts + many}, {side.displacements, side.displacements + many}, blocks});
   return blocks;
 }
 

@@ -7,10 +7,10 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.hpp"
@@ -51,6 +51,17 @@ class BlockCache {
 
  private:
   static constexpr std::size_t kCalls = 16;  // roots may take turns, each with lists of its own
+  template <class Entry>
+  struct Last {  // the last kCalls of them
+    std::vector<Entry> entries;
+    std::size_t oldest = 0;
+    void add(Entry entry) {
+      if (entries.size() < kCalls)
+        entries.push_back(std::move(entry));
+      else
+        entries[oldest++ % kCalls] = std::move(entry);
+    }
+  };
   // The words of a call of that communicator: a loop says them again and again.
   struct Said {
     const void* type;  // lasting_name() of it
@@ -58,14 +69,12 @@ class BlockCache {
     std::shared_ptr<const Blocks> blocks;
     bool is(const BlockSide& side, const void* side_type) const;
   };
-  std::array<Said, kCalls> said_;
-  std::size_t oldest_said_ = 0;
+  Last<Said> said_;
   struct Kept {
     std::vector<Block> list;
     std::shared_ptr<const Blocks> blocks;
   };
-  std::array<Kept, kCalls> kept_;
-  std::size_t oldest_ = 0;
+  Last<Kept> kept_;
 };
 
 enum class Places {
