@@ -154,6 +154,17 @@ ddl_outcome run_kept(ddl_comm* comm, ddl_kept_call* call, const void* in, void* 
   });
 }
 
+int recount(ddl_comm* comm, ddl_kept_call* call, const ddl_counts* counts) {
+  ddl::SessionCommunicator& communicator = comm->communicator;
+  return guarded(&communicator.session(), 0, [&]() -> int {
+    return communicator.recount(*reinterpret_cast<ddl::SessionCommunicator::Kept*>(call),
+                                {counts->count,
+                                 {counts->in_blocks.counts, counts->in_blocks.offsets},
+                                 {counts->out_blocks.counts, counts->out_blocks.offsets},
+                                 counts->lengths});
+  });
+}
+
 void forget_kept(ddl_comm* comm) {
   guarded(&comm->communicator.session(), [&] { comm->communicator.forget_kept(); });
 }
@@ -274,6 +285,7 @@ const ddl_engine_api kApi = {
     .is_within_host = is_within_host,
     .run = run,
     .run_kept = run_kept,
+    .recount = recount,
     .forget_kept = forget_kept,
     .original_done = original_done,
     .left_to_original = left_to_original,

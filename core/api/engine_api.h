@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { DDL_ENGINE_VERSION = 24 };
+enum { DDL_ENGINE_VERSION = 25 };
 
 typedef struct ddl_job ddl_job;
 typedef struct ddl_comm ddl_comm;
@@ -46,6 +46,13 @@ typedef enum ddl_outcome {
   DDL_ORIGINAL_IN_TWO_STEPS = 3, /* or as a reduce-scatter and an all-gather */
   DDL_UNDER_WAY = 4              /* next_done() will name its owner */
 } ddl_outcome;
+
+/* What a call says of how many elements there are, see ddl_collective_call. */
+typedef struct ddl_counts {
+  uint64_t count;
+  ddl_block_layout in_blocks, out_blocks;
+  uint64_t lengths;
+} ddl_counts;
 
 typedef struct ddl_engine_api {
   uint32_t version;
@@ -82,6 +89,9 @@ typedef struct ddl_engine_api {
    * to be asked, because a buffer is in device memory; else, after forget_kept(), because such calls may take
    * another way by now. */
   ddl_outcome (*run_kept)(ddl_comm* comm, ddl_kept_call* call, const void* in, void* out, uint64_t number);
+  /* Makes of a kept call the one that differs from it in its counts alone; 0: that one takes another way, and
+   * the kept one stays. */
+  int (*recount)(ddl_comm* comm, ddl_kept_call* call, const ddl_counts* counts);
   void (*forget_kept)(ddl_comm* comm);
   void (*original_done)(ddl_comm* comm, const ddl_collective_call* call, int64_t ns);
   /* Why all further calls like that are left to the original library: a rank may make them without asking

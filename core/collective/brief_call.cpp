@@ -64,7 +64,10 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   pairs_to_.clear();
   pairs_from_.clear();
   const Plan& plan = prepared.plan;
-  const Fingerprint fingerprint = fingerprint_of(call, prepared.choice.wire);
+  steps_.reserve(plan.steps.size());
+  peers_.reserve(plan.peers.size());
+  call_.fingerprint = fingerprint_of(call);
+  const Fingerprint fingerprint = fingerprint_of(call_, prepared.choice.wire);
   note_ = OwnCalls::note_of(call, fingerprint, prepared.choice.wire);
   for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
     if (static_cast<int>(f) == plan.token_flow) continue;
@@ -75,16 +78,9 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
         (step.verb == Verb::copy ? pairs_to_ : pairs_from_).push_back(step.rank);
         continue;
       }
-      const Elements count = count_of(call, step);
-      const auto bytes = static_cast<std::uint32_t>(count * size_of(call.type));
-      steps_.push_back({&step,
-                        f,
-                        i,
-                        static_cast<std::uint32_t>(peers_.size()),
-                        {comm, step.tag, 0, 0, fingerprint, me, bytes, 0},
-                        {step.own, offset_of(call, step.own, step.own_block)},
-                        {step.into, offset_of(call, step.into, step.into_block)},
-                        count});
+      const auto first_peer = static_cast<std::uint32_t>(peers_.size());
+      steps_.push_back({&step, f, i, first_peer, {comm, step.tag, 0, 0, 0, me, 0, 0}, {}, {}, 0});
+      set_elements(steps_.back(), fingerprint);
       for (std::uint32_t peer = 0; peer < step.peers; ++peer)
         peers_.push_back(&local.peer_of(prepared.to[step.peer + peer]));
     }
@@ -95,6 +91,23 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   // Within a host each of these is one step.
   Credit::each_token_step(
       plan, [&](Verb verb, std::span<const Rank> ranks) { (verb == Verb::copy ? to_ : from_) = ranks; });
+}
+
+void BriefCall::set_elements(BriefStep& step, Fingerprint fingerprint) const {
+  step.count = count_of(call_, *step.step);
+  step.header.bytes = static_cast<std::uint32_t>(step.count * size_of(call_.type));
+  step.header.fingerprint = fingerprint;
+  step.own = {step.step->own, offset_of(call_, step.step->own, step.step->own_block)};
+  step.into = {step.step->into, offset_of(call_, step.step->into, step.step->into_block)};
+}
+
+bool BriefCall::recount(const Call& call) {
+  if (call.has_layout() || is_read_in_place(plan_->plan, call.bytes()) != is_read()) return false;
+  call_.count = note_.count = call.count;
+  call_.fingerprint = call.fingerprint;
+  note_.fingerprint = fingerprint_of(call_, plan_->choice.wire);
+  for (BriefStep& step : steps_) set_elements(step, note_.fingerprint);
+  return true;
 }
 
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {

@@ -41,6 +41,9 @@ class BriefCall {
   BriefCall& operator=(const BriefCall&) = delete;
   /// A call that is_possible().
   void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me, SharedMemoryTransport& local);
+  /// One that differs in its count and its fingerprint alone, and is_possible(): at less cost, if its blocks
+  /// are all alike and its messages the same ones. False: they are not, and it has to be made.
+  bool recount(const Call& call);
   /// Whether a call is small enough, or its blocks are read where they are by their readers alone, and that
   /// plan is about whole blocks.
   static bool is_possible(const Call& call, const PreparedPlan& plan, Rank ranks);
@@ -104,6 +107,8 @@ class BriefCall {
   }
 
  private:
+  void set_elements(BriefStep& step, Fingerprint fingerprint) const;
+
   Call call_{};
   PreparedPlan* plan_ = nullptr;
   PreparedPlan::Use* use_ = nullptr;  // once it was asked for

@@ -142,8 +142,29 @@ SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, Prepared
   if (kept_.empty()) kept_since_ = selection_->settlings();
   Kept& kept = *kept_.emplace_back(std::make_unique<Kept>());
   communicator_->make_brief(kept.call, call, plan);
-  kept.counter = selection_->counter_of(shape_of(call));
+  kept.shape = shape_of(call);
+  kept.counter = selection_->counter_of(kept.shape);
   return &kept;
+}
+
+bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
+  if (has_failed()) return false;
+  Call call = kept.call.call();
+  call.count = counts.count;
+  call.in_blocks = counts.in_blocks;
+  call.out_blocks = counts.out_blocks;
+  call.lengths = counts.lengths;
+  call.fingerprint = compute_fingerprint(call);
+  PreparedPlan& plan = kept.call.plan();
+  CallShape shape = kept.shape;
+  if (!call.pairwise) shape.bytes = call.bytes();
+  shape.barrier = is_barrier(call);
+  if (!selection_->are_alike(kept.shape, shape) ||
+      !BriefCall::is_possible(call, plan, plans_->members().size()))
+    return false;
+  if (kept.is_started) session_.engine().let_go_of_brief_calls();
+  if (!kept.call.recount(call)) communicator_->make_brief(kept.call, call, plan);
+  return true;
 }
 
 Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, std::uint64_t number) {
@@ -174,6 +195,7 @@ Outcome SessionCommunicator::start(Kept& kept, const void* in, void* out, std::u
   if (has_failed()) return {};
   if (selection_->settlings() != kept_since_ || sparse_) return {What::original, "another plan"};
   if (is_on_device(call, in, out)) return {What::original, "device memory"};
+  kept.is_started = true;
   OutstandingCalls& outstanding = session_.outstanding();
   if (!ready_) ready_ = &outstanding.make_ready();
   outstanding.take(*ready_, owner, *communicator_);

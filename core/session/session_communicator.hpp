@@ -61,11 +61,22 @@ class SessionCommunicator {
   struct Kept {
     BriefCall call;
     Tuner* counter = nullptr;
+    CallShape shape = {};
+    bool is_started = false;  // it has been, and may be under way
   };
   /// Keeps a call that was done, or started, by that plan, until forget_kept(), for run() or start() to make
   /// it again with other buffers at the cost of its messages; null: that would change nothing.
   /// The layouts of blocks of unequal length must live as long.
   Kept* keep(const Call& call, PreparedPlan& plan);
+  /// What a call says of how many elements there are.
+  struct Counts {
+    Elements count = 0;
+    BlockLayout in_blocks = {}, out_blocks = {};
+    std::uint64_t lengths = 0;
+  };
+  /// Makes of it the call that differs in its counts alone; false: that one takes another way, and this one
+  /// stays.
+  bool recount(Kept& kept, const Counts& counts);
   /// What::original: nothing was done, because a buffer is in device memory; else because such calls may take
   /// another way now, and all that are kept should be forgotten.
   Outcome::What run(Kept& kept, const void* in, void* out, std::uint64_t number);

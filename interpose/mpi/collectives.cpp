@@ -30,7 +30,7 @@ int as_bytes(Collective collective, Form form, RoutedCall& route, const Side& in
     made.out = to.call.out;
     return is_readable;
   };
-  if (route.comm->kept.find(made.said, {}, route.comm->size)) {
+  if (kept_call(*route.comm, made.said, {})) {
     CallBuffers buffers;
     route.is_settled = true;
     if (!adapt(route, buffers)) return report_unreadable(collective, form, comm);

@@ -16,12 +16,26 @@ bool KeptCall::has(const Lists& other, Rank ranks) const {
   return own == lists.end();
 }
 
-bool KeptCalls::is_made_again(const SaidCall& said, const Lists& lists, Rank ranks) {
-  std::uint64_t hash = SaidCall::hash_of(said.words());
+// Two that take turns need not be made for another count each time.
+KeptCall* KeptCalls::find_alike(const SaidCall& said, Rank ranks) {
+  constexpr int kMostExactly = 2;
+  const std::optional<SaidCall::Words> alike = said.alike();
+  auto* one = alike ? const_cast<KeptCall*>(find(*alike, {}, ranks)) : nullptr;
+  if (!one || one->counts == said.counts()) return one;
+  if (one->kept_exactly < kMostExactly && is_made_again(said.words(), {}, ranks)) {
+    ++one->kept_exactly;
+    return nullptr;
+  }
+  return one;
+}
+
+bool KeptCalls::is_made_again(const SaidCall::Words& said, const Lists& lists, Rank ranks) {
+  std::uint64_t hash = SaidCall::hash_of(said);
   for (const int* list : lists)
     for (Rank rank = 0; list && rank < ranks; ++rank)
       hash = (hash ^ static_cast<std::uint64_t>(list[rank])) * 0x9e3779b97f4a7c15ull;
-  if (made_.empty()) made_.resize(std::bit_ceil(most_of(ranks)));
+  if (made_.empty())
+    made_.resize(std::bit_ceil(std::max<std::size_t>(64, 4 * static_cast<std::size_t>(ranks))));
   auto& [last, before] = made_[hash >> 48 & (made_.size() - 1)];
   const auto mark = static_cast<std::uint32_t>(hash >> 16) | 1;
   if (last == mark || before == mark) return true;

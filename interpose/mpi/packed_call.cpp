@@ -52,7 +52,7 @@ std::optional<int> run_packed(Collective collective, Task task, const Side& in, 
   const std::uint64_t block = has_in ? packs->bytes : unpacks->bytes;
   if (block > KeptCalls::kMostBytes) return std::nullopt;
   const Made made{said_by_bytes(collective, block, task.root, Form::blocking), in.buffer, out.buffer, comm};
-  const KeptCall* kept = known->kept.find(made.said, {}, known->size);
+  const KeptCall* kept = kept_call(*known, made.said, {});
   if (!kept || state().api->is_device(in.buffer, out.buffer)) return std::nullopt;
 
   CopyMemory packed, unpacked;

@@ -40,16 +40,38 @@ int done_without_elements(Collective collective, Form form) {
   return MPI_SUCCESS;
 }
 
-bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers) {
+std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCall& route,
+                                                const CallBuffers& buffers) {
   // Where another thread may free an operation meanwhile, a call that is kept would hold it.
-  if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions)) return false;
+  if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions))
+    return std::nullopt;
   const bool has_pairs = buffers.are_of_pairs() && route.call.kind != DDL_REDUCE_SCATTER;
   const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && (buffers.are_none() || has_pairs));
   KeptCalls& kept = route.comm->kept;
   const Rank ranks = route.comm->size;
+  if (!can_be_kept || ranks > KeptCalls::kMostRanks) return std::nullopt;
   // One that is kept may have been made on a device's memory now.
-  return can_be_kept && ranks <= KeptCalls::kMostRanks && kept.is_made_again(made.said, made.lists, ranks) &&
-         !kept.find(made.said, made.lists, ranks);
+  auto if_not_kept = [&](const SaidCall::Words& words) {
+    return kept.find(words, made.lists, ranks) ? std::nullopt : std::optional(words);
+  };
+  const SaidCall& said = made.said;
+  if (kept.is_made_again(said.words(), made.lists, ranks)) return if_not_kept(said.words());
+  const std::optional<SaidCall::Words> alike = said.alike();
+  const bool is_of_count = !made.lists[0] && !route.blocks && !route.in_blocks && !buffers.reduction() &&
+                           (!said.is_in_one_buffer() || said.collective() == Collective::broadcast);
+  if (!alike || !is_of_count || !kept.is_made_again(*alike, {}, ranks) ||
+      route.call.count % said.count() != 0)
+    return std::nullopt;
+  return if_not_kept(*alike);
+}
+
+const KeptCall* kept_alike(CommState& comm, const SaidCall& said) {
+  KeptCall* one = comm.kept.find_alike(said, comm.size);
+  if (!one || one->counts == said.counts()) return one;
+  const ddl_counts counts{said.count() * one->elements_of_one, {}, {}, 0};
+  if (!state().api->recount(comm.engine, one->call, &counts)) return nullptr;
+  one->count_anew(said);
+  return one;
 }
 
 bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other) {
@@ -72,7 +94,7 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
     done_without_elements(made.said.collective(), Form::nonblocking);
     return make_done_request(request);
   }
-  const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
+  const KeptCall* kept = comm ? kept_call(*comm, made.said, made.lists) : nullptr;
   return kept ? start_again(*kept, *comm, made, request, buffers) : std::nullopt;
 }
 
@@ -104,7 +126,7 @@ void forget_kept(CommState& comm) {
 
 // What the engine was given is a buffer of the program's or, in place, a part of the other one. Where there
 // are too many all are forgotten, this one too: those that are still made will be kept anew.
-void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
+void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, ddl_kept_call* call,
           std::shared_ptr<OwnReductionCall> reduction) {
   using Which = BufferOf::Which;
   KeptCalls& all = route.comm->kept;
@@ -118,7 +140,7 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
   KeptPairs pairs;
   if (has_pairs) pairs = {std::make_shared<std::byte[]>(route.bytes), route.call.count, route.own_type};
   all.add(
-      {made.said.words(),
+      {as,
        call,
        buffer(route.call.in, made.in, Which::in, made.out, Which::out),
        has_pairs ? BufferOf{Which::out, 0} : buffer(route.call.out, made.out, Which::out, made.in, Which::in),
@@ -127,7 +149,9 @@ void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
        route.in_blocks,
        std::move(reduction),
        operations_freed(),
-       std::move(pairs)},
+       std::move(pairs),
+       made.said.counts(),
+       as == made.said.words() ? 0 : route.call.count / made.said.count()},
       made.lists, route.comm->size);
 }
 

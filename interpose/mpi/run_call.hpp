@@ -144,6 +144,13 @@ inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, cons
   if (!state().api->is_device(in, out)) forget_kept(comm);
   return std::nullopt;
 }
+/// One that differs from it in its counts alone is made for these; null: none is kept, or not for them.
+const KeptCall* kept_alike(CommState& comm, const SaidCall& said);
+/// Null: it is not kept.
+inline const KeptCall* kept_call(CommState& comm, const SaidCall& said, const Lists& lists) {
+  const KeptCall* kept = comm.kept.find(said, lists, comm.size);
+  return kept || lists[0] ? kept : kept_alike(comm, said);
+}
 /// Notes a call without elements, if it can be recognised.
 void note_empty(const Made& made);
 /// Whether such a call is made once more.
@@ -157,7 +164,7 @@ inline bool is_empty_again(const Made& made, const CommState& comm) {
 inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   if (comm && is_empty_again(made, *comm))
     return done_without_elements(made.said.collective(), Form::blocking);
-  const KeptCall* kept = comm ? comm->kept.find(made.said, made.lists, comm->size) : nullptr;
+  const KeptCall* kept = comm ? kept_call(*comm, made.said, made.lists) : nullptr;
   if (!kept) return std::nullopt;
   if (kept->reduction && kept->operations_freed != operations_freed()) {
     comm->kept.keeps_reductions = false;
@@ -196,10 +203,11 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
                                CallBuffers* buffers);
 std::optional<int> start_kept_by_name(Made& made, MPI_Request* request, MPI_Datatype type,
                                       MPI_Datatype other);
-/// Whether it is to be kept when it is done.
-bool is_worth_keeping(const Made& made, const RoutedCall& route, const CallBuffers& buffers);
+/// What it is to be kept as when it is done: as itself, or as one of those alike but for their counts.
+std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCall& route,
+                                                const CallBuffers& buffers);
 /// `reduction`: of a call with one of the program's own.
-void keep(const Made& made, const RoutedCall& route, ddl_kept_call* call,
+void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, ddl_kept_call* call,
           std::shared_ptr<OwnReductionCall> reduction = nullptr);
 
 /// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
@@ -227,10 +235,11 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
   const ddl_engine_api* api = state().api;
   int is_measured = 0;
   ddl_kept_call* kept = nullptr;
-  const bool keeps = made && is_worth_keeping(*made, route, buffers);
+  std::optional<SaidCall::Words> as;
+  if (made) as = worth_keeping_as(*made, route, buffers);
   const ddl_outcome outcome =
-      api->run(route.comm->engine, &route.call, &route.reason, &is_measured, keeps ? &kept : nullptr);
-  if (kept) keep(*made, route, kept, buffers.reduction());
+      api->run(route.comm->engine, &route.call, &route.reason, &is_measured, as ? &kept : nullptr);
+  if (kept) keep(*as, *made, route, kept, buffers.reduction());
   if (buffers.reduction()) buffers.reduction()->throw_on();
   if (outcome == DDL_DONE) return buffers.finish();
   if (outcome == DDL_FAILED) return report_failure(comm);
@@ -274,14 +283,15 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);
   if (!route.reason) {
     const std::shared_ptr<OwnReductionCall> reduction = buffers.reduction();
-    const bool keeps = made && !reduction && is_worth_keeping(*made, route, buffers);
+    std::optional<SaidCall::Words> as;
+    if (made && !reduction) as = worth_keeping_as(*made, route, buffers);
     buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
     ddl_kept_call* kept = nullptr;
     const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &started,
-                                                   &route.reason, keeps ? &kept : nullptr);
-    if (kept) keep(*made, route, kept);
+                                                   &route.reason, as ? &kept : nullptr);
+    if (kept) keep(*as, *made, route, kept);
     if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);

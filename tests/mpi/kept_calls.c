@@ -12,7 +12,7 @@
 
 #include "matrix.h"
 
-enum { kMost = 300, kRepeats = 100, kShapes = 150, kTurns = 4 };
+enum { kMost = 3000, kRepeats = 100, kShapes = 150, kTurns = 4 };
 
 enum kind { ALLREDUCE, BCAST, REDUCE, ALLGATHER, REDUCE_SCATTER_BLOCK, ALLTOALL, GATHER, SCATTER, KINDS };
 static const char* const kNames[KINDS] = {
@@ -232,6 +232,17 @@ static void of_many_shapes(MPI_Comm comm) {
     for (int n = 1; n <= kShapes; ++n) one(n % 2 ? BCAST : ALLREDUCE, comm, n % size, n, 1, 0, turn + n);
 }
 
+/* The same but for the count, which is another each time, or one of two or three. */
+static void with_other_counts(MPI_Comm comm) {
+  for (enum kind kind = 0; kind < KINDS; ++kind)
+    for (int i = 0; i < 4 * kRepeats; ++i) {
+      const int any = i * 89 + i / 7 * 31, turn = i / kRepeats;
+      const int n = turn % 2 ? 60 + i % 3 : 1 + any % (turn == 0 ? kShapes : kMost - 10);
+      one(kind, comm, i / 7 % size, n, 1 + i % 5, i % 3 == 2, 1000 * kind + i);
+      if (i % 10 == 0) MPI_Barrier(comm);
+    }
+}
+
 /* The ranks say the same in other words, each in the same ones again or in a few in turn: who remembers what
  * makes it no other way than who does not. */
 static void in_other_words(MPI_Comm comm) {
@@ -333,6 +344,13 @@ static void wrongly(void) {
     wrong("one buffer for both is taken", "allreduce", 8, 0, 0, 1);
   if (MPI_Allreduce(in_memory, out_memory, -8, MPI_INT, MPI_SUM, own) == MPI_SUCCESS)
     wrong("a negative count is taken", "allreduce", -8, 0, 0, 1);
+  for (int i = 0; i < kRepeats; ++i) {
+    int once = 1 + me;
+    MPI_Allreduce(&once, &once, 1, MPI_INT, MPI_SUM, own); /* of one element it is in place */
+    one(ALLREDUCE, own, 0, 1 + i % 8, 1, 0, i);
+  }
+  if (MPI_Allreduce(in_memory, in_memory, 2, MPI_INT, MPI_SUM, own) == MPI_SUCCESS)
+    wrong("one buffer for both is taken", "allreduce", 2, 0, 0, 1);
   for (int i = 0; i < kRepeats; ++i) one(BCAST, own, 0, 8, 1, 0, i);
   if (MPI_Bcast(in_memory, 8, MPI_INT, size, own) == MPI_SUCCESS)
     wrong("a root that is none", "bcast", 8, 0, 0, 1);
@@ -353,6 +371,7 @@ int main(int argc, char** argv) {
   barriers(MPI_COMM_WORLD);
   with_lists_that_change(MPI_COMM_WORLD);
   of_many_shapes(MPI_COMM_WORLD);
+  with_other_counts(MPI_COMM_WORLD);
   in_other_words(MPI_COMM_WORLD);
   on_handles_that_return(MPI_COMM_WORLD);
   with_types_that_return(MPI_COMM_WORLD);

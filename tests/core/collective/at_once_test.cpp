@@ -40,4 +40,41 @@ TEST(AtOnce, CallsWithoutTokensMayBeLongerThanThoseWithThemButNotOfManyRanks) {
   }
 }
 
+TEST(AtOnce, ACallThatIsRecountedIsAsOneThatIsMade) {
+  auto expect_place = [](const BriefCall::Place& got, const BriefCall::Place& made) {
+    EXPECT_EQ(got.source, made.source);
+    EXPECT_EQ(got.offset, made.offset);
+  };
+  constexpr Rank kRanks = 3;
+  VirtualJob job(std::vector<HostIndex>(kRanks, 0));
+  auto world = job.create(1, everybody(kRanks));
+  for (Kind kind : {Kind::all_reduce, Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter,
+                    Kind::all_to_all, Kind::gather, Kind::scatter})
+    for (Rank me = 0; me < kRanks; ++me) {
+      Communicator& mine = *world[static_cast<std::size_t>(me)];
+      CallBuffers few(kind, 1, me, kRanks, 20, Where::apart), more(kind, 1, me, kRanks, 31, Where::apart);
+      PreparedPlan& plan = mine.plans().plan_for(few.call.task(), 128);
+      BriefCall again, made;
+      mine.make_brief(again, few.call, plan);
+      mine.make_brief(made, more.call, plan);
+      Call call = few.call;
+      call.count = more.call.count;
+      call.fingerprint = compute_fingerprint(call);
+      ASSERT_TRUE(again.recount(call)) << name_of(kind);
+      EXPECT_EQ(again.call().count, made.call().count);
+      EXPECT_EQ(again.call().fingerprint, made.call().fingerprint);
+      EXPECT_EQ(again.note().count, made.note().count);
+      EXPECT_EQ(again.note().fingerprint, made.note().fingerprint);
+      ASSERT_EQ(again.steps().size(), made.steps().size());
+      for (std::size_t i = 0; i < made.steps().size(); ++i) {
+        const BriefCall::BriefStep &got = again.steps()[i], &right = made.steps()[i];
+        EXPECT_EQ(got.count, right.count) << name_of(kind);
+        EXPECT_EQ(got.header.bytes, right.header.bytes);
+        EXPECT_EQ(got.header.fingerprint, right.header.fingerprint);
+        expect_place(got.own, right.own);
+        expect_place(got.into, right.into);
+      }
+    }
+}
+
 }  // namespace ddl

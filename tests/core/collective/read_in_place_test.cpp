@@ -178,6 +178,24 @@ TEST(ReadInPlace, ACallThatIsMadeAgainIsStartedAndReadLater) {
   }
 }
 
+// Then there are other messages.
+TEST(ReadInPlace, WhatIsReadIsNoRecountOfWhatIsStaged) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, everybody(2), with_single_copies());
+  CallBuffers longest(Kind::broadcast, 0, 0, 2, kMiddling, Where::apart);
+  PreparedPlan& plan = reading(*world[0], longest.call);
+  for (Elements before : {1000, 19'000})
+    for (Elements after : {1001, 19'001}) {
+      CallBuffers one(Kind::broadcast, 0, 0, 2, before, Where::apart);
+      BriefCall brief;
+      world[0]->make_brief(brief, one.call, plan);
+      ASSERT_EQ(brief.is_read(), before > 10'000);
+      Call call = one.call;
+      call.count = after;
+      EXPECT_EQ(brief.recount(call), (before > 10'000) == (after > 10'000)) << before << " " << after;
+    }
+}
+
 // Who reads leaves the engine's lock, and another thread may start a call of another communicator meanwhile,
 // which is left as it is until somebody waits.
 TEST(ReadInPlace, ThreadsWithMiddlingAndSmallCallsShareTheEngine) {
