@@ -63,6 +63,7 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
   peers_.clear();
   pairs_to_.clear();
   pairs_from_.clear();
+  parts_.clear();
   const Plan& plan = prepared.plan;
   steps_.reserve(plan.steps.size());
   peers_.reserve(plan.peers.size());
@@ -73,11 +74,10 @@ void BriefCall::make(const Call& call, PreparedPlan& prepared, CommId comm, Rank
     if (static_cast<int>(f) == plan.token_flow) continue;
     for (std::uint32_t i = 0; i < plan.flows[f].count; ++i) {
       const Step& step = plan.steps[plan.flows[f].first + i];
-      if (reach_of(call, step) == 0 || is_answered_by_reading(call, plan, step)) continue;
-      if (call.pairwise && Credit::stands_for(call, plan, step)) {
-        (step.verb == Verb::copy ? pairs_to_ : pairs_from_).push_back(step.rank);
-        continue;
-      }
+      const Part part = part_of(call, plan, step);
+      if (call.pairwise) parts_.push_back(part);
+      if (part == Part::of_credit) (step.verb == Verb::copy ? pairs_to_ : pairs_from_).push_back(step.rank);
+      if (part != Part::step) continue;
       const auto first_peer = static_cast<std::uint32_t>(peers_.size());
       steps_.push_back({&step, f, i, first_peer, {comm, step.tag, 0, 0, 0, me, 0, 0}, {}, {}, 0});
       set_elements(steps_.back(), fingerprint);
@@ -101,9 +101,29 @@ void BriefCall::set_elements(BriefStep& step, Fingerprint fingerprint) const {
   step.into = {step.step->into, offset_of(call_, step.step->into, step.step->into_block)};
 }
 
+BriefCall::Part BriefCall::part_of(const Call& call, const Plan& plan, const Step& step) {
+  if (reach_of(call, step) == 0 || is_answered_by_reading(call, plan, step)) return Part::none;
+  return call.pairwise && Credit::stands_for(call, plan, step) ? Part::of_credit : Part::step;
+}
+
+bool BriefCall::has_same_parts(const Call& call) const {
+  const Plan& plan = plan_->plan;
+  if (!call.pairwise) return is_read_in_place(plan, call.bytes()) == is_read();
+  auto part = parts_.begin();
+  for (std::uint32_t f = 0; f < plan.flows.size(); ++f) {
+    if (static_cast<int>(f) == plan.token_flow) continue;
+    for (const Step& step : std::span(plan.steps).subspan(plan.flows[f].first, plan.flows[f].count))
+      if (part_of(call, plan, step) != *part++) return false;
+  }
+  return true;
+}
+
 bool BriefCall::recount(const Call& call) {
-  if (call.has_layout() || is_read_in_place(plan_->plan, call.bytes()) != is_read()) return false;
+  if (!has_same_parts(call)) return false;
   call_.count = note_.count = call.count;
+  call_.in_blocks = call.in_blocks;
+  call_.out_blocks = call.out_blocks;
+  call_.lengths = call.lengths;
   call_.fingerprint = call.fingerprint;
   note_.fingerprint = fingerprint_of(call_, plan_->choice.wire);
   for (BriefStep& step : steps_) set_elements(step, note_.fingerprint);

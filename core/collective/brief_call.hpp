@@ -41,8 +41,8 @@ class BriefCall {
   BriefCall& operator=(const BriefCall&) = delete;
   /// A call that is_possible().
   void make(const Call& call, PreparedPlan& plan, CommId comm, Rank me, SharedMemoryTransport& local);
-  /// One that differs in its count and its fingerprint alone, and is_possible(): at less cost, if its blocks
-  /// are all alike and its messages the same ones. False: they are not, and it has to be made.
+  /// One that differs in its counts, their places and its fingerprint alone, and is_possible(): at less cost,
+  /// if its messages are the same ones. False: they are not, and it has to be made.
   bool recount(const Call& call);
   /// Whether a call is small enough, or its blocks are read where they are by their readers alone, and that
   /// plan is about whole blocks.
@@ -107,6 +107,10 @@ class BriefCall {
   }
 
  private:
+  // What becomes of a step of the plan.
+  enum class Part : std::uint8_t { none, of_credit, step };
+  static Part part_of(const Call& call, const Plan& plan, const Step& step);
+  bool has_same_parts(const Call& call) const;
   void set_elements(BriefStep& step, Fingerprint fingerprint) const;
 
   Call call_{};
@@ -116,6 +120,7 @@ class BriefCall {
   std::span<const Rank> to_, from_;
   std::vector<Rank> pairs_to_, pairs_from_;  // of a pairwise call
   std::vector<BriefStep> steps_;
+  std::vector<Part> parts_;                          // of a pairwise call
   std::vector<SharedMemoryTransport::Peer*> peers_;  // of all steps
   const BriefStep* left_ = nullptr;                  // to the caller, and its sources but the own one
   Room left_sources_;

@@ -24,20 +24,23 @@ std::uint64_t end_of(const std::vector<Block>& packed) {
 
 Blocks made_of(std::span<const Block> list) {
   Blocks blocks;
-  blocks.hash = 1469598103934665603ull;
-  for (const Block& block : list) {
-    blocks.counts.push_back(block.count);
-    blocks.offsets.push_back(block.offset);
-    blocks.longest = std::max(blocks.longest, block.count);
-    blocks.total += block.count;
-    blocks.hash = (blocks.hash ^ block.count) * 0x9e3779b97f4a7c15ull;
-    blocks.hash ^= blocks.hash >> 29;
-  }
-  blocks.hash |= 1;
+  blocks.set(list.size(), [&](std::size_t i) { return list[i]; });
   return blocks;
 }
 
 }  // namespace
+
+bool Blocks::set(const BlockSide& side, Rank ranks, std::uint64_t size) {
+  const auto many = static_cast<std::size_t>(ranks);
+  const bool is_right =
+      size > 0 && std::none_of(side.counts, side.counts + many, [](int n) { return n < 0; });
+  if (!is_right) return false;
+  const auto extent = static_cast<std::int64_t>(size);
+  set(many, [&](std::size_t i) {
+    return Block{static_cast<std::uint64_t>(side.counts[i]) * size, side.displacements[i] * extent};
+  });
+  return side.buffer || total == 0;  // else it is MPI_BOTTOM
+}
 
 std::shared_ptr<const Blocks> BlockCache::find(std::span<const Block> list) {
   for (const Kept& kept : kept_.entries)

@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,6 +42,26 @@ struct Blocks {
   std::vector<std::int64_t> offsets;
   std::uint64_t longest = 0, total = 0;
   std::uint64_t hash = 0;  // of the lengths; never 0
+
+  /// Those of a side of one type, whose elements are so long and without gaps; false: it is no right one.
+  bool set(const BlockSide& side, Rank ranks, std::uint64_t size);
+  template <class BlockOf>
+  void set(std::size_t blocks, const BlockOf& block_of) {
+    counts.resize(blocks);
+    offsets.resize(blocks);
+    longest = total = 0;
+    hash = 1469598103934665603ull;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const Block block = block_of(i);
+      counts[i] = block.count;
+      offsets[i] = block.offset;
+      longest = std::max(longest, block.count);
+      total += block.count;
+      hash = (hash ^ block.count) * 0x9e3779b97f4a7c15ull;
+      hash ^= hash >> 29;
+    }
+    hash |= 1;
+  }
 };
 
 class BlockCache {

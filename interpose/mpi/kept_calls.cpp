@@ -17,12 +17,12 @@ bool KeptCall::has(const Lists& other, Rank ranks) const {
 }
 
 // Two that take turns need not be made for another count each time.
-KeptCall* KeptCalls::find_alike(const SaidCall& said, Rank ranks) {
+KeptCall* KeptCalls::find_alike(const SaidCall::Words& alike, const SaidCall& said, const Lists& lists,
+                                Rank ranks) {
   constexpr int kMostExactly = 2;
-  const std::optional<SaidCall::Words> alike = said.alike();
-  auto* one = alike ? const_cast<KeptCall*>(find(*alike, {}, ranks)) : nullptr;
-  if (!one || one->counts == said.counts()) return one;
-  if (one->kept_exactly < kMostExactly && is_made_again(said.words(), {}, ranks)) {
+  auto* one = const_cast<KeptCall*>(find(alike, {}, ranks));
+  if (!one || (one->elements_of_one > 0 && one->counts == said.counts())) return one;
+  if (one->kept_exactly < kMostExactly && is_made_again(said.words(), lists, ranks)) {
     ++one->kept_exactly;
     return nullptr;
   }

@@ -3,9 +3,9 @@
 //
 // A call is kept from the second time on, small and within a host (SessionCommunicator::keep); a program that
 // never makes the same call again pays a look at a table. Of calls that differ in their counts alone one is
-// kept, which is made for another count each time (2 ranks, one of 64 counts of up to 256 bytes each time, made
-// anew and so, us: broadcast 0.28 and 0.15, all-to-all 0.38 and 0.25, all-reduce 0.35 and 0.22, started and
-// waited for 0.77 and 0.39).
+// kept, which is made for another count each time (2 ranks, one of 64 counts of up to 256 bytes each time,
+// made anew and so, us: broadcast 0.28 and 0.15, all-to-all 0.38 and 0.25, all-reduce 0.35 and 0.22, started
+// and waited for 0.77 and 0.39, MPI_Alltoallv 0.80 and 0.31, MPI_Allgatherv 0.55 and 0.26).
 //
 // Thread safety: that of the calls of one communicator, which are made one after the other.
 #pragma once
@@ -82,6 +82,11 @@ class SaidCall {
     const int size = std::max(kFew, static_cast<int>(std::bit_width(std::max(count, other) - 1)));
     return Words{all[0], all[1], says << 8 | static_cast<std::uint32_t>(size), all[3] | kOfAlike};
   }
+  /// The same of calls with a count for every rank, of one size class of blocks.
+  Words alike_by_lists(std::uint32_t size) const {
+    constexpr std::uint32_t kByLists = 4;
+    return {words_[0], words_[1], kByLists << 8 | size, words_[3] | kOfAlike};
+  }
   /// Those of both sides, or of the one that says any.
   std::uint64_t count() const { return count_of(words_[2]); }
   static std::uint64_t count_of(std::uint64_t counts) { return std::max(low(counts), high(counts)); }
@@ -136,6 +141,10 @@ struct KeptCall {
   // Of alike ones, whose words `said` is: the counts that it is made for now, and how many elements of the
   // engine's one of the program's is.
   std::uint64_t counts = 0, elements_of_one = 0;
+  // Or, of calls with a count for every rank, the lists of which it is made now, for nobody else to write,
+  // and ddl_collective_call::lengths.
+  std::shared_ptr<Blocks> own_blocks = {}, own_in_blocks = {};
+  std::uint64_t lengths = 0;
   int kept_exactly = 0;  // besides, so many of these
 
   /// What lies behind a block of the program's, or some, does so after as many elements.
@@ -190,8 +199,8 @@ class KeptCalls {
       if (one.is(words, lists, ranks)) return &one;
     }
   }
-  /// The same of those that said is alike to; null: none is kept, or it is better kept by itself.
-  KeptCall* find_alike(const SaidCall& said, Rank ranks);
+  /// The same of those that it is alike to; null: none is kept, or it is better kept by itself.
+  KeptCall* find_alike(const SaidCall::Words& alike, const SaidCall& said, const Lists& lists, Rank ranks);
   /// Whether the call was among the last that were made and not kept.
   bool is_made_again(const SaidCall::Words& said, const Lists& lists, Rank ranks);
   bool is_full(Rank ranks) const { return kept_ == most_of(ranks); }

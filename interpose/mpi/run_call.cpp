@@ -11,6 +11,7 @@
 #include "core/base/log.hpp"
 #include "interpose/mpi/call_note.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/kept_exchange.hpp"
 #include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
@@ -27,6 +28,19 @@ bool is_lasting_name(const void* name) {
 bool reduces(Collective collective) {
   return collective == Collective::all_reduce || collective == Collective::reduce ||
          collective == Collective::reduce_scatter || collective == Collective::reduce_scatter_block;
+}
+
+// What such a call may be kept as that differs in its counts alone.
+std::optional<SaidCall::Words> alike_to(const Made& made, const RoutedCall& route,
+                                        const CallBuffers& buffers) {
+  const SaidCall& said = made.said;
+  const bool has_lists = made.lists[0] || route.blocks;
+  if (has_lists && has_alike_by_lists(said.collective()) && !said.is_by_bytes())
+    return alike_by_lists(said, route.blocks->longest);
+  const bool may_be_longer = !said.is_in_one_buffer() || said.collective() == Collective::broadcast;
+  const bool is_of_count = !has_lists && !buffers.reduction() && may_be_longer;
+  return is_of_count && said.count() > 0 && route.call.count % said.count() == 0 ? said.alike()
+                                                                                 : std::nullopt;
 }
 
 }  // namespace
@@ -51,22 +65,19 @@ std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCa
   const Rank ranks = route.comm->size;
   if (!can_be_kept || ranks > KeptCalls::kMostRanks) return std::nullopt;
   // One that is kept may have been made on a device's memory now.
-  auto if_not_kept = [&](const SaidCall::Words& words) {
-    return kept.find(words, made.lists, ranks) ? std::nullopt : std::optional(words);
+  auto if_not_kept = [&](const SaidCall::Words& words, const Lists& lists) {
+    return kept.find(words, lists, ranks) ? std::nullopt : std::optional(words);
   };
   const SaidCall& said = made.said;
-  if (kept.is_made_again(said.words(), made.lists, ranks)) return if_not_kept(said.words());
-  const std::optional<SaidCall::Words> alike = said.alike();
-  const bool is_of_count = !made.lists[0] && !route.blocks && !route.in_blocks && !buffers.reduction() &&
-                           (!said.is_in_one_buffer() || said.collective() == Collective::broadcast);
-  if (!alike || !is_of_count || !kept.is_made_again(*alike, {}, ranks) ||
-      route.call.count % said.count() != 0)
-    return std::nullopt;
-  return if_not_kept(*alike);
+  if (kept.is_made_again(said.words(), made.lists, ranks)) return if_not_kept(said.words(), made.lists);
+  const std::optional<SaidCall::Words> alike = alike_to(made, route, buffers);
+  if (!alike || !kept.is_made_again(*alike, {}, ranks)) return std::nullopt;
+  return if_not_kept(*alike, {});
 }
 
 const KeptCall* kept_alike(CommState& comm, const SaidCall& said) {
-  KeptCall* one = comm.kept.find_alike(said, comm.size);
+  const std::optional<SaidCall::Words> alike = said.alike();
+  KeptCall* one = alike ? comm.kept.find_alike(*alike, said, {}, comm.size) : nullptr;
   if (!one || one->counts == said.counts()) return one;
   const ddl_counts counts{said.count() * one->elements_of_one, {}, {}, 0};
   if (!state().api->recount(comm.engine, one->call, &counts)) return nullptr;
@@ -139,20 +150,22 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
   const bool has_pairs = reduction && has_gaps(route.own_type) && route.call.out;
   KeptPairs pairs;
   if (has_pairs) pairs = {std::make_shared<std::byte[]>(route.bytes), route.call.count, route.own_type};
-  all.add(
-      {as,
-       call,
-       buffer(route.call.in, made.in, Which::in, made.out, Which::out),
-       has_pairs ? BufferOf{Which::out, 0} : buffer(route.call.out, made.out, Which::out, made.in, Which::in),
-       {},
-       route.blocks,
-       route.in_blocks,
-       std::move(reduction),
-       operations_freed(),
-       std::move(pairs),
-       made.said.counts(),
-       as == made.said.words() ? 0 : route.call.count / made.said.count()},
-      made.lists, route.comm->size);
+  const bool is_exact = as == made.said.words();
+  KeptCall one{
+      as,
+      call,
+      buffer(route.call.in, made.in, Which::in, made.out, Which::out),
+      has_pairs ? BufferOf{Which::out, 0} : buffer(route.call.out, made.out, Which::out, made.in, Which::in),
+      {},
+      route.blocks,
+      route.in_blocks,
+      std::move(reduction),
+      operations_freed(),
+      std::move(pairs)};
+  one.counts = made.said.counts();
+  one.lengths = route.call.lengths;
+  if (!is_exact && !route.blocks) one.elements_of_one = route.call.count / made.said.count();
+  all.add(std::move(one), is_exact ? made.lists : Lists{}, route.comm->size);
 }
 
 // Where its type has a name that lasts.

@@ -1,6 +1,7 @@
 // The hooks of the collectives with a count for every rank: each says what the engine is to do, and what the
 // original is.
 #include "interpose/mpi/collectives.hpp"
+#include "interpose/mpi/kept_exchange.hpp"
 #include "interpose/mpi/packed_call.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
@@ -55,6 +56,23 @@ NamedMade rooted_made(Collective collective, const Side& one, const BlockSide& m
   return {made, one.buffer == MPI_IN_PLACE ? many.type : one.type, many.type};
 }
 
+// Makes it by a kept one that differs in its counts alone; nothing: there is none.
+std::optional<int> run_alike(const NamedMade& named, const BlockSide* in, const BlockSide& out,
+                             const Side* own = nullptr) {
+  const Made& made = named.made;
+  CommState* comm = named.has_known_types() ? state_of_noted(made.comm) : nullptr;
+  const KeptCall* kept = comm ? kept_alike(*comm, made, in, out, own) : nullptr;
+  if (!kept) return std::nullopt;
+  return make_again(*kept, *comm, made, kept->in.at(made.in, made.out), kept->out.at(made.in, made.out));
+}
+std::optional<int> start_alike(const NamedMade& named, const BlockSide* in, const BlockSide& out,
+                               MPI_Request* request, const Side* own = nullptr) {
+  const bool may_be_kept = named.has_known_types() && !PersistentStart::current();
+  CommState* comm = may_be_kept ? state_of_noted(named.made.comm) : nullptr;
+  const KeptCall* kept = comm ? kept_alike(*comm, named.made, in, out, own) : nullptr;
+  return kept ? start_again(*kept, *comm, named.made, request, nullptr) : std::nullopt;
+}
+
 // A call that is not kept as it was made. `named`: to be kept as that, where MPI names all its types or a
 // persistent request starts it.
 // `again` makes it as one of so many bytes, if it is kept as that; `anew` otherwise.
@@ -105,6 +123,8 @@ int start_anew(Collective collective, const BlockSide& in, const BlockSide& out,
 template <class Original>
 int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original,
              const NamedMade* named = nullptr) {
+  if (named)
+    if (const std::optional<int> done = run_alike(*named, &pairs.in, pairs.out)) return *done;
   auto route = [&] { return route_pairs(collective, pairs, root, comm); };
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
   return run_anew(collective, pairs.in, pairs.out, root, comm, named, route, adapt, original);
@@ -113,6 +133,8 @@ int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm,
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
                    Original original, const NamedMade* named = nullptr) {
+  if (named)
+    if (const std::optional<int> done = start_alike(*named, &pairs.in, pairs.out, request)) return *done;
   auto route = [&] { return route_pairs(collective, pairs, root, comm); };
   auto adapt = [&](RoutedCall& to, CallBuffers& buffers) { return adapt_pairs(to, pairs, buffers); };
   return start_anew(collective, pairs.in, pairs.out, root, comm, request, named, route, adapt, original);
@@ -141,6 +163,7 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
   const BlockSide to{out, counts, displacements, out_type};
   NamedMade named = all_gather_made(from, to, comm, Form::blocking);
   if (const std::optional<int> done = run_kept(named.made)) return *done;
+  if (const std::optional<int> done = run_alike(named, nullptr, to, &from)) return *done;
   auto route = [&] { return route_all_gather_v(from, to, comm); };
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);
@@ -158,6 +181,7 @@ int iallgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, c
   const BlockSide to{out, counts, displacements, out_type};
   NamedMade named = all_gather_made(from, to, comm, Form::nonblocking);
   if (const std::optional<int> done = named.start_kept(request)) return *done;
+  if (const std::optional<int> done = start_alike(named, nullptr, to, request, &from)) return *done;
   auto route = [&] { return route_all_gather_v(from, to, comm); };
   auto adapt = [&](RoutedCall& it, CallBuffers& buffers) {
     return adapt_all_gather_v(it, from, to, buffers);

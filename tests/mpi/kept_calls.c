@@ -156,7 +156,11 @@ enum vector { GATHERV, SCATTERV, ALLGATHERV, ALLTOALLV, REDUCE_SCATTER, VECTORS 
 static const char* const kVectorNames[VECTORS] = {"gatherv", "scatterv", "allgatherv", "alltoallv",
                                                   "reduce_scatter"};
 
-static int length(int from, int to, int turn) { return 1 + (from * 5 + to * (3 + turn % 4)) % 9; }
+/* Of a few, then of any, then of long ones. */
+static int length(int from, int to, int turn) {
+  const int few = (from * 5 + to * (3 + turn % 4)) % 9, other = (few + turn / 7) % 9;
+  return turn < kRepeats ? 1 + few : turn < 3 * kRepeats ? other : 300 * other + turn % 5;
+}
 
 /* One call with a count for every rank, of which everybody's lists lie where those of the call before lay. */
 static void with_lists(enum vector kind, MPI_Comm comm, int root, int turn, int in_place) {

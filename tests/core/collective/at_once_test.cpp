@@ -77,4 +77,39 @@ TEST(AtOnce, ACallThatIsRecountedIsAsOneThatIsMade) {
     }
 }
 
+// Of an all-to-all of which pairs of ranks alone know the lengths.
+TEST(AtOnce, BlocksOfOtherLengthsAreARecountWhereTheSameOnesAreThere) {
+  VirtualJob job({0, 0});
+  auto world = job.create(1, everybody(2));
+  struct Lists {
+    std::vector<Elements> counts;
+    std::vector<std::int64_t> offsets;
+  };
+  const Lists few{{4, 7}, {0, 4}}, more{{30, 2}, {5, 40}}, none{{4, 0}, {0, 4}};
+  auto call_with = [](const Lists& in, const Lists& out) {
+    Call call{nullptr, nullptr, 0, DType::uint8, Op::bor, "", 0, Kind::all_to_all};
+    call.in_blocks = {in.counts.data(), in.offsets.data()};
+    call.out_blocks = {out.counts.data(), out.offsets.data()};
+    call.count = std::max(in.counts[0], std::max(in.counts[1], out.counts[1]));
+    call.lengths = 1;
+    call.pairwise = true;
+    call.fingerprint = compute_fingerprint(call);
+    return call;
+  };
+  PreparedPlan& plan = world[0]->plans().plan_for(call_with(few, few).task(), 64);
+  BriefCall brief, made;
+  world[0]->make_brief(brief, call_with(few, few), plan);
+  EXPECT_FALSE(brief.recount(call_with(few, none)));
+  EXPECT_FALSE(brief.recount(call_with(none, few)));
+  ASSERT_TRUE(brief.recount(call_with(more, few)));
+  world[0]->make_brief(made, call_with(more, few), plan);
+  ASSERT_EQ(brief.steps().size(), made.steps().size());
+  for (std::size_t i = 0; i < made.steps().size(); ++i) {
+    EXPECT_EQ(brief.steps()[i].count, made.steps()[i].count);
+    EXPECT_EQ(brief.steps()[i].own.offset, made.steps()[i].own.offset);
+    EXPECT_EQ(brief.steps()[i].into.offset, made.steps()[i].into.offset);
+    EXPECT_EQ(brief.steps()[i].header.bytes, made.steps()[i].header.bytes);
+  }
+}
+
 }  // namespace ddl
