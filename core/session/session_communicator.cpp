@@ -159,7 +159,9 @@ bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
   CallShape shape = kept.shape;
   if (!call.pairwise) shape.bytes = call.bytes();
   shape.barrier = is_barrier(call);
-  if (!selection_->are_alike(kept.shape, shape) ||
+  // Nonblocking ones alone are fused, and a blocking one would lose little.
+  const bool is_fused = lazy_ && lazy_->takes(call);
+  if (is_fused || !selection_->are_alike(kept.shape, shape) ||
       !BriefCall::is_possible(call, plan, plans_->members().size()))
     return false;
   if (kept.is_started) session_.engine().let_go_of_brief_calls();

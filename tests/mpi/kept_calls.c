@@ -336,6 +336,19 @@ static void exchanged_in_place(MPI_Comm comm, int is_waited_for_later) {
   MPI_Type_free(&two);
 }
 
+/* A share of less than nothing, by everybody; then one of something that is nowhere. */
+static void shares_that_are_none(MPI_Comm comm) {
+  int counts[64], at[64];
+  for (int i = 0; i < 4 * kRepeats; ++i) {
+    for (int r = 0; r < size; ++r) counts[r] = r == i % size ? 0 : 65 + (r + 7 * i) % 60, at[r] = 130 * r;
+    MPI_Allgatherv(counts[me] ? in_memory : NULL, counts[me], MPI_INT, out_memory, counts, at, MPI_INT, comm);
+  }
+  for (int r = 0; r < size; ++r) counts[r] = r == me ? 0 : 70;
+  if (MPI_Allgatherv(in_memory, -1, MPI_INT, out_memory, counts, at, MPI_INT, comm) == MPI_SUCCESS ||
+      MPI_Allgatherv(NULL, -1, MPI_INT, out_memory, counts, at, MPI_INT, comm) == MPI_SUCCESS)
+    wrong("a negative share is taken", "allgatherv", -1, 0, 0, 1);
+}
+
 /* What is no call is refused, however often it was right before. */
 static void wrongly(void) {
   MPI_Comm own;
@@ -355,6 +368,7 @@ static void wrongly(void) {
   }
   if (MPI_Allreduce(in_memory, in_memory, 2, MPI_INT, MPI_SUM, own) == MPI_SUCCESS)
     wrong("one buffer for both is taken", "allreduce", 2, 0, 0, 1);
+  if (size > 1) shares_that_are_none(own);
   for (int i = 0; i < kRepeats; ++i) one(BCAST, own, 0, 8, 1, 0, i);
   if (MPI_Bcast(in_memory, 8, MPI_INT, size, own) == MPI_SUCCESS)
     wrong("a root that is none", "bcast", 8, 0, 0, 1);
