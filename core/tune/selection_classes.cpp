@@ -75,9 +75,7 @@ void Selection::prepare_all_reduce(Class& of_class) {
   const std::vector<Candidate>& found = measured.empty() ? plans_.candidates_for(bytes, wire) : measured;
   of_class.settled.plan = &plans_.prepare(found[0].choice, bytes);
   if (!measures) return;
-  if (mode == Mode::pick || mode == Mode::scatter) return measure(of_class, found);
-  if (!measured_rates_.empty())
-    memory_.learn({name_of_plans(of_class.key), bytes, false, found[0].choice, measured_rates_});
+  if (mode == Mode::pick || mode == Mode::scatter) measure(of_class, found);
 }
 
 // What is predicted to take longer than that many times the best's time is not tried.

@@ -83,9 +83,10 @@ void Selection::look_at_rails(const CallShape& call, const PreparedPlan& prepare
 }
 
 // When rails finish their shares tells how to share better; that holds for all sizes, so that every class is
-// prepared anew.
+// prepared anew. The cache hears of it in every mode, also where no class is measured.
 void Selection::learn_rails(RailRates rates) {
   limits_.machine.rail_rate = measured_rates_ = std::move(rates);
+  memory_.learn({plans_.name(), kOfRailsAlone, false, {}, measured_rates_});
   if (settings_.options.dbg_level > 0 && plans_.members().me == 0)
     for (double rate : measured_rates_) log_info(fmt::format("a rail carries {:.1f} MB/s", rate * 1e-6));
   classes_.clear();

@@ -4,8 +4,10 @@
 //
 // File: {"ddl_tuning": 1, "machines": {NAME: [{"grid", "bytes_up_to", "original" | "algorithm", "share",
 // "segment", "window", "us", "rails"}]}}. Of a collective other than all-reduce the grid's name ends with the
-// kind, "algorithm" is empty and there are "kind", "division", "directly", "radix". NAME says all that a
-// measurement depends on; other machines' entries are kept, as far as they can be read and the file has room.
+// kind, "algorithm" is empty and there are "kind", "division", "directly", "radix". "bytes_up_to" 0 says the
+// rates of the rails alone. NAME says all that a measurement depends on; other machines' entries are kept, as
+// far as they can be read and the file has room.
+//
 // Thread safety: all members.
 #pragma once
 
@@ -20,6 +22,9 @@
 #include "core/tune/cache_file.hpp"
 
 namespace ddl {
+
+/// The size class of an entry that says nothing but the rates of the rails.
+inline constexpr Bytes kOfRailsAlone = 0;
 
 /// The way that was settled on for one size class of communicators with that grid.
 struct TuningEntry {

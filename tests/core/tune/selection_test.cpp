@@ -233,30 +233,46 @@ TEST(Selection, MeasuringRailsChangesNoResult) {
   EXPECT_TRUE(memories[0]->has_news());
 }
 
+namespace {
+
+// How many rails the next job knows after large calls of that kind.
+std::size_t rails_known_after(Kind kind, const TuneSettings& settings) {
+  VirtualJob job({0, 0, 1, 1});
+  auto world = job.create(1, test::everybody(job.size()), {2, Bytes{16} << 20, 0, {}});
+  auto memories = memories_of(job);
+  job.each([&](Rank rank) {
+    auto me = static_cast<std::size_t>(rank);
+    FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
+    std::vector<std::byte> in(8 << 20), out(8 << 20);
+    for (int calls = 0; calls < 40; ++calls) {
+      Call call{in.data(), out.data(), 512 << 10, DType::float32, Op::sum, "", now()};
+      call.kind = kind;
+      maker.run(call);
+    }
+  });
+  TuningCache next("test");
+  EXPECT_EQ(next.read(memories[0]->write("")), "");
+  return next.rail_rates(world[0]->plans().name()).size();
+}
+
+}  // namespace
+
 // Programs that never all-reduce have rails, too.
 TEST(Selection, LargeCallsOfEveryKindMeasureTheRails) {
   const std::vector<Kind> kinds = {Kind::broadcast, Kind::reduce, Kind::all_gather, Kind::reduce_scatter,
                                    Kind::all_to_all};
-  for (std::size_t i = 0; i < kinds.size(); i += test::thinned(5)) {
-    const Kind kind = kinds[i];
-    VirtualJob job({0, 0, 1, 1});
-    auto world = job.create(1, test::everybody(job.size()), {2, Bytes{16} << 20, 0, {}});
-    auto memories = memories_of(job);
-    const TuneSettings settings;
-    job.each([&](Rank rank) {
-      auto me = static_cast<std::size_t>(rank);
-      FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
-      std::vector<std::byte> in(8 << 20), out(8 << 20);
-      for (int calls = 0; calls < 40; ++calls) {
-        Call call{in.data(), out.data(), 512 << 10, DType::float32, Op::sum, "", now()};
-        call.kind = kind;
-        maker.run(call);
-      }
-    });
-    TuningCache next("test");
-    ASSERT_EQ(next.read(memories[0]->write("")), "");
-    EXPECT_EQ(next.rail_rates(world[0]->plans().name()).size(), 2U) << name_of(kind);
-  }
+  for (std::size_t i = 0; i < kinds.size(); i += test::thinned(5))
+    EXPECT_EQ(rails_known_after(kinds[i], {}), 2U) << name_of(kinds[i]);
+}
+
+TEST(Selection, RailsAreRememberedInEveryMode) {
+  const std::vector<const char*> modes = {"-mode r", "-mode b", "-mode n"};
+  for (std::size_t i = 0; i < modes.size(); i += test::thinned(3))
+    for (Kind kind : {Kind::all_reduce, Kind::broadcast}) {
+      TuneSettings settings;
+      settings.options = parse_ddl_options(modes[i], 4);
+      EXPECT_EQ(rails_known_after(kind, settings), 2U) << modes[i] << ", " << name_of(kind);
+    }
 }
 
 // What is known of them holds for all kinds, in all modes.
