@@ -21,9 +21,9 @@ KeptCall* KeptCalls::find_alike(const SaidCall::Words& alike, const SaidCall& sa
                                 Rank ranks) {
   constexpr int kMostExactly = 2;
   auto* one = const_cast<KeptCall*>(find(alike, {}, ranks));
-  if (!one || (one->elements_of_one > 0 && one->counts == said.counts())) return one;
-  if (one->kept_exactly < kMostExactly && is_made_again(said.words(), lists, ranks)) {
-    ++one->kept_exactly;
+  if (!one || one->is_for(said)) return one;
+  if (one->alike->kept_exactly < kMostExactly && is_made_again(said.words(), lists, ranks)) {
+    ++one->alike->kept_exactly;
     return nullptr;
   }
   return one;
@@ -66,7 +66,7 @@ void KeptCalls::grow() {
 }
 
 void KeptCalls::clear() {
-  calls_ = {};
+  calls_ = std::vector<KeptCall>();
   kept_ = 0;
   has_some_by_bytes = false;
 }

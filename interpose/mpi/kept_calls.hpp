@@ -129,8 +129,18 @@ struct KeptPairs {
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
+/// Of a kept call that stands for all that differ from it in their counts alone.
+struct OfAlike {
+  std::uint64_t counts;               // SaidCall::counts() that it is made for now
+  std::uint64_t elements_of_one = 0;  // of the engine's for one of the program's
+  // Or, with a count for every rank, its lists, for nobody else to write, and ddl_collective_call::lengths.
+  std::shared_ptr<Blocks> blocks = {}, in_blocks = {};
+  std::uint64_t lengths = 0;
+  int kept_exactly = 0;  // besides, so many of those it stands for
+};
+
 struct KeptCall {
-  SaidCall::Words said;
+  SaidCall::Words said;           // with `alike`, what it shares with these
   ddl_kept_call* call = nullptr;  // of the engine
   BufferOf in, out;
   std::vector<int> lists;                                     // one after the other
@@ -138,21 +148,18 @@ struct KeptCall {
   std::shared_ptr<OwnReductionCall> reduction = {};           // its context, of an operation that
   unsigned operations_freed = 0;                              // was there when so many had been freed
   KeptPairs pairs = {};
-  // Of alike ones, whose words `said` is: the counts that it is made for now, and how many elements of the
-  // engine's one of the program's is.
-  std::uint64_t counts = 0, elements_of_one = 0;
-  // Or, of calls with a count for every rank, the lists of which it is made now, for nobody else to write,
-  // and ddl_collective_call::lengths.
-  std::shared_ptr<Blocks> own_blocks = {}, own_in_blocks = {};
-  std::uint64_t lengths = 0;
-  int kept_exactly = 0;  // besides, so many of these
+  std::unique_ptr<OfAlike> alike = {};  // null: it stands for itself
 
+  /// Whether it is made for the one count that it says.
+  bool is_for(const SaidCall& one) const {
+    return alike->elements_of_one > 0 && alike->counts == one.counts();
+  }
   /// What lies behind a block of the program's, or some, does so after as many elements.
   void count_anew(const SaidCall& other) {
-    const auto before = static_cast<std::ptrdiff_t>(SaidCall::count_of(counts)),
+    const auto before = static_cast<std::ptrdiff_t>(SaidCall::count_of(alike->counts)),
                now = static_cast<std::ptrdiff_t>(other.count());
     for (BufferOf* buffer : {&in, &out}) buffer->offset = buffer->offset / before * now;
-    counts = other.counts();
+    alike->counts = other.counts();
   }
 
   bool is(const SaidCall::Words& other, const Lists& other_lists, Rank ranks) const {
@@ -212,7 +219,7 @@ class KeptCalls {
   bool keeps_reductions = true;
 
  private:
-  static constexpr std::size_t kFewest = 4;
+  static constexpr std::size_t kFewest = 2;
   // Each rank in turn may be the root of some.
   static std::size_t most_of(Rank ranks) {
     return std::max<std::size_t>(256, 4 * static_cast<std::size_t>(ranks));

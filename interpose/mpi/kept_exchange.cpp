@@ -58,17 +58,17 @@ const KeptCall* kept_alike(CommState& comm, const Made& made, const BlockSide* i
   const SaidCall::Words alike = alike_by_lists(made.said, in ? 0 : longest_of(out, ranks));
   KeptCall* one = comm.kept.find_alike(alike, made.said, made.lists, ranks);
   if (!one) return nullptr;
-  Blocks& out_blocks = lists_to_write(one->own_blocks, one->blocks);
+  Blocks& out_blocks = lists_to_write(one->alike->blocks, one->blocks);
   if (!out_blocks.set(out, ranks, size_of_known(out.type))) return nullptr;
   ddl_counts counts{out_blocks.longest, {}, {out_blocks.counts.data(), out_blocks.offsets.data()}, 0};
   if (in) {
-    Blocks& in_blocks = lists_to_write(one->own_in_blocks, one->in_blocks);
+    Blocks& in_blocks = lists_to_write(one->alike->in_blocks, one->in_blocks);
     const auto me = static_cast<std::size_t>(comm.me);
     if (!in_blocks.set(*in, ranks, size_of_known(in->type)) || in_blocks.counts[me] != out_blocks.counts[me])
       return nullptr;
     counts.count = std::max(in_blocks.longest, out_blocks.longest);
     counts.in_blocks = {in_blocks.counts.data(), in_blocks.offsets.data()};
-    counts.lengths = one->lengths;
+    counts.lengths = one->alike->lengths;
   } else {
     if (!set_own_block(*one, made, out_blocks, *own, comm.me)) return nullptr;
     counts.in_blocks.counts = counts.out_blocks.counts;

@@ -15,7 +15,7 @@ SaidCall::Words alike_by_lists(const SaidCall& said, std::uint64_t longest);
 bool has_alike_by_lists(Collective collective);
 
 /// The kept one, made for the counts of that call, all of MPI's own types; null: none is kept, or it takes
-/// another way, as what is erroneous does. `in` is null in an all-gather, where this rank has one block.
+/// another way, as what is erroneous does. In an all-gather `in` is null and `own` this rank's block.
 const KeptCall* kept_alike(CommState& comm, const Made& made, const BlockSide* in, const BlockSide& out,
                            const Side* own);
 

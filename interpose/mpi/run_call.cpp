@@ -78,8 +78,8 @@ std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCa
 const KeptCall* kept_alike(CommState& comm, const SaidCall& said) {
   const std::optional<SaidCall::Words> alike = said.alike();
   KeptCall* one = alike ? comm.kept.find_alike(*alike, said, {}, comm.size) : nullptr;
-  if (!one || one->counts == said.counts()) return one;
-  const ddl_counts counts{said.count() * one->elements_of_one, {}, {}, 0};
+  if (!one || one->is_for(said)) return one;
+  const ddl_counts counts{said.count() * one->alike->elements_of_one, {}, {}, 0};
   if (!state().api->recount(comm.engine, one->call, &counts)) return nullptr;
   one->count_anew(said);
   return one;
@@ -162,9 +162,11 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
       std::move(reduction),
       operations_freed(),
       std::move(pairs)};
-  one.counts = made.said.counts();
-  one.lengths = route.call.lengths;
-  if (!is_exact && !route.blocks) one.elements_of_one = route.call.count / made.said.count();
+  if (!is_exact) {
+    one.alike = std::make_unique<OfAlike>(OfAlike{made.said.counts()});
+    one.alike->lengths = route.call.lengths;
+    if (!route.blocks) one.alike->elements_of_one = route.call.count / made.said.count();
+  }
   all.add(std::move(one), is_exact ? made.lists : Lists{}, route.comm->size);
 }
 
