@@ -34,8 +34,7 @@ bool KeptCalls::is_made_again(const SaidCall::Words& said, const Lists& lists, R
   for (const int* list : lists)
     for (Rank rank = 0; list && rank < ranks; ++rank)
       hash = (hash ^ static_cast<std::uint64_t>(list[rank])) * 0x9e3779b97f4a7c15ull;
-  if (made_.empty())
-    made_.resize(std::bit_ceil(std::max<std::size_t>(64, 4 * static_cast<std::size_t>(ranks))));
+  if (made_.empty()) made_.resize(std::bit_ceil(at_least(64, ranks)));
   auto& [last, before] = made_[hash >> 48 & (made_.size() - 1)];
   const auto mark = static_cast<std::uint32_t>(hash >> 16) | 1;
   if (last == mark || before == mark) return true;

@@ -221,9 +221,10 @@ class KeptCalls {
  private:
   static constexpr std::size_t kFewest = 2;
   // Each rank in turn may be the root of some.
-  static std::size_t most_of(Rank ranks) {
-    return std::max<std::size_t>(256, 4 * static_cast<std::size_t>(ranks));
+  static std::size_t at_least(std::size_t least, Rank ranks) {
+    return std::max(least, 4 * static_cast<std::size_t>(ranks));
   }
+  static std::size_t most_of(Rank ranks) { return at_least(256, ranks); }
   std::size_t place_of(const SaidCall::Words& said) const {
     return SaidCall::hash_of(said) >> 32 & (calls_.size() - 1);
   }

@@ -27,9 +27,7 @@ bool are_there(const BlockSide& side) { return side.counts && side.displacements
 bool set_own_block(KeptCall& kept, const Made& made, const Blocks& blocks, const Side& own, Rank me) {
   const auto at = static_cast<std::size_t>(me);
   const bool in_place = made.in == MPI_IN_PLACE;
-  const bool is_right =
-      own.count >= 0 && (own.buffer || own.count == 0) && bytes_of(own.count, own.type) == blocks.counts[at];
-  if (!in_place && !is_right) return false;
+  if (!in_place && (!can_be_read(own) || bytes_of(own.count, own.type) != blocks.counts[at])) return false;
   using Which = BufferOf::Which;
   kept.in = {blocks.counts[at] == 0 ? Which::none
              : in_place             ? Which::out
