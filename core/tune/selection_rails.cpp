@@ -45,17 +45,19 @@ PreparedPlan* Selection::that_shows_rails(PreparedPlan& prepared) {
   const std::uint32_t least = *std::min_element(share.begin(), share.end());
   if (share.size() != limits_.rails || least == 0) return nullptr;
   const double rails = sum(share) / least, timed = timed_on_rails(prepared, prepared.size_class);
-  const bool is_fixed = prepared.is_all_reduce() || limits_.segment > 0;
-  if (is_fixed || timed == 0) return timed >= kMeasuresRail * rails ? &prepared : nullptr;
-  TaskChoice longer = prepared.task_choice;
-  const Bytes segment = longer.segment, most = prepared.size_class / static_cast<Bytes>(longer.window);
-  const double times = kMeasuresRailWell * rails / timed;
-  auto is_too_long = [&] { return staging_need(HostMap(plans_.members().hosts), longer) > limits_.staging; };
-  longer.segment = std::min(most, static_cast<Bytes>(static_cast<double>(segment) * times));
-  while (longer.segment > segment && is_too_long()) longer.segment /= 2;
-  longer.segment = std::max(segment, longer.segment / kCacheLine * kCacheLine);
-  const auto lengthened = static_cast<double>(longer.segment) / static_cast<double>(segment);
-  return timed * lengthened >= kMeasuresRail * rails ? &plans_.prepare(longer, prepared.size_class) : nullptr;
+  if (limits_.segment > 0 || timed == 0) return timed >= kMeasuresRail * rails ? &prepared : nullptr;
+  auto lengthened = [&](auto choice, const auto& where) -> PreparedPlan* {
+    const Bytes segment = choice.segment, most = prepared.size_class / static_cast<Bytes>(choice.window);
+    const double times = std::max(1.0, kMeasuresRailWell * rails / timed);
+    choice.segment = std::min(most, static_cast<Bytes>(static_cast<double>(segment) * times));
+    while (choice.segment > segment && staging_need(where, choice) > limits_.staging) choice.segment /= 2;
+    choice.segment = std::max(segment, choice.segment / kCacheLine * kCacheLine);
+    const double longer = static_cast<double>(choice.segment) / static_cast<double>(segment);
+    if (timed * longer < kMeasuresRail * rails) return nullptr;
+    return longer > 1 ? &plans_.prepare(choice, prepared.size_class) : &prepared;
+  };
+  if (prepared.is_all_reduce()) return lengthened(prepared.choice, plans_.members().grid);
+  return lengthened(prepared.task_choice, HostMap(plans_.members().hosts));
 }
 
 // Whether a call belongs to a look; then it is made by a plan that shows the rails. All of a look have the

@@ -236,9 +236,9 @@ TEST(Selection, MeasuringRailsChangesNoResult) {
 namespace {
 
 // How many rails the next job knows after large calls of that kind.
-std::size_t rails_known_after(Kind kind, const TuneSettings& settings) {
+std::size_t rails_known_after(Kind kind, const TuneSettings& settings, Bytes staging = 16 << 20) {
   VirtualJob job({0, 0, 1, 1});
-  auto world = job.create(1, test::everybody(job.size()), {2, Bytes{16} << 20, 0, {}});
+  auto world = job.create(1, test::everybody(job.size()), {2, staging, 0, {}});
   auto memories = memories_of(job);
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
@@ -273,6 +273,15 @@ TEST(Selection, RailsAreRememberedInEveryMode) {
       settings.options = parse_ddl_options(modes[i], 4);
       EXPECT_EQ(rails_known_after(kind, settings), 2U) << modes[i] << ", " << name_of(kind);
     }
+}
+
+// With the usual staging, segments are too short to tell rails apart.
+TEST(Selection, AllReducesMeasureTheRailsByLongerSegments) {
+  for (const char* mode : {"-mode r", "-mode n"}) {
+    TuneSettings settings;
+    settings.options = parse_ddl_options(mode, 4);
+    EXPECT_EQ(rails_known_after(Kind::all_reduce, settings, 4 << 20), 2U) << mode;
+  }
 }
 
 // What is known of them holds for all kinds, in all modes.
