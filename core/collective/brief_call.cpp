@@ -138,6 +138,13 @@ bool BriefCall::recount(const Call& call) {
   return true;
 }
 
+void BriefCall::copy_alone(const void* in, void* out) const {
+  for (const BriefStep& step : steps_) {
+    std::byte *from = at(step.own, in, out), *to = at(step.into, in, out);
+    if (to != from) std::memcpy(to, from, step.count * size_of(call_.type));
+  }
+}
+
 void BriefCall::leave_to_caller(const BriefStep& step, std::span<const void* const> sources) {
   const Bytes bytes = step.header.bytes;
   left_ = &step;

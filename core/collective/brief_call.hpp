@@ -63,11 +63,9 @@ class BriefCall {
   /// Whether its blocks are read where they are; of a pairwise call, the longest.
   bool is_read() const { return is_read_in_place(plan_->plan, call_.bytes()); }
   bool needs_credit() const { return !to_.empty() || !from_.empty(); }
-  std::byte* at(const Place& place) const {
-    auto* first =
-        static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(call_.in) : call_.out);
-    return first + place.offset;
-  }
+  std::byte* at(const Place& place) const { return at(place, call_.in, call_.out); }
+  /// Of a communicator of one rank: copies between such buffers what it has to. Threads may do so at once.
+  void copy_alone(const void* in, void* out) const;
 
   /// A reduction that is not among Op may not be done under the engine's lock. So the messages of the step
   /// that reduces, the last one, are copied, in the order in which they are folded, and the caller combines
@@ -110,6 +108,10 @@ class BriefCall {
   // What becomes of a step of the plan.
   enum class Part : std::uint8_t { none, of_credit, step };
   static Part part_of(const Call& call, const Plan& plan, const Step& step);
+  static std::byte* at(const Place& place, const void* in, void* out) {
+    return static_cast<std::byte*>(place.source == Source::input ? const_cast<void*>(in) : out) +
+           place.offset;
+  }
   bool has_same_parts(const Call& call) const;
   void set_elements(BriefStep& step, Fingerprint fingerprint) const;
 

@@ -114,6 +114,8 @@ class Communicator : public Sender {
   void make_brief(BriefCall& brief, const Call& call, PreparedPlan& plan) const;
   /// The same of one that is ready to be made again, which combines for itself.
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
+  /// Likewise, with these buffers, where there is one rank.
+  void run_alone(BriefCall& brief, const void* in, void* out);
   /// As start(), of such a call: without an operation if all messages are there. Where one is missing it is
   /// left as it is, and false: until resume() or resume_by_operation() nothing else may happen here.
   bool start(BriefCall& brief, Completion& completion);

@@ -58,6 +58,20 @@ bool Communicator::start(BriefCall& brief, Completion& completion) {
   return false;
 }
 
+// Nobody else has to agree with what has been made here. Threads may share such a communicator, as
+// MPI_COMM_SELF: what they copy for long they copy at once.
+void Communicator::run_alone(BriefCall& brief, const void* in, void* out) {
+  Tally& tally = brief.use_of_plan().tally;
+  const Bytes bytes = brief.call().bytes();
+  const bool timed = is_timed(tally);
+  if (timed) brief.start_time();
+  if (bytes < kLongWork)
+    brief.copy_alone(in, out);
+  else
+    work(bytes, [&] { brief.copy_alone(in, out); });
+  tally.add(bytes, timed ? time_of(brief, tally) : 0);
+}
+
 // What the program did meanwhile is no time of the call's.
 bool Communicator::resume(ShortWait wait) {
   left_->wait = wait;

@@ -106,6 +106,8 @@ class Engine : private MessageHandler {
   void count(const Call& call, PreparedPlan& plan);
   /// The same of one that is ready to be made again, and has been told of its buffers.
   void run(Communicator& communicator, BriefCall& call);
+  /// Likewise, on a communicator of one rank.
+  void run_alone(Communicator& communicator, BriefCall& call, const void* in, void* out);
   /// Advances everything once; true when the call is done, or the engine has failed.
   bool test(const Completion& completion);
   /// Waits until it is done, or the engine has failed.

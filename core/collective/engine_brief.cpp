@@ -35,6 +35,11 @@ Started Engine::start(Communicator& communicator, BriefCall& call, const void* i
   return Started::under_way;
 }
 
+void Engine::run_alone(Communicator& communicator, BriefCall& call, const void* in, void* out) {
+  std::lock_guard lock(mutex_);
+  communicator.run_alone(call, in, out);
+}
+
 void Engine::let_go_of_brief_calls() {
   std::lock_guard lock(mutex_);
   settle();

@@ -112,14 +112,19 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
 std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made& made, MPI_Request* request,
                                CallBuffers* buffers) {
   if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
+  const void* const in = kept.in.at(made.in, made.out);
+  void* const out = kept.out.at(made.in, made.out);
+  if (comm.size == 1 && !buffers) {  // it is done at once
+    const std::optional<int> done = make_again(kept, comm, made, in, out);
+    return done == MPI_SUCCESS ? make_done_request(request) : done;
+  }
   comm.ends_with_barrier = made.said.collective() == Collective::barrier;
   if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
   Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)
                           : new_pending(&comm, Layouts{kept.blocks, kept.in_blocks});
   ddl_started* started = nullptr;
   const ddl_outcome outcome =
-      state().api->start_kept(comm.engine, kept.call, kept.in.at(made.in, made.out),
-                              kept.out.at(made.in, made.out), number_on(comm), call, &started);
+      state().api->start_kept(comm.engine, kept.call, in, out, number_on(comm), call, &started);
   if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
   const int finished = buffers && outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
   drop_pending(call);
