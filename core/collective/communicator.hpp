@@ -123,6 +123,7 @@ class Communicator : public Sender {
   bool resume(ShortWait wait);
   void resume_by_operation();
   /// Its call and its completion.
+  BriefCall& left_brief() { return left_->brief; }
   const Call& left_call() const { return left_->brief.call(); }
   Completion& left_completion() const { return left_->completion; }
   bool advance();

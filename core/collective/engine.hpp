@@ -172,6 +172,8 @@ class Engine : private MessageHandler {
   bool is_over() const { return shared_.working.load(std::memory_order_acquire) == 0; }
   // A call that was started and waits for a message, without an operation: most programs wait for it at once.
   void settle();
+  Started start_locked(Communicator& communicator, BriefCall& call, const void* in, void* out,
+                       std::uint64_t number, Completion& completion);
   bool finish_left(const Completion& completion);
   void end_left(Communicator& communicator, Completion& completion);
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,

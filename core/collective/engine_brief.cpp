@@ -10,6 +10,13 @@ Started Engine::start(Communicator& communicator, BriefCall& call, const void* i
                       std::uint64_t number, Completion& completion) {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   move_host_now_and_then();
+  const Started how = start_locked(communicator, call, in, out, number, completion);
+  call.combine_what_is_left();
+  return how;
+}
+
+Started Engine::start_locked(Communicator& communicator, BriefCall& call, const void* in, void* out,
+                             std::uint64_t number, Completion& completion) {
   std::lock_guard lock(mutex_);
   call.prefetch_first_entries();
   settle();
@@ -45,12 +52,14 @@ void Engine::let_go_of_brief_calls() {
   settle();
 }
 
-// From now on it moves with all that is under way.
+// From now on it moves with all that is under way. What a reduction of the program's own leaves to its caller
+// would find none here.
 void Engine::settle() {
   if (!left_ || failed()) return;
   Communicator& communicator = *std::exchange(left_, nullptr);
   Completion& completion = communicator.left_completion();
-  if (communicator.resume(ShortWait::none())) return end_left(communicator, completion);
+  if (!communicator.left_call().own && communicator.resume(ShortWait::none()))
+    return end_left(communicator, completion);
   const Call& call = communicator.left_call();
   communicator.resume_by_operation();
   --shared_.going_on;  // the operation counts itself
@@ -61,12 +70,19 @@ void Engine::settle() {
 // Who waits for it now waits as for a blocking call. False: somebody has settled it.
 bool Engine::finish_left(const Completion& completion) {
   rounds_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
-  if (!left_ || &left_->left_completion() != &completion || failed()) return false;
-  Completion& left = left_->left_completion();
-  if (!left_->resume(wait_at_once())) return settle(), completion.done();
-  end_left(*std::exchange(left_, nullptr), left);
-  return true;
+  BriefCall* reducing = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!left_ || &left_->left_completion() != &completion || failed()) return false;
+    if (left_->left_call().own) reducing = &left_->left_brief();
+    Completion& left = left_->left_completion();
+    if (left_->resume(wait_at_once()))
+      end_left(*std::exchange(left_, nullptr), left);
+    else
+      settle();
+  }
+  if (reducing) reducing->combine_what_is_left();
+  return completion.done();
 }
 
 void Engine::end_left(Communicator& communicator, Completion& completion) {

@@ -101,9 +101,19 @@ bool is_pageable(const cuda::Driver& driver, const void* pointer) {
 
 bool is_driver_known() { return found.load(std::memory_order_relaxed) != nullptr; }
 
+// What was the host's before there was a driver is not looked at again while the same is asked: to be a
+// device's now, the program would have had to free it, load a driver, and get device memory at the same
+// address. Of two threads that ask at once each has asked about what it leaves here.
 bool is_device_memory(const void* one, const void* other) {
-  const cuda::Driver* found = driver();
-  return found && (is_device_memory(*found, one) || is_device_memory(*found, other));
+  static std::atomic<const void*> host_one{nullptr}, host_other{nullptr};
+  if (!is_driver_known() && one == host_one.load(std::memory_order_relaxed) &&
+      other == host_other.load(std::memory_order_relaxed))
+    return false;
+  if (const cuda::Driver* known = driver())
+    return is_device_memory(*known, one) || is_device_memory(*known, other);
+  host_one.store(one, std::memory_order_relaxed);
+  host_other.store(other, std::memory_order_relaxed);
+  return false;
 }
 
 HostCopy::HostCopy(Bytes bytes, const void* one, const void* other) {

@@ -17,7 +17,7 @@ namespace {
 // Lets the original have the buffers, or copies of them that it can read.
 template <class Original>
 int on_host_memory(const void* in, void* out, int count, MPI_Datatype type, MPI_Comm comm,
-                   Original original) {
+                   const Original& original) {
   if (!needs_host_copy(in, out)) return original(in, out);
   HostBuffer from(const_cast<void*>(in), count, type), to(out, count, type);  // MPI_IN_PLACE is no memory
   // The output too: what lies between its elements must come back as it was.
@@ -107,13 +107,15 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
 
 int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                MPI_Request* request) {
-  Made made = reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm, Form::nonblocking);
-  if (const std::optional<int> done = start_kept(made, request)) return *done;
+  const Made made =
+      reduction_made(Collective::all_reduce, in, out, count, type, op, 0, comm, Form::nonblocking);
   auto original = [&] {
     return needs_host_copy(in, out) ? iallreduce_on_host_memory(in, out, count, type, op, comm, request)
                                     : DDL_NEXT(MPI_Iallreduce)(in, out, count, type, op, comm, request);
   };
+  if (const std::optional<int> done = start_reduction_again(made, request, original)) return *done;
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
+  if (route.reason) note_passed(made, route);
   return start_call(Collective::all_reduce, route, comm, request, adapt_started_reduction, original, &made);
 }
 

@@ -43,6 +43,8 @@ class CopyMemory {
 class CallBuffers {
  public:
   CallBuffers() = default;
+  /// Of a call whose elements the engine works on where they are, with that context.
+  explicit CallBuffers(std::shared_ptr<OwnReductionCall> reduction) : reduction_(std::move(reduction)) {}
   CallBuffers(CallBuffers&&) = default;
   CallBuffers& operator=(CallBuffers&&) = default;
 

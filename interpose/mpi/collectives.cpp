@@ -42,7 +42,7 @@ int as_bytes(Collective collective, Form form, RoutedCall& route, const Side& in
 
 template <class Original>
 int move_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
-               Original original) {
+               const Original& original) {
   auto again = [&](const Made& made, CallBuffers& buffers) {
     const std::optional<int> done = run_kept(made);
     if (done != MPI_SUCCESS) return done;
@@ -55,7 +55,7 @@ int move_bytes(Collective collective, RoutedCall& route, const Side& in, const S
 
 template <class Original>
 int start_bytes(Collective collective, RoutedCall& route, const Side& in, const Side& out, MPI_Comm comm,
-                MPI_Request* request, Original original) {
+                MPI_Request* request, const Original& original) {
   auto again = [&](const Made& made, CallBuffers& buffers) { return start_kept(made, request, &buffers); };
   return as_bytes(collective, Form::nonblocking, route, in, out, comm, again,
                   [&](auto adapt, const Made* made) {
@@ -65,7 +65,7 @@ int start_bytes(Collective collective, RoutedCall& route, const Side& in, const 
 
 template <class Original>
 int move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
-         Original original) {
+         const Original& original) {
   const Made made{
       {in.type, out.type, in.count, out.count, task.root, collective, SaidCall::about(in.buffer, out.buffer),
        Form::blocking},
@@ -82,7 +82,7 @@ int move(Collective collective, Task task, const Side& in, const Side& out, MPI_
 
 template <class Original>
 int reduce_by(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
-              MPI_Op op, MPI_Comm comm, Original original) {
+              MPI_Op op, MPI_Comm comm, const Original& original) {
   Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::blocking);
   if (const std::optional<int> done = reduce_again(made, type, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
@@ -92,7 +92,7 @@ int reduce_by(Collective collective, Task task, const void* in, void* out, int c
 
 template <class Original>
 int start_move(Collective collective, Task task, const Side& in, const Side& out, MPI_Comm comm,
-               MPI_Request* request, Original original) {
+               MPI_Request* request, const Original& original) {
   const Made made{{in.type, out.type, in.count, out.count, task.root, collective,
                    SaidCall::about(in.buffer, out.buffer), Form::nonblocking},
                   in.buffer,
@@ -107,10 +107,11 @@ int start_move(Collective collective, Task task, const Side& in, const Side& out
 
 template <class Original>
 int start_reduce(Collective collective, Task task, const void* in, void* out, int count, MPI_Datatype type,
-                 MPI_Op op, MPI_Comm comm, MPI_Request* request, Original original) {
-  Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::nonblocking);
-  if (const std::optional<int> done = start_kept(made, request)) return *done;
+                 MPI_Op op, MPI_Comm comm, MPI_Request* request, const Original& original) {
+  const Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::nonblocking);
+  if (const std::optional<int> done = start_reduction_again(made, request, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
+  if (route.reason) note_passed(made, route);
   return start_call(collective, route, comm, request, adapt_started_reduction, original, &made);
 }
 

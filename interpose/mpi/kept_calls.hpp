@@ -67,6 +67,7 @@ class SaidCall {
   /// Whether it has no elements, or its counts are in lists.
   bool counts_none() const { return words_[2] == 0; }
   Collective collective() const { return static_cast<Collective>(words_[3] >> 32 & 0xff); }
+  Form form() const { return static_cast<Form>(words_[3] >> 48 & 0xff); }
   bool is_by_bytes() const { return is_by_bytes(words_); }
   static bool is_by_bytes(const Words& all) { return (all[3] >> 40 & 0xff) == kBytes; }
 

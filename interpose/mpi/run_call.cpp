@@ -109,8 +109,17 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
   return kept ? start_again(*kept, *comm, made, request, buffers) : std::nullopt;
 }
 
+bool may_reduce_again(const KeptCall& kept, CommState& comm) {
+  if (!kept.reduction || (kept.operations_freed == operations_freed() && !kept.reduction->has_thrown()))
+    return true;
+  comm.kept.keeps_reductions = false;
+  forget_kept(comm);
+  return false;
+}
+
 std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made& made, MPI_Request* request,
                                CallBuffers* buffers) {
+  if (!may_reduce_again(kept, comm)) return std::nullopt;
   if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
   const void* const in = kept.in.at(made.in, made.out);
   void* const out = kept.out.at(made.in, made.out);
@@ -120,6 +129,9 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
   }
   comm.ends_with_barrier = made.said.collective() == Collective::barrier;
   if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
+  const std::shared_ptr<OwnReductionCall> reduction = kept.reduction;
+  CallBuffers of_reduction(reduction);
+  if (reduction) buffers = &of_reduction;
   Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)
                           : new_pending(&comm, Layouts{kept.blocks, kept.in_blocks});
   ddl_started* started = nullptr;
@@ -128,6 +140,7 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
   if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
   const int finished = buffers && outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
   drop_pending(call);
+  if (reduction) reduction->throw_on();
   if (finished != MPI_SUCCESS) return finished;
   if (outcome == DDL_DONE) return make_done_request(request);
   if (outcome == DDL_FAILED) return report_failure(made.comm);
@@ -177,7 +190,8 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
 
 // Where its type has a name that lasts.
 void note_passed(const Made& made, const RoutedCall& route) {
-  CommState* comm = route.reason == kErroneous ? nullptr : state_of_noted(made.comm);
+  const bool is_another = route.reason == kErroneous || PersistentStart::current();
+  CommState* comm = is_another ? nullptr : state_of_noted(made.comm);
   if (!comm || !is_lasting_name(made.said.type())) return;
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
 }

@@ -88,7 +88,7 @@ inline constinit ByCollective<PassedCalls> passed_calls{};
 /// Runs the original and counts it with the reason.
 template <class Original>
 int pass_through(Collective collective, Form form, const char* reason, std::uint64_t bytes,
-                 Original original) {
+                 const Original& original) {
   PassedCalls& passed = at(passed_calls, collective, form);
   const bool is_timed = passed.begin();
   const Nanoseconds began = is_timed ? now() : 0;
@@ -102,7 +102,7 @@ int pass_through(Collective collective, Form form, const char* reason, std::uint
   return result;
 }
 template <class Original>
-int pass_through(Collective collective, Form form, const RoutedCall& route, Original original) {
+int pass_through(Collective collective, Form form, const RoutedCall& route, const Original& original) {
   return pass_through(collective, form, route.reason, route.bytes, original);
 }
 
@@ -122,17 +122,20 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
 void note_passed(const Made& made, const RoutedCall& route);
 /// Has the original make such a call once more; nothing: it is none.
 template <class Original>
-std::optional<int> pass_again(const Made& made, Original original) {
+[[gnu::always_inline]] inline std::optional<int> pass_again(const Made& made, const Original& original) {
   const CommState* comm = state_of_noted(made.comm);
   if (!comm || !comm->last_passed.reason || made.said.words_but_root() != comm->last_passed.said_but_root ||
       comm->last_passed.operations_freed != operations_freed())
     return std::nullopt;
-  return pass_through(made.said.collective(), Form::blocking, comm->last_passed.reason,
+  return pass_through(made.said.collective(), made.said.form(), comm->last_passed.reason,
                       comm->last_passed.bytes, original);
 }
 void forget_kept(CommState& comm);
 /// Gives those of these types that the program has made a name that lasts; false: there are none.
 bool name_types(Made& made, MPI_Datatype type, MPI_Datatype other);
+/// Whether it may use its operation, if that is not one of the engine's; if not, all that is kept is
+/// forgotten.
+bool may_reduce_again(const KeptCall& kept, CommState& comm);
 /// A kept call with buffers as the engine wants them; nothing: it has to be made anew.
 inline std::optional<int> make_again(const KeptCall& kept, CommState& comm, const Made& made, const void* in,
                                      void* out) {
@@ -166,10 +169,7 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
     return done_without_elements(made.said.collective(), Form::blocking);
   const KeptCall* kept = comm ? kept_call(*comm, made.said, made.lists) : nullptr;
   if (!kept) return std::nullopt;
-  if (kept->reduction && kept->operations_freed != operations_freed()) {
-    comm->kept.keeps_reductions = false;
-    return forget_kept(*comm), std::nullopt;
-  }
+  if (!may_reduce_again(*kept, *comm)) return std::nullopt;
   const void* in = kept->in.at(made.in, made.out);
   void* out = kept->out.at(made.in, made.out);
   if (!kept->pairs.memory) return make_again(*kept, *comm, made, in, out);
@@ -190,7 +190,7 @@ inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type) {
 /// A reduction that has been made before, by the engine or by the original; nothing: it has not. What passes
 /// costs the program least.
 template <class Original>
-std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original) {
+[[gnu::always_inline]] inline std::optional<int> reduce_again(Made& made, MPI_Datatype type, const Original& original) {
   if (const std::optional<int> done = pass_again(made, original)) return *done;
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   return pass_again(made, original);  // by the name of its type
@@ -198,6 +198,13 @@ std::optional<int> reduce_again(Made& made, MPI_Datatype type, Original original
 /// Starts it once more likewise. `buffers`: what it needs for itself, which is its
 /// own from then on.
 std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffers* buffers = nullptr);
+/// A reduction likewise, or the original starts it once more. Starts of persistent ones are others.
+template <class Original>
+std::optional<int> start_reduction_again(const Made& made, MPI_Request* request, const Original& original) {
+  if (!PersistentStart::current())
+    if (const std::optional<int> done = pass_again(made, original)) return *done;
+  return start_kept(made, request);
+}
 /// Starts that one; nothing: it has to be made anew.
 std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made& made, MPI_Request* request,
                                CallBuffers* buffers);
@@ -220,8 +227,8 @@ inline void note_kind(const RoutedCall& route, Collective collective) {
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
 /// the original does in mode m; `made`, where there is one, may be kept.
 template <class Adapt, class Original, class InTwoSteps>
-int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
-             InTwoSteps in_two_steps, const Made* made) {
+int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, const Original& original,
+             const InTwoSteps& in_two_steps, const Made* made) {
   if (is_empty(route)) {
     if (made) note_empty(*made);
     return done_without_elements(collective, Form::blocking);
@@ -259,7 +266,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
 }
 
 template <class Adapt, class Original>
-int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, Original original,
+int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adapt, const Original& original,
              const Made* made = nullptr) {
   return run_call(collective, route, comm, adapt, original, original, made);
 }
@@ -267,7 +274,7 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
 /// A nonblocking one.
 template <class Adapt, class Original>
 int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Request* request, Adapt adapt,
-               Original original, const Made* made = nullptr) {
+               const Original& original, const Made* made = nullptr) {
   if (!route.reason && !state().api->nonblocking(state().job)) route.reason = kNoProgressHook;
   if (!route.reason && route.own_op != MPI_OP_NULL && !may_outlive_call(route.own_type))
     route.reason = "datatype";
@@ -284,14 +291,15 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   if (!route.reason) {
     const std::shared_ptr<OwnReductionCall> reduction = buffers.reduction();
     std::optional<SaidCall::Words> as;
-    if (made && !reduction) as = worth_keeping_as(*made, route, buffers);
+    const bool needs_buffers = reduction && !buffers.are_none();  // of its own, and many may be under way
+    if (made && !needs_buffers) as = worth_keeping_as(*made, route, buffers);
     buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
     ddl_kept_call* kept = nullptr;
     const ddl_outcome outcome = state().api->start(route.comm->engine, &route.call, call, &started,
                                                    &route.reason, as ? &kept : nullptr);
-    if (kept) keep(*as, *made, route, kept);
+    if (kept) keep(*as, *made, route, kept, reduction);
     if (outcome == DDL_UNDER_WAY) return make_request(call, started, request);
     const int finished = outcome == DDL_DONE ? finish_pending(call) : MPI_SUCCESS;
     drop_pending(call);

@@ -99,7 +99,7 @@ int exchange_anew(Collective collective, Form form, const BlockSide& in, const B
 
 template <class Route, class Adapt, class Original>
 int run_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
-             const NamedMade* named, Route find_route, Adapt adapt, Original original) {
+             const NamedMade* named, Route find_route, Adapt adapt, const Original& original) {
   return exchange_anew(
       collective, Form::blocking, in, out, root, comm, named, find_route, adapt,
       [](PackedExchange& packed) { return packed.run_again(); },
@@ -111,7 +111,7 @@ int run_anew(Collective collective, const BlockSide& in, const BlockSide& out, i
 template <class Route, class Adapt, class Original>
 int start_anew(Collective collective, const BlockSide& in, const BlockSide& out, int root, MPI_Comm comm,
                MPI_Request* request, const NamedMade* named, Route find_route, Adapt adapt,
-               Original original) {
+               const Original& original) {
   return exchange_anew(
       collective, Form::nonblocking, in, out, root, comm, named, find_route, adapt,
       [&](PackedExchange& packed) { return packed.start_again(request); },
@@ -121,7 +121,7 @@ int start_anew(Collective collective, const BlockSide& in, const BlockSide& out,
 }
 
 template <class Original>
-int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, Original original,
+int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, const Original& original,
              const NamedMade* named = nullptr) {
   if (named)
     if (const std::optional<int> done = run_alike(*named, &pairs.in, pairs.out)) return *done;
@@ -132,7 +132,7 @@ int exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm,
 
 template <class Original>
 int start_exchange(Collective collective, const Pairs& pairs, int root, MPI_Comm comm, MPI_Request* request,
-                   Original original, const NamedMade* named = nullptr) {
+                   const Original& original, const NamedMade* named = nullptr) {
   if (named)
     if (const std::optional<int> done = start_alike(*named, &pairs.in, pairs.out, request)) return *done;
   auto route = [&] { return route_pairs(collective, pairs, root, comm); };

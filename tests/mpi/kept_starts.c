@@ -3,6 +3,7 @@
  * Every result is verified. An ordinary MPI program: it knows nothing of who serves its calls.
  *
  *   kept_starts */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,11 +35,32 @@ static const char* const kNames[KINDS] = {
     "ialltoall",  "igather",  "iscatter",  "ibarrier",       "iallgatherv",
     "ialltoallv", "igatherv", "iscatterv", "ireduce_scatter"};
 
+/* Of reductions. That of one call is freed as soon as the call has begun. */
+enum operation { PREDEFINED_SUM, OWN_SUM, LARGEST_OF_ONE_CALL };
+
 static int size, me;
 static MPI_Comm comms[2];
+static MPI_Op own_sum;
+static pthread_t program;
+
+static void is_called_by_us(void) {
+  if (!pthread_equal(pthread_self(), program)) ++failures;
+}
+static void add(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)type;
+  is_called_by_us();
+  for (int i = 0; i < *count; ++i) ((int*)inout)[i] += ((int*)in)[i];
+}
+static void take_larger(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)type;
+  is_called_by_us();
+  for (int i = 0; i < *count; ++i)
+    if (((int*)in)[i] > ((int*)inout)[i]) ((int*)inout)[i] = ((int*)in)[i];
+}
 
 struct started {
   enum kind kind;
+  enum operation operation;
   int root, n, seed;
   int *in, *out;
   int* lists; /* counts and places */
@@ -73,9 +95,13 @@ static int expected(const struct started* call, int block, int i) {
     const int is_of_root = kind == BCAST || kind == SCATTER || kind == SCATTERV;
     return value(is_of_root ? call->root : block, to, i, call->seed);
   }
-  int sum = 0;
-  for (int r = 0; r < size; ++r) sum += value(r, to, i, call->seed);
-  return sum;
+  int sum = 0, largest = value(0, to, i, call->seed);
+  for (int r = 0; r < size; ++r) {
+    const int one = value(r, to, i, call->seed);
+    sum += one;
+    if (one > largest) largest = one;
+  }
+  return call->operation == LARGEST_OF_ONE_CALL ? largest : sum;
 }
 
 static void start(struct started* call, MPI_Comm comm, int as_one) {
@@ -87,6 +113,9 @@ static void start(struct started* call, MPI_Comm comm, int as_one) {
   for (int i = 0; i < size * (kMost + 1); ++i) out[i] = kUntouched;
   for (int r = 0; r < size; ++r) lengths[r] = n, at[r] = r * apart;
   MPI_Datatype type = MPI_INT;
+  MPI_Op op = call->operation == PREDEFINED_SUM ? MPI_SUM : own_sum;
+  const int has_op = call->operation == LARGEST_OF_ONE_CALL;
+  if (has_op) MPI_Op_create(take_larger, 1, &op);
   int count = n;
   if (as_one) { /* element of so many ints, that is freed while the call is under way */
     MPI_Type_contiguous(n, MPI_INT, &type);
@@ -95,19 +124,19 @@ static void start(struct started* call, MPI_Comm comm, int as_one) {
   }
   switch (call->kind) {
     case ALLREDUCE:
-      MPI_Iallreduce(in, out, n, MPI_INT, MPI_SUM, comm, request);
+      MPI_Iallreduce(in, out, n, MPI_INT, op, comm, request);
       break;
     case BCAST:
       MPI_Ibcast(me == root ? in : out, count, type, root, comm, request);
       break;
     case REDUCE:
-      MPI_Ireduce(in, out, n, MPI_INT, MPI_SUM, root, comm, request);
+      MPI_Ireduce(in, out, n, MPI_INT, op, root, comm, request);
       break;
     case ALLGATHER:
       MPI_Iallgather(in, count, type, out, count, type, comm, request);
       break;
     case REDUCE_SCATTER_BLOCK:
-      MPI_Ireduce_scatter_block(in, out, n, MPI_INT, MPI_SUM, comm, request);
+      MPI_Ireduce_scatter_block(in, out, n, MPI_INT, op, comm, request);
       break;
     case ALLTOALL:
       MPI_Ialltoall(in, count, type, out, count, type, comm, request);
@@ -134,10 +163,11 @@ static void start(struct started* call, MPI_Comm comm, int as_one) {
       MPI_Iscatterv(in, lengths, at, MPI_INT, out, count, type, root, comm, request);
       break;
     default:
-      MPI_Ireduce_scatter(in, out, lengths, MPI_INT, MPI_SUM, comm, request);
+      MPI_Ireduce_scatter(in, out, lengths, MPI_INT, op, comm, request);
       break;
   }
   if (as_one) MPI_Type_free(&type);
+  if (has_op) MPI_Op_free(&op);
 }
 
 static void check(const struct started* call) {
@@ -192,6 +222,8 @@ static void round_of(int depth, int of_many_shapes) {
                              : (int)(step / 40 % 3 == 0 ? 1 : 5 * (step / 40 % 3) * 25);
     call->root = (int)(draw / 16) % size;
     call->seed = (int)step;
+    call->operation = step / 10 % 2 ? OWN_SUM : PREDEFINED_SUM;
+    if (depth == kDepths - 1 && step % 97 == 50) call->operation = LARGEST_OF_ONE_CALL;
     start(call, comms[step / 100 % 2], step % 11 == 5);
     if ((int)step >= depth)
       finish(&calls[(step - (unsigned)depth) % kSlots], (int)(step * 7 + (unsigned)me) % 4);
@@ -226,6 +258,8 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   comms[0] = MPI_COMM_WORLD;
   MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+  program = pthread_self();
+  MPI_Op_create(add, 1, &own_sum);
   const size_t ints = (size_t)(kMost + 1) * (size_t)size;
   for (int slot = 0; slot < kSlots; ++slot) {
     calls[slot].in = malloc(ints * sizeof(int));
@@ -236,6 +270,7 @@ int main(int argc, char** argv) {
     for (int of_many_shapes = 0; of_many_shapes < 2; ++of_many_shapes) round_of(depth, of_many_shapes);
   by_other_names();
   const int result = report();
+  MPI_Op_free(&own_sum);
   MPI_Comm_free(&comms[1]);
   MPI_Finalize();
   for (int slot = 0; slot < kSlots; ++slot) {
