@@ -123,11 +123,12 @@ struct BufferOf {
   }
 };
 
-/// Where the engine puts a result whose gaps are the program's, see has_gaps().
+/// A result whose gaps are the program's, see has_gaps().
 struct KeptPairs {
-  std::shared_ptr<std::byte[]> memory;  // null: there are none
-  std::uint64_t count = 0;
+  std::uint64_t count = 0, bytes = 0;  // 0: there are none
   MPI_Datatype type = MPI_DATATYPE_NULL;
+  // Where the engine puts it. Of calls that are started each has its own.
+  std::shared_ptr<std::byte[]> memory = {};
 };
 
 /// Of a kept call that stands for all that differ from it in their counts alone.

@@ -122,8 +122,9 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
   if (!may_reduce_again(kept, comm)) return std::nullopt;
   if (buffers && buffers->are_none()) buffers = nullptr;  // the program's own will do
   const void* const in = kept.in.at(made.in, made.out);
-  void* const out = kept.out.at(made.in, made.out);
-  if (comm.size == 1 && !buffers) {  // it is done at once
+  void* out = kept.out.at(made.in, made.out);
+  if (kept.pairs.count > 0 && state().api->is_device(out, out)) return std::nullopt;
+  if (comm.size == 1 && !buffers && kept.pairs.count == 0) {  // it is done at once
     const std::optional<int> done = make_again(kept, comm, made, in, out);
     return done == MPI_SUCCESS ? make_done_request(request) : done;
   }
@@ -132,6 +133,8 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
   const std::shared_ptr<OwnReductionCall> reduction = kept.reduction;
   CallBuffers of_reduction(reduction);
   if (reduction) buffers = &of_reduction;
+  if (const KeptPairs& pairs = kept.pairs; pairs.count > 0)
+    out = of_reduction.copy_pairs_later(out, pairs.count, pairs.bytes, pairs.type);
   Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)
                           : new_pending(&comm, Layouts{kept.blocks, kept.in_blocks});
   ddl_started* started = nullptr;
@@ -167,7 +170,9 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
   };
   const bool has_pairs = reduction && has_gaps(route.own_type) && route.call.out;
   KeptPairs pairs;
-  if (has_pairs) pairs = {std::make_shared<std::byte[]>(route.bytes), route.call.count, route.own_type};
+  if (has_pairs) pairs = {route.call.count, route.bytes, route.own_type};
+  if (has_pairs && made.said.form() == Form::blocking)
+    pairs.memory = std::make_shared<std::byte[]>(route.bytes);
   const bool is_exact = as == made.said.words();
   KeptCall one{
       as,

@@ -172,7 +172,7 @@ inline std::optional<int> run_kept(const Made& made, CommState* comm) {
   if (!may_reduce_again(*kept, *comm)) return std::nullopt;
   const void* in = kept->in.at(made.in, made.out);
   void* out = kept->out.at(made.in, made.out);
-  if (!kept->pairs.memory) return make_again(*kept, *comm, made, in, out);
+  if (kept->pairs.count == 0) return make_again(*kept, *comm, made, in, out);
   if (state().api->is_device(out, out)) return std::nullopt;
   const KeptPairs pairs = kept->pairs;  // the call itself may be forgotten meanwhile
   const std::optional<int> done = make_again(*kept, *comm, made, in, pairs.memory.get());
@@ -190,7 +190,8 @@ inline std::optional<int> run_kept_by_name(Made& made, MPI_Datatype type) {
 /// A reduction that has been made before, by the engine or by the original; nothing: it has not. What passes
 /// costs the program least.
 template <class Original>
-[[gnu::always_inline]] inline std::optional<int> reduce_again(Made& made, MPI_Datatype type, const Original& original) {
+[[gnu::always_inline]] inline std::optional<int> reduce_again(Made& made, MPI_Datatype type,
+                                                              const Original& original) {
   if (const std::optional<int> done = pass_again(made, original)) return *done;
   if (const std::optional<int> done = run_kept_by_name(made, type)) return *done;
   return pass_again(made, original);  // by the name of its type
@@ -291,8 +292,7 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
   if (!route.reason) {
     const std::shared_ptr<OwnReductionCall> reduction = buffers.reduction();
     std::optional<SaidCall::Words> as;
-    const bool needs_buffers = reduction && !buffers.are_none();  // of its own, and many may be under way
-    if (made && !needs_buffers) as = worth_keeping_as(*made, route, buffers);
+    if (made) as = worth_keeping_as(*made, route, buffers);
     buffers.outlive_call(route.blocks, route.in_blocks);
     Pending* call = new_pending(route.comm, std::move(buffers), route.bytes);
     ddl_started* started = nullptr;
