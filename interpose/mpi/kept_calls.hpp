@@ -63,7 +63,8 @@ class SaidCall {
   void name_type(const void* name) { words_[0] = reinterpret_cast<std::uintptr_t>(name); }
   void name_other(const void* name) { words_[1] = reinterpret_cast<std::uintptr_t>(name); }
   const void* type() const { return reinterpret_cast<const void*>(words_[0]); }
-  const void* other() const { return reinterpret_cast<const void*>(words_[1]); }
+  const void* other() const { return other_of(words_); }
+  static const void* other_of(const Words& all) { return reinterpret_cast<const void*>(all[1]); }
   /// Whether it has no elements, or its counts are in lists.
   bool counts_none() const { return words_[2] == 0; }
   Collective collective() const { return static_cast<Collective>(words_[3] >> 32 & 0xff); }
@@ -174,8 +175,8 @@ struct KeptCall {
   bool has(const Lists& other, Rank ranks) const;
 };
 
-/// The last blocking reduction that went to the original for its type and operation; so does the next one
-/// that says the same, whatever its root.
+/// The last reduction that went to the original for its type and operation; so does the next one that says
+/// the same, whatever its root.
 struct LastPassed {
   SaidCall::Words said_but_root{};
   const char* reason = nullptr;  // null: there was none
@@ -216,9 +217,6 @@ class KeptCalls {
   void add(KeptCall call, const Lists& lists, Rank ranks);
   void clear();
   bool has_some_by_bytes = false;
-  /// Once an operation of the program's has been freed, which may be one for each call: then keeping costs
-  /// more than it saves.
-  bool keeps_reductions = true;
 
  private:
   static constexpr std::size_t kFewest = 2;

@@ -1,6 +1,7 @@
 #include "interpose/mpi/own_reductions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -47,7 +48,13 @@ bool is_predefined(MPI_Op op) {
                        MPI_BXOR, MPI_MINLOC, MPI_MAXLOC, MPI_REPLACE, MPI_NO_OP});
 }
 
-std::atomic<unsigned> freed_so_far{0};
+// By part of the hash of their handles.
+constexpr int kFreedBits = 6;
+std::array<std::atomic<unsigned>, 1 << kFreedBits> freed_so_far{};
+std::atomic<unsigned>& freed_like(const void* handle) {
+  const std::uint64_t hash = reinterpret_cast<std::uintptr_t>(handle) * 0x9e3779b97f4a7c15ull;
+  return freed_so_far[hash >> (64 - kFreedBits)];
+}
 
 // Operations of the program's under way, and those that it has freed meanwhile.
 std::mutex reductions_mutex;
@@ -138,10 +145,10 @@ void OwnReductionCall::throw_on() {
   std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
-unsigned operations_freed() { return freed_so_far.load(std::memory_order_relaxed); }
+unsigned operations_freed(const void* handle) { return freed_like(handle).load(std::memory_order_relaxed); }
 
 int free_operation(MPI_Op* op) {
-  freed_so_far.fetch_add(1, std::memory_order_relaxed);
+  freed_like(*op).fetch_add(1, std::memory_order_relaxed);
   {
     std::lock_guard lock(reductions_mutex);
     if (contains(in_use(), *op)) {

@@ -48,7 +48,7 @@ class OwnReductionCall {
 
 /// Frees an operation of the program's, or has the last call that may need it do so.
 int free_operation(MPI_Op* op);
-/// How many have been freed: a handle may mean another operation since.
-unsigned operations_freed();
+/// How many have been freed that had that handle, which may mean another one since, or some others.
+unsigned operations_freed(const void* handle);
 
 }  // namespace ddl::mpi

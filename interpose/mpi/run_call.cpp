@@ -56,8 +56,9 @@ int done_without_elements(Collective collective, Form form) {
 
 std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCall& route,
                                                 const CallBuffers& buffers) {
-  // Where another thread may free an operation meanwhile, a call that is kept would hold it.
-  if (buffers.reduction() && (state().several_threads || !route.comm->kept.keeps_reductions))
+  // Where another thread may free an operation meanwhile, a call that is kept would hold it. And who makes
+  // one for each call gets the handles of those before: then keeping costs more than it saves.
+  if (buffers.reduction() && (state().several_threads || operations_freed(made.said.other()) > 0))
     return std::nullopt;
   const bool has_pairs = buffers.are_of_pairs() && route.call.kind != DDL_REDUCE_SCATTER;
   const bool can_be_kept = made.said.is_by_bytes() || (route.is_lasting && (buffers.are_none() || has_pairs));
@@ -110,9 +111,9 @@ std::optional<int> start_kept(const Made& made, MPI_Request* request, CallBuffer
 }
 
 bool may_reduce_again(const KeptCall& kept, CommState& comm) {
-  if (!kept.reduction || (kept.operations_freed == operations_freed() && !kept.reduction->has_thrown()))
-    return true;
-  comm.kept.keeps_reductions = false;
+  if (!kept.reduction) return true;
+  const void* operation = SaidCall::other_of(kept.said);
+  if (kept.operations_freed == operations_freed(operation) && !kept.reduction->has_thrown()) return true;
   forget_kept(comm);
   return false;
 }
@@ -183,7 +184,7 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
       route.blocks,
       route.in_blocks,
       std::move(reduction),
-      operations_freed(),
+      operations_freed(made.said.other()),
       std::move(pairs)};
   if (!is_exact) {
     one.alike = std::make_unique<OfAlike>(OfAlike{made.said.counts()});
@@ -198,7 +199,8 @@ void note_passed(const Made& made, const RoutedCall& route) {
   const bool is_another = route.reason == kErroneous || PersistentStart::current();
   CommState* comm = is_another ? nullptr : state_of_noted(made.comm);
   if (!comm || !is_lasting_name(made.said.type())) return;
-  comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes, operations_freed()};
+  comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes,
+                       operations_freed(made.said.other())};
 }
 
 // Likewise, and where it counts none: nothing by lists, and no type of no size. Starts of persistent requests
@@ -209,7 +211,7 @@ void note_empty(const Made& made) {
   CommState* comm = state_of_noted(made.comm);
   auto lasts = [](const void* name) { return !name || is_lasting_name(name); };
   if (!comm || !lasts(said.type()) || !(reduces(said.collective()) || lasts(said.other()))) return;
-  comm->last_empty = {made.said.words(), true, operations_freed()};
+  comm->last_empty = {made.said.words(), true, operations_freed(made.said.other())};
 }
 
 void PassedCalls::tell(const char* name) {

@@ -125,7 +125,7 @@ template <class Original>
 [[gnu::always_inline]] inline std::optional<int> pass_again(const Made& made, const Original& original) {
   const CommState* comm = state_of_noted(made.comm);
   if (!comm || !comm->last_passed.reason || made.said.words_but_root() != comm->last_passed.said_but_root ||
-      comm->last_passed.operations_freed != operations_freed())
+      comm->last_passed.operations_freed != operations_freed(made.said.other()))
     return std::nullopt;
   return pass_through(made.said.collective(), made.said.form(), comm->last_passed.reason,
                       comm->last_passed.bytes, original);
@@ -160,7 +160,7 @@ void note_empty(const Made& made);
 inline bool is_empty_again(const Made& made, const CommState& comm) {
   const LastEmpty& last = comm.last_empty;
   return made.said.counts_none() && !made.lists[0] && last.is_set && made.said.words() == last.said &&
-         last.operations_freed == operations_freed();
+         last.operations_freed == operations_freed(made.said.other());
 }
 /// Makes it once more if it is kept or has no elements; nothing: neither. `comm`: state_of_noted() its
 /// communicator.
