@@ -25,7 +25,7 @@ void Communicator::start(const Call& call, PreparedPlan& plan, Completion& compl
 Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion& completion) {
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
-    pairs_.push_back(&operation);
+    between_two_->under_way.push_back(&operation);
     operation.open(streams(call.bytes()), false);
     take_early_of(operation.seq());
     return operation;
@@ -103,7 +103,8 @@ void Communicator::open(Operation& operation, Number number, bool takes_credit) 
 
 // Both ends count alike.
 Seq Communicator::next_between(const Call& call) {
-  auto& counts = call.kind == Kind::send ? sent_to_ : received_from_;
+  if (!between_two_) between_two_ = std::make_unique<BetweenTwo>();
+  auto& counts = call.kind == Kind::send ? between_two_->sent_to : between_two_->received_from;
   return counts[call.root]++ | kBetweenTwo;
 }
 
@@ -160,7 +161,8 @@ bool Communicator::remove_done() {
     removed = true;
   }
   for (; !queue_.empty() && !queue_.front(); ++first_, --opened_) queue_.pop_front();
-  removed |= std::erase_if(pairs_, [this](Operation* operation) {
+  if (!between_two_) return removed;
+  removed |= std::erase_if(between_two_->under_way, [this](Operation* operation) {
                if (!operation->done()) return false;
                retire(*operation);
                return true;
@@ -181,7 +183,7 @@ void Communicator::retire(Operation& operation) {
 
 const Operation* Communicator::oldest() const {
   if (!queue_.empty()) return queue_.front();
-  return pairs_.empty() ? nullptr : pairs_.front();
+  return pairs().empty() ? nullptr : pairs().front();
 }
 
 std::vector<Rank> Communicator::waiting_for() const {
@@ -199,7 +201,7 @@ std::vector<Rank> Communicator::waiting_for() const {
 void Communicator::drop() {
   each_open([](Operation& operation) { operation.drop(); });
   queue_.clear();
-  pairs_.clear();
+  if (between_two_) between_two_->under_way.clear();
   opened_ = 0;
   for (Early& early : early_) early.view.release();
   early_.clear();

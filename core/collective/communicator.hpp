@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -130,7 +131,7 @@ class Communicator : public Sender {
   /// Copies a part of what others read where this rank has it, see JointCopy; false: nobody wants that.
   bool help_readers();
   /// Nothing is under way, and nothing was found wrong that is still to be said.
-  bool idle() const { return queue_.empty() && pairs_.empty() && !contradiction_; }
+  bool idle() const { return queue_.empty() && pairs().empty() && !contradiction_; }
   /// Whether another rank has begun a call that is not made here yet; only of one that is idle.
   bool is_awaited() const { return idle() && !early_.empty(); }
 
@@ -191,11 +192,15 @@ class Communicator : public Sender {
   Operation* addressee(const Header& header) const;
   bool is_over(const Header& header) const;
   Seq next_between(const Call& call);
+  std::span<Operation* const> pairs() const {
+    return between_two_ ? std::span<Operation* const>(between_two_->under_way)
+                        : std::span<Operation* const>();
+  }
   template <class Body>
   void each_open(const Body& body) const {
     for (std::size_t i = 0; i < opened_; ++i)
       if (queue_[i]) body(*queue_[i]);
-    for (std::size_t i = 0; i < pairs_.size(); ++i) body(*pairs_[i]);
+    for (std::size_t i = 0; i < pairs().size(); ++i) body(*pairs()[i]);
   }
 
   // A brief call that may be done from begin to end.
@@ -283,8 +288,12 @@ class Communicator : public Sender {
   Credit credit_;
   OwnCalls own_calls_;
   bool waits_for_credit_ = false;  // the next operation to be opened does
-  std::vector<Operation*> pairs_;
-  std::unordered_map<Rank, Seq> sent_to_, received_from_;  // calls between two, by the other rank
+  // Calls between two. Most communicators have none, and are allocated sooner without these.
+  struct BetweenTwo {
+    std::vector<Operation*> under_way;
+    std::unordered_map<Rank, Seq> sent_to, received_from;  // how many there have been, by the other rank
+  };
+  std::unique_ptr<BetweenTwo> between_two_;  // null: there were none
   std::vector<Early> early_, scratch_;
   // One-shot operations send from two blocks of which nobody counts the readers.
   struct Kept {

@@ -17,7 +17,7 @@ Operation* Communicator::collective_under_way(Seq seq) const {
 // The operation under way that a message is for; null: it is early, or over.
 Operation* Communicator::addressee(const Header& header) const {
   if (!(header.seq & kBetweenTwo)) return collective_under_way(header.seq);
-  for (Operation* operation : pairs_)
+  for (Operation* operation : pairs())
     if (operation->seq() == header.seq && operation->call().root == header.from && operation->expects(header))
       return operation;
   return nullptr;
@@ -39,7 +39,9 @@ bool Communicator::is_over(const Header& header) const {
       Seq left = (header.seq - (count == counts.end() ? 0 : count->second)) & ~kBetweenTwo;
       return left > (kBetweenTwo >> 1);
     };
-    return has_passed(sent_to_) && has_passed(received_from_);
+    const std::unordered_map<Rank, Seq> none;
+    return has_passed(between_two_ ? between_two_->sent_to : none) &&
+           has_passed(between_two_ ? between_two_->received_from : none);
   }
   Seq place = (header.seq - seq_of(first_)) & ~kBetweenTwo;
   return place < opened_ || place > (kBetweenTwo >> 1);
