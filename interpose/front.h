@@ -9,7 +9,7 @@
 typedef uintptr_t ddl_word;
 typedef void (*ddl_function)(void); /* cast to the real type at the call */
 
-enum { DDL_FRONT_VERSION = 8 };
+enum { DDL_FRONT_VERSION = 9 };
 
 #define DDL_HOOK(name, arguments, handler) ddl_function name;
 typedef struct ddl_mpi_table {

@@ -1,15 +1,19 @@
-// Communicators: each gets its engine state in the call that creates it, as an attribute whose delete
-// callback only unlinks it. (A table keyed by handle would be wrong: handles are used again after a free.)
+// Communicators: each gets its engine state in the call that creates it, and loses it in the call that frees
+// it, before which its handle cannot mean another one. (As an attribute it would be safe from frees that we
+// do not see, but Open MPI takes half a microsecond for that, and another half to find out that a duplicate
+// does not get it.)
 //
 // Its identity follows from what its members know without talking: the communicator it is made of, how many
-// were made of that before, and, where one call makes several, its lowest rank in the job. (A duplicate does
-// not get it from the attribute's copy callback: Open MPI 4 calls that in MPI_Comm_create_group too, where
-// only some ranks would count it.)
+// were made of that before, and, where one call makes several, its lowest rank in the job.
 #include "interpose/mpi/comms.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
+#include "core/base/biased_mutex.hpp"
 #include "interpose/mpi/init.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/state.hpp"
@@ -19,11 +23,56 @@ namespace {
 
 constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
-int on_delete(MPI_Comm comm, int, void* value, void*) {
-  if (comm == MPI_COMM_SELF) leave_job();
-  deletions.fetch_add(1, std::memory_order_acq_rel);
-  release(static_cast<CommState*>(value));
+// By handle. Thread safety: all.
+class Communicators {
+ public:
+  CommState* find(MPI_Comm comm) {
+    std::lock_guard lock(mutex_);
+    const auto found = states_.find(comm);
+    return found == states_.end() ? nullptr : found->second;
+  }
+  // The handle may be that of one which another thread is about to take out.
+  void add(MPI_Comm comm, CommState* created) {
+    std::lock_guard lock(mutex_);
+    if (!states_.insert_or_assign(comm, created).second) deletions.fetch_add(1, std::memory_order_acq_rel);
+  }
+  void take_out(MPI_Comm comm, CommState* deleted) {
+    std::lock_guard lock(mutex_);
+    deletions.fetch_add(1, std::memory_order_acq_rel);
+    const auto found = states_.find(comm);
+    if (found != states_.end() && found->second == deleted) states_.erase(found);
+  }
+  std::unordered_map<MPI_Comm, CommState*> take_all() {
+    std::lock_guard lock(mutex_);
+    deletions.fetch_add(1, std::memory_order_acq_rel);
+    return std::exchange(states_, {});
+  }
+
+ private:
+  BiasedMutex mutex_;
+  std::unordered_map<MPI_Comm, CommState*> states_;
+};
+Communicators& communicators() {
+  static auto& all = *new Communicators;  // for exit handlers
+  return all;
+}
+
+// Of what MPI_Finalize frees first. Communicators that the program has not freed go with the job.
+int on_delete_self(MPI_Comm, int, void*, void*) {
+  leave_job();
+  for (const auto& [comm, left] : communicators().take_all()) release(left);
   return MPI_SUCCESS;
+}
+
+// Callbacks of the program, in the original, may still make calls on it.
+int freed(MPI_Comm* comm, const Original<int(MPI_Comm*)>& original) {
+  const MPI_Comm handle = comm ? *comm : MPI_COMM_NULL;
+  CommState* const known = state().active ? communicators().find(handle) : nullptr;
+  const int result = original(comm);
+  if (result != MPI_SUCCESS || !known) return result;
+  communicators().take_out(handle, known);
+  release(known);
+  return result;
 }
 
 // Ranks of the job that are in the communicator; empty when one is in another job (spawned processes).
@@ -57,7 +106,7 @@ CommState* make_state(std::uint64_t identity, Rank size, Rank me, ddl_comm* engi
 }
 
 void attach(MPI_Comm comm, std::uint64_t identity, Rank size, Rank me, ddl_comm* engine) {
-  PMPI_Comm_set_attr(comm, state().keyval, make_state(identity, size, me, engine));
+  communicators().add(comm, make_state(identity, size, me, engine));
 }
 
 void adopt(MPI_Comm comm, const std::vector<int>& members, std::uint64_t identity) {
@@ -150,7 +199,9 @@ int made_by_group(MPI_Comm parent, int tag, int result, const MPI_Comm* created)
 void adopt_world() {
   State& s = state();
   PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
-  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &s.keyval, nullptr);
+  int keyval = MPI_KEYVAL_INVALID;
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete_self, &keyval, nullptr);
+  PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   std::vector<int> world = members_of(MPI_COMM_WORLD), self = members_of(MPI_COMM_SELF);
   adopt(MPI_COMM_WORLD, world, s.api->identity(0, kWorld, 0));
   if (CommState* of_world = state_of(MPI_COMM_WORLD); of_world && of_world->engine)
@@ -190,13 +241,9 @@ CommState* state_of(MPI_Comm comm, unsigned& thread) {
   if (last.instead) return last.instead;
   unsigned deleted = deletions.load(std::memory_order_acquire);
   if (comm == last.comm && deleted == last.deletions) return last.state;
-  void* value = nullptr;
-  int found = 0;
-  const Original<int(MPI_Comm, int, void*, int*)> get_attr{PMPI_Comm_get_attr};
-  if (comm == MPI_COMM_NULL || get_attr(comm, state().keyval, &value, &found) != MPI_SUCCESS || !found)
-    return nullptr;
-  last = {comm, deleted, static_cast<CommState*>(value), thread};
-  return last.state;
+  CommState* const found = communicators().find(comm);
+  if (found) last = {comm, deleted, found, thread};
+  return found;
 }
 
 CommState* state_of(MPI_Comm comm) {
@@ -235,6 +282,10 @@ int comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created, MPI_Req
       Original<int(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*)>::from(next().MPI_Comm_idup_with_info);
   return duplicating(comm, original(comm, info, created, request), created, request);
 }
+
+int comm_free(MPI_Comm* comm) { return freed(comm, DDL_NEXT(MPI_Comm_free)); }
+
+int comm_disconnect(MPI_Comm* comm) { return freed(comm, DDL_NEXT(MPI_Comm_disconnect)); }
 
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created) {
   return made_of(comm, DDL_NEXT(MPI_Comm_create)(comm, group, created), created);

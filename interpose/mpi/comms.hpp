@@ -11,7 +11,7 @@ namespace ddl::mpi {
 
 /// How many communicators have been deleted: what is known of a handle holds until the next one is.
 inline std::atomic<unsigned> deletions{0};
-/// Creates the keyval and adopts MPI_COMM_WORLD and MPI_COMM_SELF.
+/// Adopts MPI_COMM_WORLD and MPI_COMM_SELF, with whose end we leave the job.
 void adopt_world();
 /// The state of a communicator, or null when its creation was not seen.
 CommState* state_of(MPI_Comm comm);
@@ -33,6 +33,8 @@ int comm_dup(MPI_Comm comm, MPI_Comm* created);
 int comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created);
 int comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request);
 int comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created, MPI_Request* request);
+int comm_free(MPI_Comm* comm);
+int comm_disconnect(MPI_Comm* comm);
 int comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created);
 int comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* created);
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* created);

@@ -20,8 +20,7 @@
 
 namespace ddl::mpi {
 
-/// The engine's view of a communicator; hangs on it as an attribute, and lives until the communicator is
-/// freed and the last call on it is done.
+/// The engine's view of a communicator; lives until that is freed and the last call on it is done.
 struct CommState {
   ddl_comm* engine = nullptr;  // null: its collectives use the original library
   const char* reason = "";     // then: why
@@ -50,7 +49,6 @@ struct State {
   bool active = false;           // every rank of the job agreed to use the engine
   bool several_threads = true;   // may be in MPI at the same time
   bool checks_arguments = true;  // Open MPI does; a program's user may forbid it (mpi_param_check)
-  int keyval = MPI_KEYVAL_INVALID;
   ddl_key_function* published_key = nullptr;
   ddl_unwound_function* unwound = nullptr;
   MPI_Comm own_self = MPI_COMM_NULL;  // our dup of MPI_COMM_SELF, for progress by probing
