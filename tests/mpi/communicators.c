@@ -1,6 +1,7 @@
 #include "communicators.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,36 @@ static void check_bool(const struct group* world) {
   ++cases_done;
 }
 
+/* What is known of one that has been freed is not taken for what is known of the next one with its handle,
+ * whichever call frees it. */
+static void check_handles_used_again(const struct group* world) {
+  if (world->of.size < 2) return;
+  const int side = world->me % 2, others = world->of.size / 2 + (side && world->of.size % 2);
+  int is_used_again = 0;
+  MPI_Comm half;
+  MPI_Comm_split(world->comm, side, world->me, &half);
+  for (int i = 0; i < 40; ++i) {
+    MPI_Comm copy, between;
+    int one = 1, sum = 0;
+    MPI_Comm_dup(world->comm, &copy);
+    const MPI_Comm handle = copy;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, copy);
+    if (sum != world->of.size) fail("a copy of the world, round %d", i);
+    if (i % 2)
+      MPI_Comm_free(&copy);
+    else
+      MPI_Comm_disconnect(&copy);
+    MPI_Intercomm_create(half, 0, world->comm, 1 - side, 13, &between);
+    is_used_again += between == handle;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, between);
+    if (sum != others) fail("an intercommunicator with a handle that is used again, round %d", i);
+    MPI_Comm_free(&between);
+  }
+  MPI_Comm_free(&half);
+  if (is_used_again == 0) fprintf(stderr, "check: no handle was used again\n");
+  ++cases_done;
+}
+
 static void check_between_groups(const struct group* world) {
   if (world->of.size < 2) return;
   const int side = world->me % 2;
@@ -225,4 +256,5 @@ void check_passed_through(const struct group* world) {
   check_user_operation(world);
   check_bool(world);
   check_between_groups(world);
+  check_handles_used_again(world);
 }
