@@ -227,7 +227,7 @@ class Communicator : public Sender {
   bool send_answer(Rank member, Number number);
   Number number_of(Seq seq) const;
   void count(const Operation& operation);
-  static Nanoseconds time_of(const BriefCall& brief, const Tally& tally);
+  static Nanoseconds time_since(Nanoseconds began, const Tally& tally);
   Outgoing addressed(const Header& header, const Step& step, const PreparedPlan& prepared) const;
   /// Those that step sends to hear of that call.
   void note_told(const Step& step, const PreparedPlan& prepared, Number number);

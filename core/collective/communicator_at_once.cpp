@@ -64,12 +64,12 @@ void Communicator::run_alone(BriefCall& brief, const void* in, void* out) {
   Tally& tally = brief.use_of_plan().tally;
   const Bytes bytes = brief.call().bytes();
   const bool timed = is_timed(tally);
-  if (timed) brief.start_time();
+  const Nanoseconds began = timed ? now() : 0;
   if (bytes < kLongWork)
     brief.copy_alone(in, out);
   else
     work(bytes, [&] { brief.copy_alone(in, out); });
-  tally.add(bytes, timed ? time_of(brief, tally) : 0);
+  tally.add(bytes, timed ? time_since(began, tally) : 0);
 }
 
 // What the program did meanwhile is no time of the call's.
@@ -108,7 +108,7 @@ bool Communicator::go_on(Attempt& attempt) {
   own_calls_.note(next_, brief.note());
   if (credit_.must_answer(next_)) answer_those_owed(next_);
   first_ = ++next_;
-  tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_of(brief, tally) : 0);
+  tally.add(brief.call().bytes(), timed && brief.has_begun() ? time_since(brief.call().began, tally) : 0);
   return true;
 }
 
@@ -285,8 +285,8 @@ void Communicator::count(const Operation& operation) {
 }
 
 // With those that it stands for.
-Nanoseconds Communicator::time_of(const BriefCall& brief, const Tally& tally) {
-  return (now() - brief.call().began) * (tally.calls < kAllTimed ? 1 : static_cast<Nanoseconds>(kTimedEvery));
+Nanoseconds Communicator::time_since(Nanoseconds began, const Tally& tally) {
+  return (now() - began) * (tally.calls < kAllTimed ? 1 : static_cast<Nanoseconds>(kTimedEvery));
 }
 
 }  // namespace ddl

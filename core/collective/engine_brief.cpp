@@ -67,7 +67,7 @@ void Engine::settle() {
   take_up(communicator, 0);
 }
 
-// Who waits for it now waits as for a blocking call. False: somebody has settled it.
+// Who waits for it now waits as for a blocking call. False: it goes on, settled.
 bool Engine::finish_left(const Completion& completion) {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   BriefCall* reducing = nullptr;

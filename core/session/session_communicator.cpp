@@ -175,9 +175,9 @@ Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, st
   if (selection_->settlings() != kept_since_ || is_on_device(call, in, out)) return What::original;
   Tuner* const counter = kept.counter;
   if (counter && !counter->leaves_alone(call.call().fingerprint)) return What::original;
-  call.use(in, out, number);
   if (plans_->members().size() == 1)
     return session_.engine().run_alone(*communicator_, call, in, out), What::done;
+  call.use(in, out, number);
   if (counter) counter->next(call.call().fingerprint);
   const bool is_timed = counter && counter->wants_time();
   if (is_timed) call.start_time();

@@ -1,5 +1,5 @@
 // Communicators: each gets its engine state in the call that creates it, and loses it in the call that frees
-// it, before which its handle cannot mean another one. (As an attribute it would be safe from frees that we
+// it; until then its handle cannot mean another one. (As an attribute it would be safe from frees that we
 // do not see, but Open MPI takes half a microsecond for that, and another half to find out that a duplicate
 // does not get it.)
 //
@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
-#include <utility>
+#include <vector>
 
 #include "core/base/biased_mutex.hpp"
 #include "interpose/mpi/init.hpp"
@@ -23,34 +24,63 @@ namespace {
 
 constexpr std::uint64_t kWorld = 1, kSelf = 2, kFresh = 3;  // what has no communicator it is made of
 
-// By handle. Thread safety: all.
+// By handle. While a communicator is being freed only the thread that does so knows it: for others the handle
+// may be another's already. Thread safety: all.
 class Communicators {
  public:
   CommState* find(MPI_Comm comm) {
+    if (comm == MPI_COMM_NULL) return nullptr;
     std::lock_guard lock(mutex_);
-    const auto found = states_.find(comm);
-    return found == states_.end() ? nullptr : found->second;
+    const auto found = known_.find(comm);
+    const bool is_there = found != known_.end() && found->second.is_for(std::this_thread::get_id());
+    return is_there ? found->second.state : nullptr;
   }
-  // The handle may be that of one which another thread is about to take out.
   void add(MPI_Comm comm, CommState* created) {
     std::lock_guard lock(mutex_);
-    if (!states_.insert_or_assign(comm, created).second) deletions.fetch_add(1, std::memory_order_acq_rel);
+    if (!known_.insert_or_assign(comm, Known{created, {}}).second) forget_answers();
   }
-  void take_out(MPI_Comm comm, CommState* deleted) {
-    std::lock_guard lock(mutex_);
-    deletions.fetch_add(1, std::memory_order_acq_rel);
-    const auto found = states_.find(comm);
-    if (found != states_.end() && found->second == deleted) states_.erase(found);
+  // Null: it is not there.
+  CommState* begin_to_free(MPI_Comm comm) {
+    CommState* const state = find(comm);
+    if (state) note_freer(comm, state, std::this_thread::get_id());
+    return state;
   }
-  std::unordered_map<MPI_Comm, CommState*> take_all() {
+  void keep(MPI_Comm comm, const CommState* state) { note_freer(comm, state, {}); }
+  // Whether it was there: who frees it within the free of another library between us has taken it out.
+  bool take_out(MPI_Comm comm, const CommState* state) {
     std::lock_guard lock(mutex_);
-    deletions.fetch_add(1, std::memory_order_acq_rel);
-    return std::exchange(states_, {});
+    const auto found = known_.find(comm);
+    const bool is_there = found != known_.end() && found->second.state == state;
+    if (is_there) known_.erase(found);
+    forget_answers();
+    return is_there;
+  }
+  std::vector<CommState*> take_all() {
+    std::lock_guard lock(mutex_);
+    std::vector<CommState*> all;
+    for (const auto& [comm, one] : known_) all.push_back(one.state);
+    known_.clear();
+    forget_answers();
+    return all;
   }
 
  private:
+  struct Known {
+    CommState* state;
+    std::thread::id freer;  // none: it is not being freed
+    bool is_for(std::thread::id thread) const { return freer == std::thread::id() || freer == thread; }
+  };
+  // After a change: who asked before it asks again.
+  static void forget_answers() { deletions.fetch_add(1, std::memory_order_acq_rel); }
+  void note_freer(MPI_Comm comm, const CommState* state, std::thread::id freer) {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(comm);
+    if (found != known_.end() && found->second.state == state) found->second.freer = freer;
+    forget_answers();
+  }
+
   BiasedMutex mutex_;
-  std::unordered_map<MPI_Comm, CommState*> states_;
+  std::unordered_map<MPI_Comm, Known> known_;
 };
 Communicators& communicators() {
   static auto& all = *new Communicators;  // for exit handlers
@@ -60,18 +90,20 @@ Communicators& communicators() {
 // Of what MPI_Finalize frees first. Communicators that the program has not freed go with the job.
 int on_delete_self(MPI_Comm, int, void*, void*) {
   leave_job();
-  for (const auto& [comm, left] : communicators().take_all()) release(left);
+  for (CommState* left : communicators().take_all()) release(left);
   return MPI_SUCCESS;
 }
 
 // Callbacks of the program, in the original, may still make calls on it.
 int freed(MPI_Comm* comm, const Original<int(MPI_Comm*)>& original) {
   const MPI_Comm handle = comm ? *comm : MPI_COMM_NULL;
-  CommState* const known = state().active ? communicators().find(handle) : nullptr;
+  CommState* const known = state().active ? communicators().begin_to_free(handle) : nullptr;
   const int result = original(comm);
-  if (result != MPI_SUCCESS || !known) return result;
-  communicators().take_out(handle, known);
-  release(known);
+  if (!known) return result;
+  if (result != MPI_SUCCESS)
+    communicators().keep(handle, known);
+  else if (communicators().take_out(handle, known))
+    release(known);
   return result;
 }
 

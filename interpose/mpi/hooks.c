@@ -137,12 +137,14 @@ static void load_front(void) {
   front_is_up = 1;
 }
 
+static const char kFreeing[] = "MPI_Type_free MPI_Op_free MPI_Comm_free MPI_Comm_disconnect";
+
 /* One shape for every hook: guard, then the front, else what the program would have called. What is freed in
  * a callback, with a call of the program's in the front, is freed all the same. */
 #define DDL_HOOK_AS(symbol, behind, name, arguments, pmpi)                       \
   DDL_EXPORT int symbol(PARAMS_##arguments) {                                    \
     int is_init = strstr("MPI_Init MPI_Init_thread", #name) != NULL;             \
-    int is_free = strstr("MPI_Type_free MPI_Op_free", #name) != NULL;            \
+    int is_free = strstr(kFreeing, #name) != NULL;                               \
     int use_front = (depth == 0 || is_free) && (front_is_up || is_init) &&       \
                     (!(pmpi) || ddl_is_users_call(__builtin_return_address(0))); \
     if (is_init && use_front) {                                                  \

@@ -130,10 +130,10 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
     return done == MPI_SUCCESS ? make_done_request(request) : done;
   }
   comm.ends_with_barrier = made.said.collective() == Collective::barrier;
-  if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
   const std::shared_ptr<OwnReductionCall> reduction = kept.reduction;
   CallBuffers of_reduction(reduction);
   if (reduction) buffers = &of_reduction;
+  if (buffers) buffers->outlive_call(kept.blocks, kept.in_blocks);
   if (const KeptPairs& pairs = kept.pairs; pairs.count > 0)
     out = of_reduction.copy_pairs_later(out, pairs.count, pairs.bytes, pairs.type);
   Pending* call = buffers ? new_pending(&comm, std::move(*buffers), 0)

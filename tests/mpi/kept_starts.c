@@ -252,6 +252,52 @@ static void by_other_names(void) {
   }
 }
 
+/* With unequal shares, whose counts are those of a kept call: what is kept is forgotten while it is under
+ * way, when an operation gets the handle of a freed one, and other counts come. */
+static void unequal_shares(void) {
+  enum { kCalls = 18, kShare = 20 };
+  const size_t most = (size_t)(kShare * size);
+  int(*counts)[kCalls] = malloc((size_t)size * sizeof *counts);
+  int* all = malloc(most * sizeof(int));
+  int* shares = malloc(kCalls * most * sizeof(int));
+  MPI_Request requests[kCalls];
+  MPI_Op operation, other;
+  MPI_Op_create(add, 1, &operation);
+  MPI_Op_create(add, 1, &other);
+  for (size_t i = 0; i < most; ++i) all[i] = (int)i + me;
+  int* lists = malloc(kCalls * (size_t)size * sizeof(int));
+  for (int call = 0; call < kCalls; ++call)
+    for (int r = 0; r < size; ++r) lists[call * size + r] = counts[r][call] = 1 + (call + r) % (kShare - 1);
+  for (int round = 0; round < 6; ++round) {
+    int mine = me, sum = 0;
+    for (int i = 0; i < 3; ++i) MPI_Allreduce(&mine, &sum, 1, MPI_INT, other, comms[1]);
+    const int started = round < 3 ? 1 : kCalls;
+    if (started == kCalls && me == size - 1) usleep(2000);
+    for (int call = 0; call < started; ++call)
+      MPI_Ireduce_scatter(all, shares + (size_t)call * most, lists + call * size, MPI_INT,
+                          call == 0 ? operation : MPI_SUM, comms[1], &requests[call]);
+    if (started == kCalls) {
+      MPI_Op_free(&other);
+      MPI_Op_create(add, 1, &other);
+      MPI_Allreduce(&mine, &sum, 1, MPI_INT, other, comms[1]);
+    }
+    MPI_Waitall(started, requests, MPI_STATUSES_IGNORE);
+    if (sum != size * (size - 1) / 2) ++failures;
+    for (int call = 0; call < started; ++call, ++cases_done) {
+      int first = 0;
+      for (int r = 0; r < me; ++r) first += counts[r][call];
+      for (int i = 0; i < counts[me][call]; ++i)
+        if (shares[(size_t)call * most + (size_t)i] != size * (first + i) + size * (size - 1) / 2) ++failures;
+    }
+  }
+  MPI_Op_free(&operation);
+  MPI_Op_free(&other);
+  free(all);
+  free(shares);
+  free(lists);
+  free(counts);
+}
+
 /* What lies behind the numbers of a pair is the program's. */
 static void pairs_with_gaps(void) {
   enum { kPairs = 7, kDepth = 3, kCalls = 300 };
@@ -294,7 +340,8 @@ int main(int argc, char** argv) {
     calls[slot].out = malloc(ints * sizeof(int));
     calls[slot].lists = malloc(2 * (size_t)size * sizeof(int));
   }
-  pairs_with_gaps(); /* before operations are freed: then no such call is kept any more */
+  pairs_with_gaps();
+  unequal_shares();
   for (int depth = 0; depth < kDepths; ++depth)
     for (int of_many_shapes = 0; of_many_shapes < 2; ++of_many_shapes) round_of(depth, of_many_shapes);
   by_other_names();
