@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -98,12 +99,15 @@ int on_delete_self(MPI_Comm, int, void*, void*) {
 int freed(MPI_Comm* comm, const Original<int(MPI_Comm*)>& original) {
   const MPI_Comm handle = comm ? *comm : MPI_COMM_NULL;
   CommState* const known = state().active ? communicators().begin_to_free(handle) : nullptr;
-  const int result = original(comm);
-  if (!known) return result;
-  if (result != MPI_SUCCESS)
-    communicators().keep(handle, known);
-  else if (communicators().take_out(handle, known))
-    release(known);
+  int result = MPI_ERR_OTHER;  // where it throws
+  auto settle = [&](void*) {
+    if (result != MPI_SUCCESS)
+      communicators().keep(handle, known);
+    else if (communicators().take_out(handle, known))
+      release(known);
+  };
+  const std::unique_ptr<CommState, decltype(settle)> at_end(known, settle);
+  result = original(comm);
   return result;
 }
 
