@@ -187,8 +187,8 @@ Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, st
   return What::done;
 }
 
-// What was the host's in the call before is not looked at again. To be a device's now, the program would have
-// had to free it, load a driver, and get device memory at the same address.
+// What was the host's in the call before is not looked at again, for the reason that is_device_memory() has:
+// that remembers what it was asked last, this what was asked for each call.
 bool SessionCommunicator::is_on_device(const BriefCall& call, const void* in, const void* out) {
   return (!call.is_of(in, out) || is_driver_known()) && is_device_memory(in, out);
 }

@@ -101,7 +101,7 @@ int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op
   };
   if (const std::optional<int> done = reduce_again(made, type, original)) return *done;
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
-  if (route.reason) note_passed(made, route);
+  note_passed(made, route);
   return run_call(Collective::all_reduce, route, comm, adapt_reduction, original, in_two_steps, &made);
 }
 
@@ -115,7 +115,7 @@ int iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op o
   };
   if (const std::optional<int> done = start_reduction_again(made, request, original)) return *done;
   RoutedCall route = route_reduction({}, in, out, count, type, op, comm);
-  if (route.reason) note_passed(made, route);
+  note_passed(made, route);
   return start_call(Collective::all_reduce, route, comm, request, adapt_started_reduction, original, &made);
 }
 

@@ -86,7 +86,7 @@ int reduce_by(Collective collective, Task task, const void* in, void* out, int c
   Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::blocking);
   if (const std::optional<int> done = reduce_again(made, type, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
-  if (route.reason) note_passed(made, route);
+  note_passed(made, route);
   return run_call(collective, route, comm, adapt_reduction, original, &made);
 }
 
@@ -111,7 +111,7 @@ int start_reduce(Collective collective, Task task, const void* in, void* out, in
   const Made made = reduction_made(collective, in, out, count, type, op, task.root, comm, Form::nonblocking);
   if (const std::optional<int> done = start_reduction_again(made, request, original)) return *done;
   RoutedCall route = route_reduction(task, in, out, count, type, op, comm);
-  if (route.reason) note_passed(made, route);
+  note_passed(made, route);
   return start_call(collective, route, comm, request, adapt_started_reduction, original, &made);
 }
 

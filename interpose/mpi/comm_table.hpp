@@ -23,9 +23,8 @@ class CommTable {
   CommState* find(MPI_Comm comm) {
     if (comm == MPI_COMM_NULL) return nullptr;
     std::lock_guard lock(mutex_);
-    const auto found = known_.find(comm);
-    const bool is_there = found != known_.end() && found->second.is_for(std::this_thread::get_id());
-    return is_there ? found->second.state : nullptr;
+    const Known* known = known_here(comm);
+    return known ? known->state : nullptr;
   }
   void add(MPI_Comm comm, CommState* created) {
     std::lock_guard lock(mutex_);
@@ -33,11 +32,18 @@ class CommTable {
   }
   /// Likewise, and for this thread alone from now on, until keep() or take_out().
   CommState* begin_to_free(MPI_Comm comm) {
-    CommState* const state = find(comm);
-    if (state) note_freer(comm, state, std::this_thread::get_id());
-    return state;
+    std::lock_guard lock(mutex_);
+    Known* const known = known_here(comm);
+    if (!known) return nullptr;
+    known->freer = std::this_thread::get_id();
+    forget_answers();
+    return known->state;
   }
-  void keep(MPI_Comm comm, const CommState* state) { note_freer(comm, state, {}); }
+  void keep(MPI_Comm comm, const CommState* state) {
+    std::lock_guard lock(mutex_);
+    Known* const known = known_here(comm);
+    if (known && known->state == state) known->freer = {};
+  }
   /// Whether it was there: who frees it within the free of another library between us has taken it out.
   bool take_out(MPI_Comm comm, const CommState* state) {
     std::lock_guard lock(mutex_);
@@ -60,16 +66,16 @@ class CommTable {
   struct Known {
     CommState* state;
     std::thread::id freer;  // none: it is not being freed
-    bool is_for(std::thread::id thread) const { return freer == std::thread::id() || freer == thread; }
   };
+  // To this thread; null: it is not.
+  Known* known_here(MPI_Comm comm) {
+    const auto found = known_.find(comm);
+    if (found == known_.end()) return nullptr;
+    const std::thread::id freer = found->second.freer;
+    return freer == std::thread::id() || freer == std::this_thread::get_id() ? &found->second : nullptr;
+  }
   // After a change: who asked before it asks again.
   static void forget_answers() { deletions.fetch_add(1, std::memory_order_acq_rel); }
-  void note_freer(MPI_Comm comm, const CommState* state, std::thread::id freer) {
-    std::lock_guard lock(mutex_);
-    const auto found = known_.find(comm);
-    if (found != known_.end() && found->second.state == state) found->second.freer = freer;
-    forget_answers();
-  }
 
   BiasedMutex mutex_;
   std::unordered_map<MPI_Comm, Known> known_;

@@ -196,7 +196,7 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
 
 // Where its type has a name that lasts.
 void note_passed(const Made& made, const RoutedCall& route) {
-  const bool is_another = route.reason == kErroneous || PersistentStart::current();
+  const bool is_another = !route.reason || route.reason == kErroneous || PersistentStart::current();
   CommState* comm = is_another ? nullptr : state_of_noted(made.comm);
   if (!comm || !is_lasting_name(made.said.type())) return;
   comm->last_passed = {made.said.words_but_root(), route.reason, route.bytes,

@@ -118,7 +118,7 @@ inline Made reduction_made(Collective collective, const void* in, void* out, int
                            MPI_Op op, int root, MPI_Comm comm, Form form) {
   return {{type, op, count, 0, root, collective, SaidCall::about(in, out), form}, in, out, comm};
 }
-/// Notes that a reduction goes to the original for what it says, if that can be recognised.
+/// Notes that a reduction goes to the original for what it says, if it does and that can be recognised.
 void note_passed(const Made& made, const RoutedCall& route);
 /// Has the original make such a call once more; nothing: it is none.
 template <class Original>
