@@ -131,9 +131,9 @@ ddl_outcome told(const ddl::Outcome& outcome, const char** why) {
 }
 
 void keep(ddl_kept_call** kept, ddl::SessionCommunicator& communicator, const ddl_collective_call& call,
-          const ddl::Outcome& outcome) {
+          const ddl::Outcome& outcome, ddl::SessionCommunicator::How how) {
   if (kept && outcome.plan)
-    *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(ddl::from_c(call, 0), *outcome.plan));
+    *kept = reinterpret_cast<ddl_kept_call*>(communicator.keep(ddl::from_c(call, 0), *outcome.plan, how));
 }
 
 ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** why, int* is_measured,
@@ -142,7 +142,7 @@ ddl_outcome run(ddl_comm* comm, const ddl_collective_call* call, const char** wh
   return guarded(&communicator.session(), DDL_FAILED, [&] {
     const ddl::Outcome outcome = communicator.run(call_of(*call));
     *is_measured = outcome.is_measured;
-    keep(kept, communicator, *call, outcome);
+    keep(kept, communicator, *call, outcome, ddl::SessionCommunicator::How::run);
     return told(outcome, why);
   });
 }
@@ -187,7 +187,7 @@ ddl_outcome start(ddl_comm* comm, const ddl_collective_call* call, void* owner, 
     ddl::SessionCall* under_way = nullptr;
     const ddl::Outcome outcome = communicator.start(call_of(*call), owner, under_way);
     *started = reinterpret_cast<ddl_started*>(under_way);
-    keep(kept, communicator, *call, outcome);
+    keep(kept, communicator, *call, outcome, ddl::SessionCommunicator::How::started);
     return told(outcome, why);
   });
 }

@@ -5,8 +5,12 @@
 
 namespace ddl {
 
-Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared)
-    : id_(id), plans_(std::move(plans)), shared_(shared), credit_(size()) {}
+Communicator::Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared, CommId known_as)
+    : id_(id),
+      known_as_(known_as ? known_as : id),
+      plans_(std::move(plans)),
+      shared_(shared),
+      credit_(size()) {}
 
 Communicator::~Communicator() {
   drop();

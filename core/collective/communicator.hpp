@@ -92,12 +92,14 @@ class Communicator : public Sender {
   static constexpr Bytes kMostUnderWay = 16 << 20;     // enough for any wire,
   static constexpr Bytes kMostUnderWayHere = 2 << 20;  // and within a host for the caches
 
-  Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared);
+  /// `known_as`: see Engine::create().
+  Communicator(CommId id, std::shared_ptr<PlanStore> plans, Shared& shared, CommId known_as = 0);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   CommId id() const { return id_; }
+  CommId known_as() const { return known_as_; }
   PlanStore& plans() const { return *plans_; }
   const Members& members() const { return plans_->members(); }
   Rank size() const { return members().size(); }
@@ -272,12 +274,11 @@ class Communicator : public Sender {
   Warning warning_of(const Operation& operation, std::string problem) const;
   void warn_receiver();
 
-  const CommId id_;
+  const CommId id_, known_as_;
   const std::shared_ptr<PlanStore> plans_;
   Shared& shared_;
   BriefCall passing_;            // of a call that is made now and not kept
   std::optional<Attempt> left_;  // see start()
-  std::uint32_t read_ = 0;       // payloads of the call that is made now, to be read where they are
   Room fetched_;                 // where this rank reads what it then reduces in place
   Fifo<Operation*> queue_;       // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;       // so many of them are open
@@ -287,7 +288,10 @@ class Communicator : public Sender {
   Number first_ = 0, next_ = 0;  // numbers of queue_.front() and of the next call
   Credit credit_;
   OwnCalls own_calls_;
+  std::uint32_t read_ = 0;         // payloads of the call that is made now, to be read where they are
   bool waits_for_credit_ = false;  // the next operation to be opened does
+  bool times_dimensions_ = false;
+  bool is_working_ = false;  // a thread has left the lock in the middle of something
   // Calls between two. Most communicators have none, and are allocated sooner without these.
   struct BetweenTwo {
     std::vector<Operation*> under_way;
@@ -321,8 +325,6 @@ class Communicator : public Sender {
     Number call = 0;                   // the oldest
     Nanoseconds next = 1'000'000'000;  // it is shown when it has waited so long
   } shows_;
-  bool times_dimensions_ = false;
-  bool is_working_ = false;  // a thread has left the lock in the middle of something
 };
 
 }  // namespace ddl

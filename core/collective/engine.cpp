@@ -61,11 +61,11 @@ Engine::~Engine() {
 
 // ---- communicators ----
 
-Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans) {
+Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans, CommId known_as) {
   std::lock_guard lock(mutex_);
   if (std::find(stores_.begin(), stores_.end(), plans) == stores_.end()) stores_.push_back(plans);
   auto [place, is_new] =
-      communicators_.try_emplace(id, std::make_unique<Communicator>(id, std::move(plans), shared_));
+      communicators_.try_emplace(id, std::make_unique<Communicator>(id, std::move(plans), shared_, known_as));
   if (!is_new) throw Error(fmt::format("two communicators have the identity {:x}", id));
   forget_early_senders(id, place->second->members().ranks);
   if (!early_.empty()) {

@@ -74,7 +74,8 @@ class Engine : private MessageHandler {
   Engine& operator=(const Engine&) = delete;
 
   /// The communicator lives until destroy(). No other communicator of the job has, or had, that identity.
-  Communicator& create(CommId id, std::shared_ptr<PlanStore> plans);
+  /// `known_as`: of the program's communicator that it belongs to, where that is another one; else 0.
+  Communicator& create(CommId id, std::shared_ptr<PlanStore> plans, CommId known_as = 0);
   void destroy(Communicator& communicator);
   /// See Communicator.
   void time_dimensions(Communicator& communicator);

@@ -80,7 +80,7 @@ LongCall long_call_of(const Call& call, CommId comm, const Members& members) {
 }
 
 LongCall long_call_of(const Communicator& communicator, const Operation& operation, bool goes_on) {
-  LongCall made = long_call_of(operation.call(), communicator.id(), communicator.members());
+  LongCall made = long_call_of(operation.call(), communicator.known_as(), communicator.members());
   made.seq = operation.seq() & ~kBetweenTwo;
   made.goes_on = goes_on;
   made.waits_for = communicator.waiting_for();
@@ -134,8 +134,9 @@ void Engine::show_long_calls() {
 
 std::vector<Rank> Engine::members_of(CommId comm) const {
   std::lock_guard lock(mutex_);
-  auto known = communicators_.find(comm);
-  return known == communicators_.end() ? std::vector<Rank>() : known->second->members().ranks;
+  for (const auto& [id, one] : communicators_)
+    if (one->known_as() == comm) return one->members().ranks;
+  return {};
 }
 
 std::optional<Peer> Engine::look_at(Rank rank, CommId comm, std::uint64_t number) const {

@@ -15,7 +15,7 @@ using What = Outcome::What;
 
 // Of what no front makes of a communicator.
 constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse = kKeyed - 2,
-                        kRequests = kKeyed - 3;
+                        kRequests = kKeyed - 3, kStarts = kKeyed - 4;
 // Nothing that was measured of other calls holds for the starts of persistent requests. A bit no front has.
 constexpr std::uint8_t kOfRequest = 64;
 
@@ -42,25 +42,36 @@ SessionCommunicator::~SessionCommunicator() {
   sparse_.reset();
   lazy_.reset();
   selection_.reset();
-  if (communicator_) session_.engine().destroy(*communicator_);
+  for (Communicator* communicator : {of_runs_, of_starts_})
+    if (communicator) session_.engine().destroy(*communicator);
 }
 
 void SessionCommunicator::make_usable() {
   if (selection_) return;
-  Engine& engine = session_.engine();
-  communicator_ = &engine.create(id_, plans_);
   const TuneSettings& settings = session_.tuning().settings();
-  if (settings.options.dump_iter) engine.time_dimensions(*communicator_);
   auto agree = [this](std::span<std::int64_t> numbers, Op op) {
     Call call{numbers.data(), numbers.data(), numbers.size(), DType::int64, op, decided_.collective, now()};
     call.number = decided_.number;
-    session_.engine().run_part(*communicator_, call);
+    session_.engine().run_part(of_runs(), call);
   };
   selection_ = std::make_unique<Selection>(*plans_, settings, session_.tuning().memory(),
                                            session_.tuning().budget(), agree);
   lazy_ = lazy_here();
   const SparseSettings& sparse = session_.job_map().gradients.sparse;
   if (sparse.is_on() && plans_->members().grid.spans_hosts()) make_sparse(sparse);
+}
+
+Communicator& SessionCommunicator::of_runs() {
+  if (of_runs_) return *of_runs_;
+  Engine& engine = session_.engine();
+  of_runs_ = &engine.create(id_, plans_);
+  if (session_.tuning().settings().options.dump_iter) engine.time_dimensions(*of_runs_);
+  return *of_runs_;
+}
+
+Communicator& SessionCommunicator::of_starts() {
+  if (!of_starts_) of_starts_ = &session_.engine().create(identity_of(id_, kStarts, 0), plans_, id_);
+  return *of_starts_;
 }
 
 std::shared_ptr<LazyAllReduce> SessionCommunicator::lazy_here() const {
@@ -117,11 +128,11 @@ Outcome SessionCommunicator::run(Call&& call) {
   void* const out = call.out;
   fetch(call, plans_->members().me, plans_->members().size(), staged);
   if (route.plan->task_choice.padded > 0)
-    run_padded(session_.engine(), *communicator_, call, *route.plan, padding_);
+    run_padded(session_.engine(), of_runs(), call, *route.plan, padding_);
   else if (route.plan->task_choice.reduces_all)
-    run_reducing_all(session_.engine(), *communicator_, call, *route.plan, padding_.out);
+    run_reducing_all(session_.engine(), of_runs(), call, *route.plan, padding_.out);
   else
-    session_.engine().run(*communicator_, call, route.plan, route.is_watched ? &observed : nullptr);
+    session_.engine().run(of_runs(), call, route.plan, route.is_watched ? &observed : nullptr);
   if (has_failed()) return {};
   if (!staged.memory.empty()) {
     call.out = out;
@@ -133,7 +144,7 @@ Outcome SessionCommunicator::run(Call&& call) {
 }
 
 // Not between hosts, where rails are measured.
-SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan) {
+SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, PreparedPlan& plan, How how) {
   const Members& members = plans_->members();
   const bool is_plain = !members.grid.spans_hosts() && plan.shifted.empty();
   if (!is_plain || !BriefCall::is_possible(asked, plan, members.size())) return nullptr;
@@ -141,7 +152,8 @@ SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, Prepared
   call.fingerprint = fingerprint_of(call);
   if (kept_.empty()) kept_since_ = selection_->settlings();
   Kept& kept = *kept_.emplace_back(std::make_unique<Kept>());
-  communicator_->make_brief(kept.call, call, plan);
+  kept.on = how == How::run ? &of_runs() : &of_starts();
+  kept.on->make_brief(kept.call, call, plan);
   kept.shape = shape_of(call);
   kept.counter = selection_->counter_of(kept.shape);
   return &kept;
@@ -165,7 +177,7 @@ bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
       !BriefCall::is_possible(call, plan, plans_->members().size()))
     return false;
   if (kept.is_started) session_.engine().let_go_of_brief_calls();
-  if (!kept.call.recount(call)) communicator_->make_brief(kept.call, call, plan);
+  if (!kept.call.recount(call)) kept.on->make_brief(kept.call, call, plan);
   return true;
 }
 
@@ -175,13 +187,12 @@ Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, st
   if (selection_->settlings() != kept_since_ || is_on_device(call, in, out)) return What::original;
   Tuner* const counter = kept.counter;
   if (counter && !counter->leaves_alone(call.call().fingerprint)) return What::original;
-  if (plans_->members().size() == 1)
-    return session_.engine().run_alone(*communicator_, call, in, out), What::done;
+  if (plans_->members().size() == 1) return session_.engine().run_alone(*kept.on, call, in, out), What::done;
   call.use(in, out, number);
   if (counter) counter->next(call.call().fingerprint);
   const bool is_timed = counter && counter->wants_time();
   if (is_timed) call.start_time();
-  session_.engine().run(*communicator_, call);
+  session_.engine().run(*kept.on, call);
   if (has_failed()) return What::failed;
   if (is_timed) counter->record(now() - call.call().began);
   return What::done;
@@ -202,8 +213,8 @@ Outcome SessionCommunicator::start(Kept& kept, const void* in, void* out, std::u
   kept.is_started = true;
   OutstandingCalls& outstanding = session_.outstanding();
   if (!ready_) ready_ = &outstanding.make_ready();
-  outstanding.take(*ready_, owner, *communicator_);
-  if (session_.engine().start(*communicator_, call, in, out, number, *ready_) == Started::under_way) {
+  outstanding.take(*ready_, owner, *kept.on);
+  if (session_.engine().start(*kept.on, call, in, out, number, *ready_) == Started::under_way) {
     started = std::exchange(ready_, nullptr);
     return {What::under_way};
   }
@@ -277,7 +288,7 @@ Outcome SessionCommunicator::start(const Call& asked, void* owner, SessionCall*&
   const StartRoute way = route_to_start(asked);
   if (way.route.original) return leave(way.route);
   OutstandingCalls& outstanding = session_.outstanding();
-  SessionCall& call = outstanding.take(owner, *communicator_);
+  SessionCall& call = outstanding.take(owner, of_starts());
   PreparedPlan* plan = nullptr;
   try {
     const Started how = start(way, asked, call);
@@ -301,7 +312,7 @@ Outcome SessionCommunicator::start(const Call& asked, SessionCall& call) {
     call.asked = asked;
     call.staged = {};
     Completion& completion = call;
-    session_.engine().start_together(*communicator_, {&asked, 1}, {&completion, 1});
+    session_.engine().start_together(of_starts(), {&asked, 1}, {&completion, 1});
     if (call.done()) return {has_failed() ? What::failed : What::done};
     return {What::under_way};
   }
@@ -319,7 +330,7 @@ Outcome SessionCommunicator::start(const Call& asked, const std::shared_ptr<Spar
 }
 
 Outcome SessionCommunicator::wait(SessionCall& call) {
-  session_.engine().wait(*communicator_, call);
+  session_.engine().wait(of_starts(), call);
   return end(call);
 }
 
@@ -343,7 +354,7 @@ Started SessionCommunicator::start(const StartRoute& way, const Call& asked, Ses
     way.gradient ? sparse_->start(*way.gradient, here, call) : sparse_->start(here, call);
     return Started::under_way;
   }
-  Started started = session_.engine().start(*communicator_, here, call, way.route.plan);
+  Started started = session_.engine().start(of_starts(), here, call, way.route.plan);
   if (started == Started::done && !has_failed()) bring_back(asked, call.staged);
   return started;
 }

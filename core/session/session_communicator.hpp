@@ -2,8 +2,13 @@
 // the original library. The buffers of its calls may be in device memory.
 //
 // The engine learns of it in its first call: many are made for their context alone. The rule a user can
-// break: all members make the same calls in the same order, or all of them with keys. Thread safety: one call
-// at a time, as MPI demands of the calls of one communicator; but calls with keys from any threads.
+// break: all members make the same calls in the same order, or all of them with keys. MPI demands one order
+// of blocking and nonblocking calls together. But Open MPI numbers each by themselves, and programs rely on
+// it (mpi4py 4.1's own tests start a reduction before a barrier on one rank and after it on the others). So
+// they are two communicators to the engine.
+//
+// Thread safety: one call at a time, as MPI demands of the calls of one communicator; but calls with keys
+// from any threads.
 #pragma once
 
 #include <memory>
@@ -62,12 +67,14 @@ class SessionCommunicator {
     BriefCall call;
     Tuner* counter = nullptr;
     CallShape shape = {};
+    Communicator* on = nullptr;
     bool is_started = false;  // it has been, and may be under way
   };
+  enum class How : std::uint8_t { run, started };
   /// Keeps a call that was done, or started, by that plan, until forget_kept(), for run() or start() to make
   /// it again with other buffers at the cost of its messages; null: that would change nothing.
   /// The layouts of blocks of unequal length must live as long.
-  Kept* keep(const Call& call, PreparedPlan& plan);
+  Kept* keep(const Call& call, PreparedPlan& plan, How how);
   /// What a call says of how many elements there are.
   struct Counts {
     Elements count = 0;
@@ -109,6 +116,8 @@ class SessionCommunicator {
 
  private:
   void make_usable();
+  Communicator& of_runs();
+  Communicator& of_starts();
   std::shared_ptr<LazyAllReduce> lazy_here() const;
   CallShape shape_of(const Call& call) const;
   void make_sparse(const SparseSettings& settings);
@@ -132,7 +141,8 @@ class SessionCommunicator {
   Session& session_;
   const CommId id_;
   const std::shared_ptr<PlanStore> plans_;
-  Communicator* communicator_ = nullptr;
+  // Null: there was no such call.
+  Communicator *of_runs_ = nullptr, *of_starts_ = nullptr;
   std::unique_ptr<Selection> selection_;
   // What the ranks agree about, for lines about who does not come to that.
   struct Decided {

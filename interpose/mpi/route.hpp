@@ -70,7 +70,7 @@ RoutedCall route_reduction(Task task, const void* in, void* out, int count, MPI_
 /// Of a collective that moves, with the sides as the program gave them: what counts on this rank is looked
 /// at.
 RoutedCall route_movement(Task task, const Side& in, const Side& out, MPI_Comm comm);
-/// `comes_again`: the call on that communicator before was a barrier, too.
+/// `comes_again`: the blocking call on that communicator before was a barrier, too.
 RoutedCall route_barrier(MPI_Comm comm, bool comes_again);
 
 /// Makes the copies that the engine needs and gives it these; false: MPI cannot read the program's buffers.

@@ -129,7 +129,6 @@ std::optional<int> start_again(const KeptCall& kept, CommState& comm, const Made
     const std::optional<int> done = make_again(kept, comm, made, in, out);
     return done == MPI_SUCCESS ? make_done_request(request) : done;
   }
-  comm.ends_with_barrier = made.said.collective() == Collective::barrier;
   const std::shared_ptr<OwnReductionCall> reduction = kept.reduction;
   CallBuffers of_reduction(reduction);
   if (reduction) buffers = &of_reduction;

@@ -218,13 +218,6 @@ std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCa
 void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, ddl_kept_call* call,
           std::shared_ptr<OwnReductionCall> reduction = nullptr);
 
-/// Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
-/// others. But not of a call that MPI refuses, perhaps on this rank alone.
-inline void note_kind(const RoutedCall& route, Collective collective) {
-  if (route.comm && route.reason != kErroneous)
-    route.comm->ends_with_barrier = collective == Collective::barrier;
-}
-
 /// A blocking call. `adapt` readies the buffers for the engine, false where it cannot; `in_two_steps` is what
 /// the original does in mode m; `made`, where there is one, may be kept.
 template <class Adapt, class Original, class InTwoSteps>
@@ -235,7 +228,10 @@ int run_call(Collective collective, RoutedCall& route, MPI_Comm comm, Adapt adap
     return done_without_elements(collective, Form::blocking);
   }
   if (route.reason == kOwnBlockDiffers) return report_own_block(collective, Form::blocking, comm);
-  note_kind(route, collective);
+  // Wherever it goes: a rank that would have to pack for the original leaves a call to that sooner than
+  // others. But not of a call that MPI refuses, perhaps on this rank alone.
+  if (route.comm && route.reason != kErroneous)
+    route.comm->ends_with_barrier = collective == Collective::barrier;
   route.call.name = name_of(collective, Form::blocking);
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::blocking, comm);
@@ -285,7 +281,6 @@ int start_call(Collective collective, RoutedCall& route, MPI_Comm comm, MPI_Requ
     return make_done_request(request);
   }
   if (route.reason == kOwnBlockDiffers) return report_own_block(collective, Form::nonblocking, comm);
-  note_kind(route, collective);
   route.call.name = name_of(collective, Form::nonblocking);
   CallBuffers buffers;
   if (!route.reason && !adapt(route, buffers)) return report_unreadable(collective, Form::nonblocking, comm);

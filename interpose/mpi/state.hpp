@@ -36,7 +36,7 @@ struct CommState {
   KeptCalls kept;
   LastPassed last_passed;
   LastEmpty last_empty;
-  bool ends_with_barrier = false;  // its last call with elements, alike on all its ranks
+  bool ends_with_barrier = false;  // its last blocking call with elements, alike on all its ranks
 };
 
 /// Of the call that this thread makes there, see call_note.hpp.
