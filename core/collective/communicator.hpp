@@ -125,6 +125,9 @@ class Communicator : public Sender {
   /// Goes on with that, and waits so long; true: it is done.
   bool resume(ShortWait wait);
   void resume_by_operation();
+  bool has_left_one() const { return left_.has_value(); }
+  /// Of that: whether some of its messages have been taken for an operation.
+  bool has_early() const { return !early_.empty(); }
   /// Its call and its completion.
   BriefCall& left_brief() { return left_->brief; }
   const Call& left_call() const { return left_->brief.call(); }

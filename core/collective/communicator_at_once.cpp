@@ -72,10 +72,8 @@ void Communicator::run_alone(BriefCall& brief, const void* in, void* out) {
   tally.add(bytes, timed ? time_since(began, tally) : 0);
 }
 
-// What the program did meanwhile is no time of the call's.
 bool Communicator::resume(ShortWait wait) {
   left_->wait = wait;
-  left_->brief.restart_time();
   if (!go_on(*left_)) return false;
   left_.reset();
   return true;

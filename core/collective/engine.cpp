@@ -80,7 +80,7 @@ Communicator& Engine::create(CommId id, std::shared_ptr<PlanStore> plans, CommId
 void Engine::destroy(Communicator& communicator) {
   std::lock_guard lock(mutex_);
   settle();
-  if (left_ == &communicator) left_ = nullptr;
+  std::erase(left_, &communicator);
   std::erase(active_, &communicator);
   auto found = communicators_.find(communicator.id());
   if (failed()) buried_.push_back(std::move(found->second));
@@ -166,9 +166,9 @@ void Engine::run(Communicator& communicator, BriefCall& call) {
   {
     std::lock_guard lock(mutex_);
     call.prefetch_first_entries();
-    settle();
+    make_way(communicator);
     if (active_.empty()) {
-      communicator.run(call, completion, wait_at_once());
+      run_among_left(communicator, call, completion);
     } else {
       call.start_time();
       communicator.start(call.call(), call.plan(), completion);
@@ -201,7 +201,7 @@ void Engine::start_waiting(Communicator& communicator, const Call& call, Complet
   if (!plan) plan = &communicator.plans().plan_for(call.task(), call.bytes());
   {
     std::lock_guard lock(mutex_);
-    settle();
+    make_way(communicator);
     // Whose message has come may take part in reading it while this rank copies what is its own.
     if (reads_in_place(plan->plan) && !BriefCall::is_possible(call, *plan, communicator.size()))
       fabrics_.local->progress(*this);
@@ -325,8 +325,13 @@ bool Engine::poll() {
 }
 
 bool Engine::progress_locked() {
-  settle();
-  bool moved = fabrics_.local->progress(*this);
+  bool moved = move_left();
+  while (!left_.empty() && fabrics_.local->has_arrived()) {
+    // Nobody of them wants it, and it may stand before what they want.
+    if (!move_left()) settle();
+    moved = true;
+  }
+  moved |= fabrics_.local->progress(*this);
   if (wire_is_closed_) return moved;
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
   if (!questions_.empty()) answer_questions();

@@ -90,7 +90,7 @@ class Engine : private MessageHandler {
   Started start(Communicator& communicator, const Call& call, Completion& completion,
                 PreparedPlan* plan = nullptr);
   /// The same of one that is ready to be made again, with these buffers. It stays in use until it is done, or
-  /// another call of the engine starts.
+  /// let_go_of_brief_calls().
   Started start(Communicator& communicator, BriefCall& call, const void* in, void* out, std::uint64_t number,
                 Completion& completion);
   /// No such call is in use any more.
@@ -171,10 +171,17 @@ class Engine : private MessageHandler {
   bool advance_active();
   /// After a failure: nobody touches the buffers of calls any more.
   bool is_over() const { return shared_.working.load(std::memory_order_acquire) == 0; }
-  // A call that was started and waits for a message, without an operation: most programs wait for it at once.
+  // Calls that were started and wait for a message, without an operation: most programs wait for them soon.
+  bool move_left();
   void settle();
+  void settle(Communicator& communicator);
+  void go_on_by_operation(Communicator& communicator);
+  void make_way(Communicator& communicator);
   Started start_locked(Communicator& communicator, BriefCall& call, const void* in, void* out,
                        std::uint64_t number, Completion& completion);
+  bool try_to_end(Communicator& communicator);
+  bool resume(Communicator& communicator);
+  void run_among_left(Communicator& communicator, BriefCall& call, Completion& completion);
   bool finish_left(const Completion& completion);
   void end_left(Communicator& communicator, Completion& completion);
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
@@ -236,7 +243,7 @@ class Engine : private MessageHandler {
   // Freed after a failure: a transport may still read their operations.
   std::vector<std::unique_ptr<Communicator>> buried_;
   std::vector<Communicator*> active_;  // those with operations under way
-  Communicator* left_ = nullptr;       // has a call that was left, see settle()
+  std::vector<Communicator*> left_;    // have a call each that was left, from the oldest on, see settle()
   std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone

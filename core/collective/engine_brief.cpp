@@ -1,10 +1,17 @@
 // The part of Engine about calls that are ready to be made again and are started: done at once, or, where a
 // message is missing, left as they are, without an operation. Most programs wait for it soon.
+#include <algorithm>
 #include <utility>
 
 #include "core/collective/engine.hpp"
 
 namespace ddl {
+namespace {
+
+// They are looked at one by one.
+constexpr std::size_t kMostLeft = 64;
+
+}  // namespace
 
 Started Engine::start(Communicator& communicator, BriefCall& call, const void* in, void* out,
                       std::uint64_t number, Completion& completion) {
@@ -19,18 +26,19 @@ Started Engine::start_locked(Communicator& communicator, BriefCall& call, const 
                              std::uint64_t number, Completion& completion) {
   std::lock_guard lock(mutex_);
   call.prefetch_first_entries();
-  settle();
+  settle(communicator);
+  if (left_.size() == kMostLeft) settle();
   completion.goes_on_ = true;
   completion.gets_notice_ = false;
   completion.timed_as_ = nullptr;
   call.use(in, out, number);
-  bool is_left = false;  // left_ may be another's: a long call leaves the lock
+  bool is_left = false;
   if (!active_.empty()) {
     call.start_time();
     communicator.start(call.call(), call.plan(), completion);
   } else if (!communicator.start(call, completion)) {
     is_left = true;
-    left_ = &communicator;
+    left_.push_back(&communicator);
     completion.done_.store(false, std::memory_order_relaxed);
     ++shared_.going_on;
   }
@@ -52,19 +60,70 @@ void Engine::let_go_of_brief_calls() {
   settle();
 }
 
-// From now on it moves with all that is under way. What a reduction of the program's own leaves to its caller
-// would find none here.
-void Engine::settle() {
-  if (!left_ || failed()) return;
-  Communicator& communicator = *std::exchange(left_, nullptr);
+// A reduction of the program's own leaves something to its caller, who is not here. What the program did
+// meanwhile is no time of the call's.
+bool Engine::try_to_end(Communicator& communicator) {
+  if (communicator.left_call().own || communicator.has_early()) return false;
   Completion& completion = communicator.left_completion();
-  if (!communicator.left_call().own && communicator.resume(ShortWait::none()))
-    return end_left(communicator, completion);
+  communicator.left_brief().restart_time();
+  if (!communicator.resume(ShortWait::none())) return false;
+  std::erase(left_, &communicator);
+  end_left(communicator, completion);
+  return true;
+}
+
+// Each as far as it gets by itself. True: some have moved.
+bool Engine::move_left() {
+  const std::size_t before = left_.size();
+  for (std::size_t i = 0; i < left_.size() && !failed();) {
+    Communicator& one = *left_[i];
+    if (one.has_early())
+      settle(one);
+    else if (!try_to_end(one))
+      ++i;
+  }
+  return left_.size() < before;
+}
+
+// From now on they move with all that is under way.
+void Engine::settle() {
+  while (!left_.empty() && !failed()) settle(*left_.front());
+}
+
+void Engine::settle(Communicator& communicator) {
+  if (!communicator.has_left_one() || failed() || try_to_end(communicator)) return;
+  std::erase(left_, &communicator);
+  go_on_by_operation(communicator);
+}
+
+void Engine::go_on_by_operation(Communicator& communicator) {
   const Call& call = communicator.left_call();
+  Completion& completion = communicator.left_completion();
   communicator.resume_by_operation();
   --shared_.going_on;  // the operation counts itself
   begin_time(call, completion);
   take_up(communicator, 0);
+}
+
+// For a blocking call there. What others have begun may come first, and would stand before its messages.
+void Engine::make_way(Communicator& communicator) {
+  if (left_.empty()) return;
+  settle(communicator);
+  move_left();
+}
+
+// Waits for it as for a blocking call. A message that one of those left wants may stand before its own.
+bool Engine::resume(Communicator& communicator) {
+  do {
+    if (communicator.resume(wait_at_once())) return true;
+  } while (move_left());
+  return false;
+}
+
+void Engine::run_among_left(Communicator& communicator, BriefCall& call, Completion& completion) {
+  if (left_.empty()) return communicator.run(call, completion, wait_at_once());
+  if (communicator.start(call, completion) || resume(communicator)) return;
+  communicator.resume_by_operation();
 }
 
 // Who waits for it now waits as for a blocking call. False: it goes on, settled.
@@ -73,13 +132,21 @@ bool Engine::finish_left(const Completion& completion) {
   BriefCall* reducing = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (!left_ || &left_->left_completion() != &completion || failed()) return false;
-    if (left_->left_call().own) reducing = &left_->left_brief();
-    Completion& left = left_->left_completion();
-    if (left_->resume(wait_at_once()))
-      end_left(*std::exchange(left_, nullptr), left);
-    else
+    const auto found = std::find_if(left_.begin(), left_.end(), [&completion](Communicator* one) {
+      return &one->left_completion() == &completion;
+    });
+    if (found == left_.end() || failed()) return completion.done();
+    Communicator& communicator = **found;
+    Completion& left = communicator.left_completion();
+    if (communicator.left_call().own) reducing = &communicator.left_brief();
+    left_.erase(found);
+    communicator.left_brief().restart_time();
+    if (!communicator.has_early() && resume(communicator)) {
+      end_left(communicator, left);
+    } else {
+      go_on_by_operation(communicator);
       settle();
+    }
   }
   if (reducing) reducing->combine_what_is_left();
   return completion.done();

@@ -2,13 +2,16 @@
 // made operations of by whatever happens meanwhile.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "core/collective/brief_call.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/virtual_job.hpp"
 
 namespace ddl {
@@ -51,6 +54,15 @@ class Again {
     engine_.start(world_, {one.in.data(), one.out.data(), kCount, DType::float32, Op::sum}, one.completion);
   }
   void wait(Started& one) { engine_.wait(world_, one.completion); }
+  /// Ends it without waiting in the engine.
+  void test(Started& one) {
+    test::until([&] { return engine_.test(one.completion); }, [] { std::this_thread::yield(); });
+  }
+  void run(Started& one, int seed) {
+    one.in = numbers(rank_, one.seed = seed);
+    brief_.use(one.in.data(), one.out.data(), 0);
+    engine_.run(world_, brief_);
+  }
 
  private:
   Engine& engine_;
@@ -113,6 +125,56 @@ TEST(BriefStarts, ACommunicatorMayGoWhenTheOthersHaveComeToItsLastCall) {
   ranks.job.engine(0).destroy(*ranks.world[0]);
   EXPECT_TRUE(here.completion.done());
   expect_sum(here.out, 2, 4);
+}
+
+TEST(BriefStarts, SeveralAreLeftOneOfEachCommunicator) {
+  VirtualJob job({0, 0});
+  std::vector<std::unique_ptr<Again>> of[2];
+  for (CommId id = kWorld; id < kWorld + 3; ++id) {
+    const std::vector<Communicator*> made = job.create(id, {0, 1});
+    for (Rank rank : {0, 1})
+      of[rank].push_back(std::make_unique<Again>(job, *made[static_cast<std::size_t>(rank)], rank));
+  }
+  for (int i = 0; i < 5; ++i) {
+    Again::Started here[3], there[3];
+    for (int one : {0, 1, 2}) EXPECT_EQ(of[0][one]->start(here[one], i + one), Started::under_way);
+    for (int one : {2, 0, 1}) of[1][one]->start(there[one], i + one);
+    for (int one : {1, 2, 0}) of[0][one]->wait(here[one]), expect_sum(here[one].out, 2, i + one);
+    for (int one : {0, 1, 2}) of[1][one]->wait(there[one]), expect_sum(there[one].out, 2, i + one);
+  }
+}
+
+// Started, tested and run, in other orders on each rank.
+TEST(BriefStarts, MixOnSeveralCommunicatorsOfThreads) {
+  constexpr int kComms = 4;
+  const int rounds = 60000 / test::thinned(20);
+  VirtualJob job({0, 0});
+  std::vector<std::vector<Communicator*>> made;
+  for (CommId id = kWorld; id <= kWorld + kComms; ++id) made.push_back(job.create(id, {0, 1}));
+  job.each([&](Rank rank) {
+    std::vector<std::unique_ptr<Again>> all;
+    for (const auto& one : made)
+      all.push_back(std::make_unique<Again>(job, *one[static_cast<std::size_t>(rank)], rank));
+    std::mt19937 alike(11), alone(static_cast<unsigned>(rank));
+    for (int round = 0; round < rounds; ++round) {
+      Again::Started calls[kComms], between;
+      std::vector<std::size_t> order(kComms);
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::shuffle(order.begin(), order.end(), alone);
+      for (std::size_t one : order) all[one]->start(calls[one], round);
+      if (alike() % 2 == 0) {
+        all[kComms]->run(between, round);
+        expect_sum(between.out, 2, round);
+      }
+      if (alone() % 256 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::shuffle(order.begin(), order.end(), alone);
+      for (std::size_t one : order) {
+        alone() % 2 == 0 ? all[one]->test(calls[one]) : all[one]->wait(calls[one]);
+        expect_sum(calls[one].out, 2, round);
+      }
+    }
+  });
+  for (Rank rank : {0, 1}) EXPECT_EQ(job.engine(rank).failure(), "");
 }
 
 // In any order on each rank, with other calls among them, and some ranks late.
