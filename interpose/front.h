@@ -9,7 +9,7 @@
 typedef uintptr_t ddl_word;
 typedef void (*ddl_function)(void); /* cast to the real type at the call */
 
-enum { DDL_FRONT_VERSION = 9 };
+enum { DDL_FRONT_VERSION = 10 };
 
 #define DDL_HOOK(name, arguments, handler) ddl_function name;
 typedef struct ddl_mpi_table {
@@ -24,8 +24,9 @@ typedef struct ddl_nccl_table {
 
 /* The one exported symbol of libddl_mpi.so. `next`: the functions the program would have called without us.
  * `published_key`: see ddl_host_library. `unwound`: to be called before an exception of the program's leaves
- * a function of `front`, and before its error handler is called by one. Fills `front`; returns 1, or 0 when it will not serve (and has said why, if anybody
- * should know). */
+ * a function of `front`, and before its error handler is called by one. Fills `front`, of DDL_LATE_HOOKs when
+ * they are needed: until then these slots are NULL. Returns 1, or 0 when it will not serve (and has said why,
+ * if anybody should know). */
 typedef const char* ddl_key_function(void);
 typedef void ddl_unwound_function(void);
 typedef int (*ddl_mpi_front_function)(uint32_t version, const ddl_mpi_table* next,

@@ -15,7 +15,8 @@
 namespace ddl::mpi {
 namespace {
 ddl_mpi_table originals;
-}
+ddl_mpi_table* in_use = nullptr;  // the shim's
+}  // namespace
 
 const ddl_mpi_table& next() { return originals; }
 
@@ -30,6 +31,7 @@ ddl_function as_word(Function* function) {
 
 ddl_mpi_table all_hooks() {
   ddl_mpi_table front;
+#define DDL_LATE_HOOK(name, arguments, handler) front.name = nullptr;
 #define DDL_HOOK(name, arguments, handler) front.name = as_word(Guarded<#name, handler>::call);
 #define DDL_PERSISTENT_HOOK(name, arguments, start) \
   front.name = as_word(Guarded<#name, Persistent<#name, &ddl_mpi_table::name, start>::init>::call);
@@ -48,6 +50,14 @@ ddl_mpi_table hooks_that_take_times() {
 }
 
 }  // namespace
+
+void look_at_requests() {
+#define DDL_HOOK(name, arguments, handler)
+#define DDL_LATE_HOOK(name, arguments, handler) \
+  __atomic_store_n(&in_use->name, as_word(Guarded<#name, handler>::call), __ATOMIC_RELAXED);
+#include "interpose/mpi/hooks.def"
+}
+
 }  // namespace ddl::mpi
 
 extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t version,
@@ -59,6 +69,7 @@ extern "C" __attribute__((visibility("default"))) int ddl_mpi_front(uint32_t ver
   ddl::mpi::originals = *next;
   ddl::mpi::state().published_key = published_key;
   ddl::mpi::state().unwound = unwound;
+  ddl::mpi::in_use = front;
   *front =
       ddl::foreign_env("DDL_TIMES_ONLY").empty() ? ddl::mpi::all_hooks() : ddl::mpi::hooks_that_take_times();
   return 1;

@@ -141,8 +141,12 @@ static const char kFreeing[] = "MPI_Type_free MPI_Op_free MPI_Comm_free MPI_Comm
 
 /* One shape for every hook: guard, then the front, else what the program would have called. What is freed in
  * a callback, with a call of the program's in the front, is freed all the same. */
-#define DDL_HOOK_AS(symbol, behind, name, arguments, pmpi)                       \
+#define DDL_HOOK_AS(symbol, behind, name, arguments, pmpi, is_late)              \
   DDL_EXPORT int symbol(PARAMS_##arguments) {                                    \
+    if (is_late && !__atomic_load_n(&front.name, __ATOMIC_RELAXED)) {            \
+      ddl_function original = resolve(&behind.name, #symbol);                    \
+      return ((int (*)(PARAMS_##arguments))original)(ARGUMENTS_##arguments);     \
+    }                                                                            \
     int is_init = strstr("MPI_Init MPI_Init_thread", #name) != NULL;             \
     int is_free = strstr(kFreeing, #name) != NULL;                               \
     int use_front = (depth == 0 || is_free) && (front_is_up || is_init) &&       \
@@ -160,9 +164,12 @@ static const char kFreeing[] = "MPI_Type_free MPI_Op_free MPI_Comm_free MPI_Comm
     if (is_free && use_front) is_pmpi = was_pmpi;                                \
     return result;                                                               \
   }
-#define DDL_HOOK(name, arguments, handler)    \
-  DDL_HOOK_AS(name, next, name, arguments, 0) \
-  DDL_HOOK_AS(P##name, next_pmpi, name, arguments, 1)
+#define DDL_HOOK(name, arguments, handler)       \
+  DDL_HOOK_AS(name, next, name, arguments, 0, 0) \
+  DDL_HOOK_AS(P##name, next_pmpi, name, arguments, 1, 0)
+#define DDL_LATE_HOOK(name, arguments, handler)  \
+  DDL_HOOK_AS(name, next, name, arguments, 0, 1) \
+  DDL_HOOK_AS(P##name, next_pmpi, name, arguments, 1, 1)
 #include "interpose/mpi/hooks.def"
 
 static const struct hook {

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -11,7 +10,6 @@
 #include "interpose/mpi/buffered_sends.hpp"
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/made_types.hpp"
-#include "interpose/mpi/own_tag.hpp"
 #include "interpose/mpi/requests.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
@@ -22,32 +20,42 @@ namespace {
 struct PersistentCall {
   StartCall start;
   std::unique_ptr<HeldArguments> held;
-  OwnTag tag;
+  PersistentRequest request;
 };
 
 // By their requests: a handle is another's only after MPI_Request_free.
 std::mutex calls_mutex;
-std::atomic<int> known_calls{0};
 auto& calls() {
   static auto& all =
       *new std::unordered_map<MPI_Request, std::shared_ptr<PersistentCall>>;  // for exit handlers
   return all;
 }
 
-std::shared_ptr<PersistentCall> find(MPI_Request request) {
-  if (known_calls.load(std::memory_order_acquire) == 0) return nullptr;
-  std::lock_guard lock(calls_mutex);
-  auto found = calls().find(request);
-  return found == calls().end() ? nullptr : found->second;
+std::unique_lock<std::mutex> lock_for_threads() {
+  return state().several_threads ? std::unique_lock(calls_mutex) : std::unique_lock<std::mutex>();
 }
 
-// Completes the receive that is the program's request. That has been started, so that a send need not wait;
-// but where threads wait for each other in the library's progress, which may have called us, it must not.
-int tell_done(const PersistentCall& call) {
-  if (!state().several_threads) return PMPI_Send(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self);
-  MPI_Request sent = MPI_REQUEST_NULL;
-  const int result = PMPI_Isend(nullptr, 0, MPI_BYTE, 0, call.tag, state().own_self, &sent);
-  return result == MPI_SUCCESS ? PMPI_Request_free(&sent) : result;
+// The one that was found last: a loop starts and waits for the same one.
+struct LastFound {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const std::shared_ptr<PersistentCall>* call = nullptr;
+} last_found;
+
+/// What `use` makes of the call behind that request; of null where it is none of ours.
+template <class Use>
+auto with_call(MPI_Request request, Use use) {
+  static const std::shared_ptr<PersistentCall> none;
+  if (!has_persistent()) return use(none);
+  const auto lock = lock_for_threads();
+  if (last_found.request == request && request != MPI_REQUEST_NULL) return use(*last_found.call);
+  auto found = calls().find(request);
+  if (found == calls().end()) return use(none);
+  last_found = {request, &found->second};
+  return use(found->second);
+}
+
+std::shared_ptr<PersistentCall> find(MPI_Request request) {
+  return with_call(request, [](const std::shared_ptr<PersistentCall>& call) { return call; });
 }
 
 // The nonblocking call of one start, which the original library makes.
@@ -58,8 +66,8 @@ class Started : public OriginalWork {
   }
   // An error has been reported to the error handler by then.
   int finish() override {
-    const int told = tell_done(*of_);
-    return error_ == MPI_SUCCESS ? told : error_;
+    of_->request.end(MPI_SUCCESS);
+    return error_;
   }
 
  private:
@@ -69,25 +77,22 @@ class Started : public OriginalWork {
 // What the engine does ends without a request of its own: who waits for hundreds of calls would have to ask
 // after each of them, and each answer takes a look at the library's sockets.
 int begin(const std::shared_ptr<PersistentCall>& call) {
-  auto end = [call](int error) {
-    tell_done(*call);  // first: the handler may throw
-    if (error != MPI_SUCCESS) ask_error_handler(call->held->comm(), error);
-  };
   StateInstead state(call->held->state());
-  PersistentStart by_engine(std::move(end), call->held->original);
+  PersistentStart by_engine({call, &call->request}, call->held->original);
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_SUCCESS;
   try {
     error = call->start(&request);
   } catch (...) {
-    tell_done(*call);
+    call->request.not_begun();
     throw;
   }
   if (error != MPI_SUCCESS) {
-    tell_done(*call);  // nobody waits for what has not begun
+    call->request.not_begun();
     return error;
   }
   if (by_engine.has_taken()) return MPI_SUCCESS;
+  call->request.start_receive();
   auto started = std::make_unique<Started>(call, request);
   if (started->is_done()) return started->finish();
   watch(std::move(started));
@@ -179,32 +184,61 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
   call->start = std::move(start);
   call->held = std::move(held);
   free_what_waits();
-  const int result = PMPI_Recv_init(nullptr, 0, MPI_BYTE, 0, call->tag, state().own_self, request);
+  const int result = call->request.make(call->held->comm(), request);
   if (result != MPI_SUCCESS) return result;
-  std::lock_guard lock(calls_mutex);
+  look_at_requests();
+  const auto lock = lock_for_threads();
   calls()[*request] = std::move(call);
   known_calls.fetch_add(1, std::memory_order_release);
   return MPI_SUCCESS;
 }
 
+bool has_no_receive(MPI_Request request) {
+  return with_call(request, [](const std::shared_ptr<PersistentCall>& call) {
+    return call && !call->request.has_receive();
+  });
+}
+
+std::shared_ptr<PersistentRequest> without_receive(MPI_Request request) {
+  return with_call(request, [](const std::shared_ptr<PersistentCall>& call) {
+    using Request = std::shared_ptr<PersistentRequest>;
+    return call && !call->request.has_receive() ? Request{call, &call->request} : Request{};
+  });
+}
+
+void start_receives(int count, const MPI_Request* requests) {
+  if (!has_persistent() || !requests) return;
+  for (int i = 0; i < count; ++i)
+    if (const auto persistent = without_receive(requests[i])) persistent->start_receive();
+}
+
 int start(MPI_Request* request) {
   before_start();
   const std::shared_ptr<PersistentCall> call = request ? find(*request) : nullptr;
-  const int result = DDL_NEXT(MPI_Start)(request);
-  return call && result == MPI_SUCCESS ? begin(call) : result;
+  if (!call || !call->request.begin_without_receive())
+    if (const int error = DDL_NEXT(MPI_Start)(request)) return error;
+  return call ? begin(call) : MPI_SUCCESS;
 }
 
 int startall(int n, MPI_Request requests[]) {
   before_start();
-  int result = DDL_NEXT(MPI_Startall)(n, requests);
-  if (result != MPI_SUCCESS) return result;
+  if (!has_persistent() || n < 1 || !requests) return DDL_NEXT(MPI_Startall)(n, requests);
+  std::vector<std::shared_ptr<PersistentCall>> ours;
+  std::vector<MPI_Request> others;  // and receives of ours
+  ours.reserve(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) {
-    const std::shared_ptr<PersistentCall> call = find(requests[i]);
-    if (call && result == MPI_SUCCESS)
-      result = begin(call);
-    else if (call)
-      tell_done(*call);  // nobody waits for what has not begun
+    std::shared_ptr<PersistentCall> call = find(requests[i]);
+    if (!call || !call->request.begin_without_receive()) others.push_back(requests[i]);
+    if (call) ours.push_back(std::move(call));
   }
+  int result = MPI_SUCCESS;
+  if (!others.empty()) result = DDL_NEXT(MPI_Startall)(static_cast<int>(others.size()), others.data());
+  const bool are_started = result == MPI_SUCCESS;
+  for (const std::shared_ptr<PersistentCall>& call : ours)
+    if (result == MPI_SUCCESS)
+      result = begin(call);
+    else if (are_started || !call->request.has_receive())
+      call->request.not_begun();
   return result;
 }
 
@@ -214,11 +248,47 @@ int cancel(MPI_Request* request) {
   return call ? ask_error_handler(call->held->comm(), MPI_ERR_REQUEST) : DDL_NEXT(MPI_Cancel)(request);
 }
 
+int test(MPI_Request* request, int* flag, MPI_Status* status) {
+  start_receives(1, request);
+  return DDL_NEXT(MPI_Test)(request, flag, status);
+}
+
+int testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  start_receives(count, requests);
+  return DDL_NEXT(MPI_Testall)(count, requests, flag, statuses);
+}
+
+int testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  start_receives(count, requests);
+  return DDL_NEXT(MPI_Testany)(count, requests, index, flag, status);
+}
+
+int testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
+  start_receives(count, requests);
+  return DDL_NEXT(MPI_Testsome)(count, requests, done, indices, statuses);
+}
+
+int waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
+  start_receives(count, requests);
+  return DDL_NEXT(MPI_Waitany)(count, requests, index, status);
+}
+
+int waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
+  start_receives(count, requests);
+  return DDL_NEXT(MPI_Waitsome)(count, requests, done, indices, statuses);
+}
+
+int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  start_receives(1, &request);
+  return DDL_NEXT(MPI_Request_get_status)(request, flag, status);
+}
+
 // One under way ends all the same.
 int request_free(MPI_Request* request) {
-  if (request && known_calls.load(std::memory_order_acquire) > 0) {
+  if (request && has_persistent()) {
     {
-      std::lock_guard lock(calls_mutex);
+      const auto lock = lock_for_threads();
+      last_found = {};
       if (calls().erase(*request) > 0) known_calls.fetch_sub(1, std::memory_order_release);
     }
     free_what_waits();

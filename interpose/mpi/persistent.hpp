@@ -1,9 +1,8 @@
 // Persistent collectives: a request that the program starts again and again.
 //
-// The request is a genuine one of the original library, a persistent receive of nothing on our own
-// communicator, so that every form of Wait and Test, MPI_Request_get_status and the rest work on it. Starting
-// it starts the nonblocking call of the same kind, too; when that is done, a message to ourselves completes
-// the receive. A start is counted as that nonblocking call.
+// The request is a genuine one of the original library (persistent_request.hpp), so that every form of Wait
+// and Test, MPI_Request_get_status and the rest work on it. Starting it starts the nonblocking call of the
+// same kind, and is counted as that.
 //
 // Ranks may start their requests in different orders. So to the engine each request is a communicator of its
 // own, where its starts are the only calls. It knows which of them belong to one of the program's: small
@@ -17,6 +16,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -29,6 +29,7 @@
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/made_types.hpp"
 #include "interpose/mpi/own_reductions.hpp"
+#include "interpose/mpi/persistent_request.hpp"
 #include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
@@ -123,6 +124,18 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
 /// Error: there is neither.
 ddl_function original_that_makes(std::string_view name);
 void free_what_waits();
+/// From now on the program's looks at requests are ours, see DDL_LATE_HOOK; front.cpp.
+void look_at_requests();
+
+/// Requests of ours that there are.
+inline std::atomic<int> known_calls{0};
+inline bool has_persistent() { return known_calls.load(std::memory_order_acquire) > 0; }
+/// Whether a handle is one of them whose receive is not started.
+bool has_no_receive(MPI_Request request);
+/// That; null: it is none.
+std::shared_ptr<PersistentRequest> without_receive(MPI_Request request);
+/// Of those among these requests: whoever looks at them now sees what has become of them.
+void start_receives(int count, const MPI_Request* requests);
 
 /// The hook of a persistent call: its name, its original in the table, and our nonblocking call, whose
 /// arguments, but for the request at the end, it has.
@@ -168,5 +181,12 @@ int request_free(MPI_Request* request);
 int cancel(MPI_Request* request);
 int wait(MPI_Request* request, MPI_Status* status);
 int waitall(int count, MPI_Request* requests, MPI_Status* statuses);
+int waitany(int count, MPI_Request* requests, int* index, MPI_Status* status);
+int waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses);
+int test(MPI_Request* request, int* flag, MPI_Status* status);
+int testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
+int testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
+int testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses);
+int request_get_status(MPI_Request request, int* flag, MPI_Status* status);
 
 }  // namespace ddl::mpi

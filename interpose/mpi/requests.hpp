@@ -6,10 +6,11 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <utility>
 
 #include "interpose/mpi/call_buffers.hpp"
+#include "interpose/mpi/persistent_request.hpp"
 #include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
@@ -49,23 +50,23 @@ int make_request(std::unique_ptr<PendingWork> work, MPI_Request* request);
 /// The same without a request.
 void watch(std::unique_ptr<PendingWork> work);
 /// While it lives, the next nonblocking call that this thread makes is the start of a persistent one. Where
-/// the engine takes it, it gets no request: that is MPI_REQUEST_NULL, and `end` is called, by whoever hears
-/// of the end of the call, with an MPI error code. Else the original's request for it is started.
+/// the engine takes it, it gets no request: that is MPI_REQUEST_NULL. Else the original's request for it is
+/// started.
 class PersistentStart {
  public:
-  PersistentStart(std::function<void(int)> end, MPI_Request original);
+  PersistentStart(std::shared_ptr<PersistentRequest> of, MPI_Request original);
   ~PersistentStart();
   PersistentStart(const PersistentStart&) = delete;
   PersistentStart& operator=(const PersistentStart&) = delete;
   /// That of this thread, if there is one.
   static PersistentStart* current();
-  /// There was such a call, and `end` is, or was, called.
-  bool has_taken() const { return !end_; }
+  /// There was such a call, and PersistentRequest::end() is, or was, called.
+  bool has_taken() const { return !of_; }
+  std::shared_ptr<PersistentRequest> take() { return std::exchange(of_, nullptr); }
   int start_original(MPI_Request* request);
 
  private:
-  friend int make_request(Pending* call, ddl_started* started, MPI_Request* request);
-  std::function<void(int)> end_;
+  std::shared_ptr<PersistentRequest> of_;
   MPI_Request original_;
 };
 /// A request that is complete already.

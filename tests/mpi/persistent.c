@@ -210,38 +210,62 @@ static void drop(struct call* c) {
   free(c->types);
 }
 
-/* One after the other, each start completed in another way. */
-static void one_by_one(enum kind kind, MPI_Comm comm) {
-  static const char* const ways[kStarts] = {"wait", "test", "waitany", "get_status", "testall"};
-  struct call c = make(kind, comm, MPI_INT, MPI_SUM);
+/* The ways in which a start is seen to be over. */
+enum way { WAIT, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, GET_STATUS, WAYS };
+static const char* const kWays[WAYS] = {"wait",    "waitall", "waitany",  "waitsome",  "test",
+                                        "testall", "testany", "testsome", "get_status"};
+
+static void complete(MPI_Request* request, enum way way) {
   MPI_Status status;
-  for (int start = 0; start < kStarts; ++start) {
-    int done = 0, index = -1;
-    fill(&c, start);
-    MPI_Start(&c.request);
-    switch (start) {
-      case 0:
-        MPI_Wait(&c.request, &status);
-        break;
-      case 1:
-        while (!done) MPI_Test(&c.request, &done, MPI_STATUS_IGNORE);
-        break;
-      case 2:
-        MPI_Waitany(1, &c.request, &index, MPI_STATUS_IGNORE);
-        break;
-      case 3:
-        while (!done) MPI_Request_get_status(c.request, &done, &status);
-        MPI_Wait(&c.request, MPI_STATUS_IGNORE);
-        break;
-      default:
-        while (!done) MPI_Testall(1, &c.request, &done, MPI_STATUSES_IGNORE);
-        break;
-    }
-    verify(&c, start, ways[start]);
+  int done = 0, index = -1;
+  switch (way) {
+    case WAITALL:
+      MPI_Waitall(1, request, MPI_STATUSES_IGNORE);
+      break;
+    case WAITANY:
+      MPI_Waitany(1, request, &index, MPI_STATUS_IGNORE);
+      break;
+    case WAITSOME:
+      MPI_Waitsome(1, request, &done, &index, MPI_STATUSES_IGNORE);
+      break;
+    case TEST:
+      while (!done) MPI_Test(request, &done, MPI_STATUS_IGNORE);
+      break;
+    case TESTALL:
+      while (!done) MPI_Testall(1, request, &done, MPI_STATUSES_IGNORE);
+      break;
+    case TESTANY:
+      while (!done) MPI_Testany(1, request, &index, &done, &status);
+      break;
+    case TESTSOME:
+      while (!done) MPI_Testsome(1, request, &done, &index, MPI_STATUSES_IGNORE);
+      break;
+    default:
+      while (way == GET_STATUS && !done) MPI_Request_get_status(*request, &done, &status);
+      MPI_Wait(request, &status);
   }
-  MPI_Wait(&c.request, &status); /* inactive: at once */
-  if (c.request == MPI_REQUEST_NULL) ++failures;
-  drop(&c);
+  const int names_it = way == WAITANY || way == WAITSOME || way == TESTANY || way == TESTSOME;
+  if ((names_it && index != 0) || *request == MPI_REQUEST_NULL) {
+    ++failures;
+    fprintf(stderr, "check: %s names request %d\n", kWays[way], index);
+  }
+}
+
+/* One start after the other, completed in each way after another one and before it. */
+static void one_by_one(enum kind kind, MPI_Comm comm) {
+  for (int way = 0; way < WAYS; ++way) {
+    struct call c = make(kind, comm, MPI_INT, MPI_SUM);
+    for (int start = 0; start < kStarts; ++start) {
+      const enum way this_one = start == 2 ? (enum way)way : start == 1 ? WAITALL : WAIT;
+      fill(&c, start);
+      MPI_Start(&c.request);
+      complete(&c.request, this_one);
+      verify(&c, start, kWays[this_one]);
+    }
+    MPI_Wait(&c.request, MPI_STATUS_IGNORE); /* inactive: at once */
+    if (c.request == MPI_REQUEST_NULL) ++failures;
+    drop(&c);
+  }
 }
 
 /* All kinds together, and with them a send and a receive that are nothing to an engine. */

@@ -49,7 +49,7 @@ warnings() { grep -c '^ddl: warning' "$work/log"; }
 case $case_name in
   exports)
     got=$(nm -D --defined-only "$shim" | awk '{print $3}' | grep -vE '^(P?MPIX?_|nccl|_ZN4gloo[0-9](allreduce|broadcast|reduce|allgather|barrier)E|TFE_EnableCollectiveOps$)'); [ "$(echo $got)" = 'PMIx_Initialized PMIx_Put dlopen dlsym' ] || fail "shim exports $got"
-    for name in $(grep -oE '^DDL_(PERSISTENT_)?HOOK\(MPIX?_[A-Za-z_]+' "$(dirname "$0")/../../interpose/mpi/hooks.def" | cut -d'(' -f2); do
+    for name in $(grep -oE '^DDL_(PERSISTENT_|LATE_)?HOOK\(MPIX?_[A-Za-z_]+' "$(dirname "$0")/../../interpose/mpi/hooks.def" | cut -d'(' -f2); do
       [ "$(nm -D --defined-only "$shim" | grep -cE " T P?$name\$")" = 2 ] || fail "the shim has not both names of $name"
     done
     [ "$(nm -D --defined-only "$lib/libddl_mpi.so" | awk '{print $3}')" = ddl_mpi_front ] || fail "front exports more"
