@@ -243,6 +243,9 @@ Pending* known(MPI_Request request) {
   return long_requests.empty() ? nullptr : long_requests.find(request);
 }
 
+// Whether any request may be one of ours.
+bool has_any_of_ours() { return under_way.load(std::memory_order_relaxed) > 0 || has_persistent(); }
+
 // The engine's call that it stands for, if that is under way.
 Pending* under_way_of(MPI_Request request, const std::shared_ptr<PersistentRequest>& persistent) {
   return persistent ? persistent->under_way : known(request);
@@ -317,11 +320,15 @@ void drop_pending(Pending* call) {
 PersistentStart::PersistentStart(std::shared_ptr<PersistentRequest> of, MPI_Request original)
     : of_(std::move(of)), original_(original) {
   persistent_start = this;
+  there_are_.fetch_add(1, std::memory_order_relaxed);
 }
 
-PersistentStart::~PersistentStart() { persistent_start = nullptr; }
+PersistentStart::~PersistentStart() {
+  there_are_.fetch_sub(1, std::memory_order_relaxed);
+  persistent_start = nullptr;
+}
 
-PersistentStart* PersistentStart::current() { return persistent_start; }
+PersistentStart* PersistentStart::of_thread() { return persistent_start; }
 
 int PersistentStart::start_original(MPI_Request* request) {
   *request = original_;
@@ -330,10 +337,10 @@ int PersistentStart::start_original(MPI_Request* request) {
 
 int make_request(Pending* call, ddl_started* started, MPI_Request* request) {
   call->started = started;
-  if (persistent_start && !persistent_start->has_taken()) {
+  if (PersistentStart* start = PersistentStart::current(); start && !start->has_taken()) {
     be_called();
     *request = MPI_REQUEST_NULL;
-    call->start_of = persistent_start->take();
+    call->start_of = start->take();
     call->start_of->under_way = call;
     step(call);
     return MPI_SUCCESS;
@@ -360,20 +367,20 @@ void watch(std::unique_ptr<PendingWork> work) {
 }
 
 int wait(MPI_Request* request, MPI_Status* status) {
-  wait_in_engine(1, request);
+  if (has_any_of_ours()) wait_in_engine(1, request);
   return DDL_NEXT(MPI_Wait)(request, status);
 }
 
 int waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  wait_in_engine(count, requests);
+  if (has_any_of_ours()) wait_in_engine(count, requests);
   return DDL_NEXT(MPI_Waitall)(count, requests, statuses);
 }
 
 // What a send to nobody gets: complete for ever.
 int make_done_request(MPI_Request* request) {
-  if (persistent_start && !persistent_start->has_taken()) {
+  if (PersistentStart* start = PersistentStart::current(); start && !start->has_taken()) {
     *request = MPI_REQUEST_NULL;
-    persistent_start->take()->end(MPI_SUCCESS);
+    start->take()->end(MPI_SUCCESS);
     return MPI_SUCCESS;
   }
   return PMPI_Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -59,13 +60,18 @@ class PersistentStart {
   PersistentStart(const PersistentStart&) = delete;
   PersistentStart& operator=(const PersistentStart&) = delete;
   /// That of this thread, if there is one.
-  static PersistentStart* current();
+  static PersistentStart* current() {
+    return there_are_.load(std::memory_order_relaxed) > 0 ? of_thread() : nullptr;
+  }
   /// There was such a call, and PersistentRequest::end() is, or was, called.
   bool has_taken() const { return !of_; }
   std::shared_ptr<PersistentRequest> take() { return std::exchange(of_, nullptr); }
   int start_original(MPI_Request* request);
 
  private:
+  static PersistentStart* of_thread();
+  static inline std::atomic<int> there_are_{0};  // of all threads
+
   std::shared_ptr<PersistentRequest> of_;
   MPI_Request original_;
 };
