@@ -126,8 +126,12 @@ class Communicator : public Sender {
   bool resume(ShortWait wait);
   void resume_by_operation();
   bool has_left_one() const { return left_.has_value(); }
-  /// Of that: whether some of its messages have been taken for an operation.
-  bool has_early() const { return !early_.empty(); }
+  /// Of that: whether an operation is to go on with it. Some of its messages have been taken for one; or there
+  /// was no room for one that it sends, and nothing arrives when there is; or it only waits for its readers,
+  /// who are waited for by whoever calls, or not at all.
+  bool needs_operation() const;
+  /// Of that: its time begins now, unless somebody has waited for it before.
+  void begin_waiting();
   /// Its call and its completion.
   BriefCall& left_brief() { return left_->brief; }
   const Call& left_call() const { return left_->brief.call(); }
@@ -215,6 +219,7 @@ class Communicator : public Sender {
     ShortWait wait;               // that is left
     std::size_t done = 0;         // so many steps
     bool heard_all_alone = true;  // see kSenderWasAlone
+    bool is_awaited = false;      // see begin_waiting()
   };
   bool is_alone(const BriefCall& brief);
   bool go_on(Attempt& attempt);

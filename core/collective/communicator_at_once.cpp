@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/pause.hpp"
@@ -77,6 +78,17 @@ bool Communicator::resume(ShortWait wait) {
   if (!go_on(*left_)) return false;
   left_.reset();
   return true;
+}
+
+bool Communicator::needs_operation() const {
+  const std::span<const BriefCall::BriefStep> steps = left_->brief.steps();
+  const bool has_taken_all = left_->done == steps.size();
+  return !early_.empty() || (has_taken_all ? static_cast<bool>(left_->brief.call().own)
+                                           : steps[left_->done].step->verb == Verb::send);
+}
+
+void Communicator::begin_waiting() {
+  if (!std::exchange(left_->is_awaited, true)) left_->brief.restart_time();
 }
 
 void Communicator::resume_by_operation() {

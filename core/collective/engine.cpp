@@ -99,6 +99,7 @@ void Engine::time_dimensions(Communicator& communicator) {
 
 void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   std::lock_guard lock(mutex_);
+  if (is_engine_thread()) set_arithmetic(arithmetic_);
   settle();  // what is counted begins anew
   add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);
@@ -326,11 +327,12 @@ bool Engine::poll() {
 
 bool Engine::progress_locked() {
   bool moved = move_left();
-  while (!left_.empty() && fabrics_.local->has_arrived()) {
+  while (!left_.empty() && !failed() && fabrics_.local->has_arrived()) {
     // Nobody of them wants it, and it may stand before what they want.
     if (!move_left()) settle();
     moved = true;
   }
+  if (failed()) return moved;
   moved |= fabrics_.local->progress(*this);
   if (wire_is_closed_) return moved;
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);

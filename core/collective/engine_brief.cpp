@@ -37,7 +37,10 @@ Started Engine::start_locked(Communicator& communicator, BriefCall& call, const 
     call.start_time();
     communicator.start(call.call(), call.plan(), completion);
   } else if (!communicator.start(call, completion)) {
-    is_left = true;
+    is_left = !communicator.needs_operation();
+    if (!is_left) communicator.resume_by_operation();
+  }
+  if (is_left) {
     left_.push_back(&communicator);
     completion.done_.store(false, std::memory_order_relaxed);
     ++shared_.going_on;
@@ -63,9 +66,9 @@ void Engine::let_go_of_brief_calls() {
 // A reduction of the program's own leaves something to its caller, who is not here. What the program did
 // meanwhile is no time of the call's.
 bool Engine::try_to_end(Communicator& communicator) {
-  if (communicator.left_call().own || communicator.has_early()) return false;
+  if (communicator.left_call().own || communicator.needs_operation()) return false;
   Completion& completion = communicator.left_completion();
-  communicator.left_brief().restart_time();
+  communicator.begin_waiting();
   if (!communicator.resume(ShortWait::none())) return false;
   std::erase(left_, &communicator);
   end_left(communicator, completion);
@@ -77,10 +80,8 @@ bool Engine::move_left() {
   const std::size_t before = left_.size();
   for (std::size_t i = 0; i < left_.size() && !failed();) {
     Communicator& one = *left_[i];
-    if (one.has_early())
-      settle(one);
-    else if (!try_to_end(one))
-      ++i;
+    if (try_to_end(one)) continue;
+    one.needs_operation() ? settle(one) : static_cast<void>(++i);
   }
   return left_.size() < before;
 }
@@ -140,8 +141,8 @@ bool Engine::finish_left(const Completion& completion) {
     Completion& left = communicator.left_completion();
     if (communicator.left_call().own) reducing = &communicator.left_brief();
     left_.erase(found);
-    communicator.left_brief().restart_time();
-    if (!communicator.has_early() && resume(communicator)) {
+    communicator.begin_waiting();
+    if (!communicator.needs_operation() && resume(communicator)) {
       end_left(communicator, left);
     } else {
       go_on_by_operation(communicator);

@@ -19,7 +19,7 @@ constexpr std::uint64_t kKeyed = ~std::uint64_t{0}, kLazy = kKeyed - 1, kSparse 
 // Nothing that was measured of other calls holds for the starts of persistent requests. A bit no front has.
 constexpr std::uint8_t kOfRequest = 64;
 
-Outcome leave(const Route& route) {
+Outcome left(const Route& route) {
   return {route.how == Route::Original::as_called ? What::original : What::original_in_two_steps,
           route.original, route.is_watched};
 }
@@ -74,6 +74,12 @@ Communicator& SessionCommunicator::of_starts() {
   return *of_starts_;
 }
 
+// The engine knows its members all the same, for lines about who does not come to what the original does.
+Outcome SessionCommunicator::leave(const Route& route) {
+  of_runs();
+  return left(route);
+}
+
 std::shared_ptr<LazyAllReduce> SessionCommunicator::lazy_here() const {
   if (group_) return {group_, group_->all_reduces()};
   return make_lazy(session_, plans_, {identity_of(id_, kLazy, 0), identity_of(id_, kLazy, 1), id_}, 1);
@@ -109,6 +115,7 @@ std::shared_ptr<SparseGradient> SessionCommunicator::make_gradient(Residual resi
 void SessionCommunicator::warm_up() {
   if (has_failed()) return;
   make_usable();
+  of_runs();
   for (Bytes bytes = 64; bytes <= 4096; bytes *= 2) selection_->prepare({}, bytes);
 }
 
@@ -250,7 +257,7 @@ CommId SessionCommunicator::identity_of_key(std::uint64_t key) {
 Outcome SessionCommunicator::run(const Call& asked, std::uint64_t key) {
   if (has_failed()) return {};
   const Route route = route_of(shape_of(asked));
-  if (!route.plan) return leave(route);
+  if (!route.plan) return left(route);
   Engine& engine = session_.engine();
   const CommId id = identity_of_key(key);
   auto destroy = [&engine](Communicator* communicator) { engine.destroy(*communicator); };

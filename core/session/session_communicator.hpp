@@ -5,7 +5,8 @@
 // break: all members make the same calls in the same order, or all of them with keys. MPI demands one order
 // of blocking and nonblocking calls together. But Open MPI numbers each by themselves, and programs rely on
 // it (mpi4py 4.1's own tests start a reduction before a barrier on one rank and after it on the others). So
-// they are two communicators to the engine.
+// they are two communicators to the engine. What blocking calls of a class settle on holds for nonblocking
+// ones of it, too: at that moment the two may not change places.
 //
 // Thread safety: one call at a time, as MPI demands of the calls of one communicator; but calls with keys
 // from any threads.
@@ -118,6 +119,7 @@ class SessionCommunicator {
   void make_usable();
   Communicator& of_runs();
   Communicator& of_starts();
+  Outcome leave(const Route& route);
   std::shared_ptr<LazyAllReduce> lazy_here() const;
   CallShape shape_of(const Call& call) const;
   void make_sparse(const SparseSettings& settings);

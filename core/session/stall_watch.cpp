@@ -112,7 +112,8 @@ void StallWatch::look_at_calls(const std::vector<LongCall>& calls, const std::ve
     stall.what = text_of(call, stall.number);
     std::vector<Rank> awaited = call.waits_for;
     if (call.source >= 0) awaited.push_back(call.source);
-    consider({call.comm, std::uint64_t{call.seq} << 1}, std::move(stall), call.members, awaited);
+    consider({call.comm, std::uint64_t{call.seq} << 2 | (call.goes_on ? 2 : 0)}, std::move(stall),
+             call.members, awaited);
   }
 }
 
@@ -132,7 +133,7 @@ void StallWatch::look_at_originals(const std::vector<CallStatus>& mine) {
         members.push_back(rank);
     Stall stall{me_, status.comm, status.number, status.name, what, status.age, true};
     stall.in_original = status.in_original;
-    consider({status.comm, status.number << 1 | 1}, std::move(stall), members, {});
+    consider({status.comm, status.number << 2 | 1}, std::move(stall), members, {});
   }
 }
 

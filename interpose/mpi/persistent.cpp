@@ -77,6 +77,7 @@ class Started : public OriginalWork {
 // What the engine does ends without a request of its own: who waits for hundreds of calls would have to ask
 // after each of them, and each answer takes a look at the library's sockets.
 int begin(const std::shared_ptr<PersistentCall>& call) {
+  call->request.begin();
   StateInstead state(call->held->state());
   PersistentStart by_engine({call, &call->request}, call->held->original);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -215,29 +216,36 @@ void start_receives(int count, const MPI_Request* requests) {
 int start(MPI_Request* request) {
   before_start();
   const std::shared_ptr<PersistentCall> call = request ? find(*request) : nullptr;
-  if (!call || !call->request.begin_without_receive())
+  if (!call || !call->request.may_begin_without_receive())
     if (const int error = DDL_NEXT(MPI_Start)(request)) return error;
   return call ? begin(call) : MPI_SUCCESS;
 }
 
+// The library's own requests, and receives of ours, may get other handles.
 int startall(int n, MPI_Request requests[]) {
   before_start();
   if (!has_persistent() || n < 1 || !requests) return DDL_NEXT(MPI_Startall)(n, requests);
   std::vector<std::shared_ptr<PersistentCall>> ours;
-  std::vector<MPI_Request> others;  // and receives of ours
-  ours.reserve(static_cast<std::size_t>(n));
+  std::vector<MPI_Request> others;
+  std::vector<int> places;
   for (int i = 0; i < n; ++i) {
     std::shared_ptr<PersistentCall> call = find(requests[i]);
-    if (!call || !call->request.begin_without_receive()) others.push_back(requests[i]);
+    if (!call || !call->request.may_begin_without_receive()) {
+      others.push_back(requests[i]);
+      places.push_back(i);
+    }
     if (call) ours.push_back(std::move(call));
   }
   int result = MPI_SUCCESS;
-  if (!others.empty()) result = DDL_NEXT(MPI_Startall)(static_cast<int>(others.size()), others.data());
-  const bool are_started = result == MPI_SUCCESS;
+  if (!others.empty()) {
+    result = DDL_NEXT(MPI_Startall)(static_cast<int>(others.size()), others.data());
+    for (std::size_t i = 0; i < others.size(); ++i) requests[places[i]] = others[i];
+    if (result != MPI_SUCCESS) return result;
+  }
   for (const std::shared_ptr<PersistentCall>& call : ours)
     if (result == MPI_SUCCESS)
       result = begin(call);
-    else if (are_started || !call->request.has_receive())
+    else if (call->request.has_receive())
       call->request.not_begun();
   return result;
 }

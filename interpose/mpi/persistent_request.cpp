@@ -1,5 +1,7 @@
 #include "interpose/mpi/persistent_request.hpp"
 
+#include <sched.h>
+
 #include "interpose/mpi/guard.hpp"
 #include "interpose/mpi/state.hpp"
 
@@ -12,14 +14,15 @@ int PersistentRequest::make(MPI_Comm comm, MPI_Request* request) {
   return result;
 }
 
-// One that is under way may not be started, which the library then says of its receive.
-bool PersistentRequest::begin_without_receive() {
-  if (state() == State::inactive) {
-    state_.store(State::started, std::memory_order_release);
-    return true;
-  }
+bool PersistentRequest::may_begin_without_receive() {
+  if (state() == State::inactive) return true;
   start_receive();
   return false;
+}
+
+void PersistentRequest::begin() {
+  State was = State::inactive;
+  state_.compare_exchange_strong(was, State::started, std::memory_order_acq_rel);
 }
 
 void PersistentRequest::not_begun() {
@@ -35,12 +38,16 @@ void PersistentRequest::end(int error) {
 
 void PersistentRequest::start_receive() {
   State was = State::started;
-  const bool goes_on = state_.compare_exchange_strong(was, State::has_receive, std::memory_order_acq_rel);
-  if (!goes_on && was != State::ended) return;
-  PMPI_Start(&request_);
-  if (goes_on) return;
-  state_.store(State::has_receive, std::memory_order_release);
-  tell();
+  bool is_mine = state_.compare_exchange_strong(was, State::starts_receive, std::memory_order_acq_rel);
+  const bool has_ended = !is_mine && was == State::ended;
+  if (has_ended)
+    is_mine = state_.compare_exchange_strong(was, State::starts_receive, std::memory_order_acq_rel);
+  if (is_mine) {
+    PMPI_Start(&request_);
+    state_.store(State::has_receive, std::memory_order_release);
+    if (has_ended) tell();
+  }
+  while (state() == State::starts_receive) ::sched_yield();
 }
 
 void PersistentRequest::complete() {

@@ -7,7 +7,8 @@
 // started first; from then on each start begins with it, and a message to ourselves completes it. The two
 // cost 50 to 100 ns.
 //
-// Thread safety: end(), by any thread, beside all others; those as MPI demands of the calls on one request.
+// Thread safety: end(), by any thread, beside all others, and start_receive(); else as MPI demands of the
+// calls on one request.
 #pragma once
 
 #include <mpi.h>
@@ -29,15 +30,17 @@ class PersistentRequest {
   /// Makes it, of a call on that communicator, whose error handler is asked.
   int make(MPI_Comm comm, MPI_Request* request);
 
-  /// Before a start. False: the receive is to be started with it.
-  bool begin_without_receive();
+  /// Before a start. False: the receive is to be started with it, or it is under way, which the library then
+  /// says of its receive.
+  bool may_begin_without_receive();
+  void begin();
   /// There will be no end().
   void not_begun();
   /// When what was started is over, with an MPI error code.
   void end(int error);
 
   bool has_receive() const { return state() == State::has_receive; }
-  /// From now on it has one, unless it is inactive.
+  /// From now on it has one, unless it is inactive. By several threads at once.
   void start_receive();
   /// Its owner has waited in the engine: what has ended is inactive now; else it waits for the receive.
   void complete();
@@ -45,7 +48,7 @@ class PersistentRequest {
   Pending* under_way = nullptr;  // the engine's call of its start, see requests.cpp
 
  private:
-  enum class State : std::uint8_t { inactive, started, ended, has_receive };
+  enum class State : std::uint8_t { inactive, started, ended, starts_receive, has_receive };
   State state() const { return state_.load(std::memory_order_acquire); }
   void tell();
 
