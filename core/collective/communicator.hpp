@@ -126,9 +126,9 @@ class Communicator : public Sender {
   bool resume(ShortWait wait);
   void resume_by_operation();
   bool has_left_one() const { return left_.has_value(); }
-  /// Of that: whether an operation is to go on with it. Some of its messages have been taken for one; or there
-  /// was no room for one that it sends, and nothing arrives when there is; or it only waits for its readers,
-  /// who are waited for by whoever calls, or not at all.
+  /// Of that: whether an operation is to go on with it. Some of its messages have been taken for one; or
+  /// there was no room for one that it sends, and nothing arrives when there is; or it is a reduction of the
+  /// program's own that waits for its readers alone, which who makes progress does not end.
   bool needs_operation() const;
   /// Of that: its time begins now, unless somebody has waited for it before.
   void begin_waiting();
