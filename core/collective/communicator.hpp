@@ -119,8 +119,9 @@ class Communicator : public Sender {
   void run(BriefCall& brief, Completion& completion, ShortWait wait);
   /// Likewise, with these buffers, where there is one rank.
   void run_alone(BriefCall& brief, const void* in, void* out);
-  /// As start(), of such a call: without an operation if all messages are there. Where one is missing it is
-  /// left as it is, and false: until resume() or resume_by_operation() nothing else may happen here.
+  /// As start(), of such a call: without an operation if all messages are there. Where one is missing, and
+  /// the call does not need an operation, it is left as it is, and false: until resume() or
+  /// resume_by_operation() nothing else may happen here.
   bool start(BriefCall& brief, Completion& completion);
   /// Goes on with that, and waits so long; true: it is done.
   bool resume(ShortWait wait);

@@ -56,7 +56,9 @@ bool Communicator::start(BriefCall& brief, Completion& completion) {
   Attempt attempt{brief, completion, ShortWait::none()};
   if (go_on(attempt)) return true;
   left_.emplace(attempt);
-  return false;
+  if (!needs_operation()) return false;
+  resume_by_operation();
+  return true;
 }
 
 // Nobody else has to agree with what has been made here. Threads may share such a communicator, as

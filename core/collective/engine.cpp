@@ -99,7 +99,7 @@ void Engine::time_dimensions(Communicator& communicator) {
 
 void Engine::collect(Counters& into, std::vector<WireBytes>& wire) {
   std::lock_guard lock(mutex_);
-  if (is_engine_thread()) set_arithmetic(arithmetic_);
+  take_arithmetic();
   settle();  // what is counted begins anew
   add(wire, std::exchange(shared_.wire_bytes, {}));
   into.take(counted_);

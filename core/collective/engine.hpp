@@ -215,6 +215,7 @@ class Engine : private MessageHandler {
   bool program_has_moved();
   bool progress_or_fail();
   bool progress_or_fail_locked();
+  void take_arithmetic();
 
   // Messages to one peer travel together from that many bytes on, where several calls are under way.
   static constexpr Bytes kTogether = 16 << 10;

@@ -37,10 +37,7 @@ Started Engine::start_locked(Communicator& communicator, BriefCall& call, const 
     call.start_time();
     communicator.start(call.call(), call.plan(), completion);
   } else if (!communicator.start(call, completion)) {
-    is_left = !communicator.needs_operation();
-    if (!is_left) communicator.resume_by_operation();
-  }
-  if (is_left) {
+    is_left = true;
     left_.push_back(&communicator);
     completion.done_.store(false, std::memory_order_relaxed);
     ++shared_.going_on;

@@ -62,9 +62,13 @@ bool Engine::progress_or_fail() {
   return progress_or_fail_locked();
 }
 
-// By a thread of ours with the arithmetic of who has started a call last, which may change at any time.
-bool Engine::progress_or_fail_locked() {
+// A thread of ours reduces with the arithmetic of who has started a call last, which may change at any time.
+void Engine::take_arithmetic() {
   if (is_engine_thread()) set_arithmetic(arithmetic_);
+}
+
+bool Engine::progress_or_fail_locked() {
+  take_arithmetic();
   try {
     return !failed() && progress_locked();
   } catch (const std::exception& error) {

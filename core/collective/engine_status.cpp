@@ -100,7 +100,7 @@ LongCall long_call_of(const ProgramCall& waiting) {
 
 std::vector<LongCall> Engine::calls_longer_than(Nanoseconds time) {
   std::lock_guard lock(mutex_);
-  if (is_engine_thread()) set_arithmetic(arithmetic_);
+  take_arithmetic();
   settle();
   const Nanoseconds began_before = now() - time;
   const std::uint32_t rounds = rounds_.load(std::memory_order_relaxed);

@@ -80,6 +80,7 @@ void Session::write_report(const std::vector<std::string>& parts) const {
 void Session::keep_report() {
   if (!may_be_kept(env().report)) return;
   keeper_ = std::make_unique<ReportKeeper>([this] {
+    is_engine_thread() = true;
     (void)write_file(env().report, report_of({counted_so_far(), kUnfinishedPart}).dump(2) + "\n");
   });
 }

@@ -53,8 +53,11 @@ ddl_mpi_table hooks_that_take_times() {
 
 void look_at_requests() {
 #define DDL_HOOK(name, arguments, handler)
-#define DDL_LATE_HOOK(name, arguments, handler) \
-  __atomic_store_n(&in_use->name, as_word(Guarded<#name, handler>::call), __ATOMIC_RELAXED);
+#define DDL_LATE_HOOK(name, arguments, handler)                                                 \
+  {                                                                                             \
+    using Hook = handler<&ddl_mpi_table::name, std::remove_reference_t<decltype(name)>>;        \
+    __atomic_store_n(&in_use->name, as_word(Guarded<#name, Hook::at>::call), __ATOMIC_RELAXED); \
+  }
 #include "interpose/mpi/hooks.def"
 }
 

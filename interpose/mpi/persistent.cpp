@@ -31,10 +31,6 @@ auto& calls() {
   return all;
 }
 
-std::unique_lock<std::mutex> lock_for_threads() {
-  return state().several_threads ? std::unique_lock(calls_mutex) : std::unique_lock<std::mutex>();
-}
-
 // The one that was found last: a loop starts and waits for the same one.
 struct LastFound {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -46,7 +42,7 @@ template <class Use>
 auto with_call(MPI_Request request, Use use) {
   static const std::shared_ptr<PersistentCall> none;
   if (!has_persistent()) return use(none);
-  const auto lock = lock_for_threads();
+  const auto lock = lock_for_threads(calls_mutex);
   if (last_found.request == request && request != MPI_REQUEST_NULL) return use(*last_found.call);
   auto found = calls().find(request);
   if (found == calls().end()) return use(none);
@@ -188,7 +184,7 @@ int make_persistent(StartCall start, std::unique_ptr<HeldArguments> held, MPI_Re
   const int result = call->request.make(call->held->comm(), request);
   if (result != MPI_SUCCESS) return result;
   look_at_requests();
-  const auto lock = lock_for_threads();
+  const auto lock = lock_for_threads(calls_mutex);
   calls()[*request] = std::move(call);
   known_calls.fetch_add(1, std::memory_order_release);
   return MPI_SUCCESS;
@@ -256,46 +252,11 @@ int cancel(MPI_Request* request) {
   return call ? ask_error_handler(call->held->comm(), MPI_ERR_REQUEST) : DDL_NEXT(MPI_Cancel)(request);
 }
 
-int test(MPI_Request* request, int* flag, MPI_Status* status) {
-  start_receives(1, request);
-  return DDL_NEXT(MPI_Test)(request, flag, status);
-}
-
-int testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  start_receives(count, requests);
-  return DDL_NEXT(MPI_Testall)(count, requests, flag, statuses);
-}
-
-int testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  start_receives(count, requests);
-  return DDL_NEXT(MPI_Testany)(count, requests, index, flag, status);
-}
-
-int testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
-  start_receives(count, requests);
-  return DDL_NEXT(MPI_Testsome)(count, requests, done, indices, statuses);
-}
-
-int waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  start_receives(count, requests);
-  return DDL_NEXT(MPI_Waitany)(count, requests, index, status);
-}
-
-int waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
-  start_receives(count, requests);
-  return DDL_NEXT(MPI_Waitsome)(count, requests, done, indices, statuses);
-}
-
-int request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  start_receives(1, &request);
-  return DDL_NEXT(MPI_Request_get_status)(request, flag, status);
-}
-
 // One under way ends all the same.
 int request_free(MPI_Request* request) {
   if (request && has_persistent()) {
     {
-      const auto lock = lock_for_threads();
+      const auto lock = lock_for_threads(calls_mutex);
       last_found = {};
       if (calls().erase(*request) > 0) known_calls.fetch_sub(1, std::memory_order_release);
     }

@@ -174,6 +174,31 @@ template <HookName name, auto original, auto start>
 using Persistent =
     PersistentAs<name, original, start, std::make_index_sequence<CountArguments<decltype(start)>::value - 1>>;
 
+/// The hook of a look at requests, one or some, with which its arguments begin.
+template <auto original, class Function>
+struct Look;
+template <auto original, class... All>
+struct Look<original, int(All...)> {
+  static int at(All... arguments) {
+    start_receives_of(arguments...);
+    return Original<int(All...)>::from(next().*original)(arguments...);
+  }
+
+ private:
+  template <class... Rest>
+  static void start_receives_of(MPI_Request request, Rest...) {
+    start_receives(1, &request);
+  }
+  template <class... Rest>
+  static void start_receives_of(MPI_Request* request, Rest...) {
+    start_receives(1, request);
+  }
+  template <class... Rest>
+  static void start_receives_of(int count, MPI_Request* requests, Rest...) {
+    start_receives(count, requests);
+  }
+};
+
 // Hooks of what is done with requests.
 int start(MPI_Request* request);
 int startall(int n, MPI_Request requests[]);
@@ -181,12 +206,5 @@ int request_free(MPI_Request* request);
 int cancel(MPI_Request* request);
 int wait(MPI_Request* request, MPI_Status* status);
 int waitall(int count, MPI_Request* requests, MPI_Status* statuses);
-int waitany(int count, MPI_Request* requests, int* index, MPI_Status* status);
-int waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses);
-int test(MPI_Request* request, int* flag, MPI_Status* status);
-int testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
-int testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
-int testsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses);
-int request_get_status(MPI_Request request, int* flag, MPI_Status* status);
 
 }  // namespace ddl::mpi

@@ -17,61 +17,13 @@
 
 #include "interpose/mpi/comms.hpp"
 #include "interpose/mpi/guard.hpp"
+#include "interpose/mpi/pending.hpp"
 #include "interpose/mpi/persistent.hpp"
 #include "interpose/mpi/run_call.hpp"
 #include "interpose/mpi/state.hpp"
 
 namespace ddl::mpi {
-
-/// A call under way behind a request.
-struct Pending {
-  CommState* comm = nullptr;               // of an engine's call
-  CallBuffers buffers = {};                // likewise
-  std::unique_ptr<PendingWork> work = {};  // else: asks for itself, with or without a request
-  // Of an engine's call without a request.
-  std::shared_ptr<PersistentRequest> start_of = {};
-  MPI_Request request = MPI_REQUEST_NULL;
-  int error = MPI_SUCCESS;
-  ddl_started* started = nullptr;  // the engine's name for it; null: it asks for itself
-  bool is_long = false;
-  Layouts layouts = {};  // of an engine's call that is kept
-  // It completes when it is done and its request is made, whichever comes last.
-  std::atomic<int> steps{0};
-};
-
 namespace {
-
-// Calls that are over, for the next ones: programs have dozens under way at once, more than malloc() has at
-// hand.
-class IdleCalls {
- public:
-  Pending* take() {
-    const auto lock = lock_for_threads();
-    if (calls_.empty()) return new Pending;
-    Pending* call = calls_.back().release();
-    calls_.pop_back();
-    return call;
-  }
-  void give_back(Pending* over) {
-    std::destroy_at(over);
-    std::unique_ptr<Pending> call(std::construct_at(over));
-    const auto lock = lock_for_threads();
-    if (calls_.size() < kMost) calls_.push_back(std::move(call));
-  }
-
- private:
-  static constexpr std::size_t kMost = 256;
-  std::unique_lock<std::mutex> lock_for_threads() {
-    return state().several_threads ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
-  }
-
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Pending>> calls_;
-};
-IdleCalls& idle_calls() {
-  static auto& all = *new IdleCalls;  // for exit handlers
-  return all;
-}
 
 std::mutex asked_mutex;
 std::vector<Pending*> asked;  // those that ask for themselves

@@ -60,6 +60,10 @@ inline State& state() {
   static State* const the_state = new State;  // outlives exit handlers of the program
   return *the_state;
 }
+/// Of what the program's threads share: none where MPI allows one at a time.
+inline std::unique_lock<std::mutex> lock_for_threads(std::mutex& mutex) {
+  return state().several_threads ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
 const ddl_mpi_table& next();
 /// The handle of the process's Open MPI; null before that is loaded.
 void* mpi_library();
