@@ -134,9 +134,10 @@ struct KeptPairs {
 
 /// Of a kept call that stands for all that differ from it in their counts alone.
 struct OfAlike {
-  std::uint64_t counts;               // SaidCall::counts() that it is made for now
-  std::uint64_t elements_of_one = 0;  // of the engine's for one of the program's
-  // Or, with a count for every rank, its lists, for nobody else to write, and ddl_collective_call::lengths.
+  std::optional<std::uint64_t> counts;  // SaidCall::counts() that it is made for now, and KeptCall::lists
+  std::uint64_t elements_of_one = 0;    // of the engine's for one of the program's
+  // Or, with a count for every rank, the engine's lists, for nobody else to write, and
+  // ddl_collective_call::lengths.
   std::shared_ptr<Blocks> blocks = {}, in_blocks = {};
   std::uint64_t lengths = 0;
   int kept_exactly = 0;  // besides, so many of those it stands for
@@ -153,13 +154,15 @@ struct KeptCall {
   KeptPairs pairs = {};
   std::unique_ptr<OfAlike> alike = {};  // null: it stands for itself
 
-  /// Whether it is made for the one count that it says.
-  bool is_for(const SaidCall& one) const {
-    return alike->elements_of_one > 0 && alike->counts == one.counts();
+  /// Whether one that has `alike` is made for these counts.
+  bool is_for(const SaidCall& one, const Lists& other_lists, Rank ranks) const {
+    return alike->counts == one.counts() && has(other_lists, ranks);
   }
+  /// It is made for these from now on; nullopt: for none.
+  void note_counts(std::optional<std::uint64_t> counts, const Lists& of_ranks, Rank ranks);
   /// What lies behind a block of the program's, or some, does so after as many elements.
   void count_anew(const SaidCall& other) {
-    const auto before = static_cast<std::ptrdiff_t>(SaidCall::count_of(alike->counts)),
+    const auto before = static_cast<std::ptrdiff_t>(SaidCall::count_of(*alike->counts)),
                now = static_cast<std::ptrdiff_t>(other.count());
     for (BufferOf* buffer : {&in, &out}) buffer->offset = buffer->offset / before * now;
     alike->counts = other.counts();
@@ -168,7 +171,7 @@ struct KeptCall {
   bool is(const SaidCall::Words& other, const Lists& other_lists, Rank ranks) const {
     if (((said[0] ^ other[0]) | (said[1] ^ other[1]) | (said[2] ^ other[2]) | (said[3] ^ other[3])) != 0)
       return false;
-    return lists.empty() ? !other_lists[0] : has(other_lists, ranks);
+    return alike || (lists.empty() ? !other_lists[0] : has(other_lists, ranks));
   }
 
  private:

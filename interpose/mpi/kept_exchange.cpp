@@ -55,7 +55,8 @@ const KeptCall* kept_alike(CommState& comm, const Made& made, const BlockSide* i
   if (!are_there(out) || (in && !are_there(*in))) return nullptr;
   const SaidCall::Words alike = alike_by_lists(made.said, in ? 0 : longest_of(out, ranks));
   KeptCall* one = comm.kept.find_alike(alike, made.said, made.lists, ranks);
-  if (!one) return nullptr;
+  if (!one || one->is_for(made.said, made.lists, ranks)) return one;
+  one->note_counts(std::nullopt, {}, ranks);  // until all of it is
   Blocks& out_blocks = lists_to_write(one->alike->blocks, one->blocks);
   if (!out_blocks.set(out, ranks, size_of_known(out.type))) return nullptr;
   ddl_counts counts{out_blocks.longest, {}, {out_blocks.counts.data(), out_blocks.offsets.data()}, 0};
@@ -72,7 +73,9 @@ const KeptCall* kept_alike(CommState& comm, const Made& made, const BlockSide* i
     counts.in_blocks.counts = counts.out_blocks.counts;
     counts.lengths = out_blocks.hash;
   }
-  return state().api->recount(comm.engine, one->call, &counts) ? one : nullptr;
+  if (!state().api->recount(comm.engine, one->call, &counts)) return nullptr;
+  one->note_counts(made.said.counts(), made.lists, ranks);
+  return one;
 }
 
 }  // namespace ddl::mpi

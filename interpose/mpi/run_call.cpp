@@ -79,7 +79,7 @@ std::optional<SaidCall::Words> worth_keeping_as(const Made& made, const RoutedCa
 const KeptCall* kept_alike(CommState& comm, const SaidCall& said) {
   const std::optional<SaidCall::Words> alike = said.alike();
   KeptCall* one = alike ? comm.kept.find_alike(*alike, said, {}, comm.size) : nullptr;
-  if (!one || one->is_for(said)) return one;
+  if (!one || one->is_for(said, {}, comm.size)) return one;
   const ddl_counts counts{said.count() * one->alike->elements_of_one, {}, {}, 0};
   if (!state().api->recount(comm.engine, one->call, &counts)) return nullptr;
   one->count_anew(said);
@@ -190,7 +190,7 @@ void keep(const SaidCall::Words& as, const Made& made, const RoutedCall& route, 
     one.alike->lengths = route.call.lengths;
     if (!route.blocks) one.alike->elements_of_one = route.call.count / made.said.count();
   }
-  all.add(std::move(one), is_exact ? made.lists : Lists{}, route.comm->size);
+  all.add(std::move(one), made.lists, route.comm->size);
 }
 
 // Where its type has a name that lasts.

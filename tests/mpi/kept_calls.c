@@ -225,9 +225,12 @@ static void with_lists(enum vector kind, MPI_Comm comm, int root, int turn, int 
   if (out[end] != kUntouched) wrong("behind the end", kVectorNames[kind], own, end, out[end], kUntouched);
 }
 
+/* More lists than are kept by themselves; later each twice in a row. */
 static void with_lists_that_change(MPI_Comm comm) {
   for (enum vector kind = 0; kind < VECTORS; ++kind)
-    for (int i = 0; i < 4 * kRepeats; ++i) with_lists(kind, comm, i / 9 % size, i, i % 5 == 4);
+    for (int i = 0; i < 4 * kRepeats; ++i)
+      for (int again = 0; again <= (i >= 3 * kRepeats); ++again)
+        with_lists(kind, comm, i / 9 % size, i, i % 5 == 4);
 }
 
 /* More calls of different sizes than anybody wants to remember. */
