@@ -159,7 +159,7 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
   if (is_one_shot) header.segment = kSenderWasAlone;
   const std::span<const std::byte> payload{brief.at(todo.own), header.bytes};
   bool sent = false;
-  if (payload.size() <= View::kInline) {
+  if (payload.size() <= local.most_inline()) {
     sent = local.send_inline(header, payload, brief.peers(todo));
   } else {
     Outgoing message = addressed(header, *todo.step, brief.plan());

@@ -111,7 +111,7 @@ bool Communicator::send(const Sending& sending, std::span<const std::byte> paylo
   if (prepared.is_one_shot) {
     bool alone = &sending.operation == oldest_collective();
     if (alone) message.header.segment |= kSenderWasAlone;
-    if (payload.size() > View::kInline) stage(message, alone ? first_ : next_);
+    if (payload.size() > shared_.fabrics.local->most_inline()) stage(message, alone ? first_ : next_);
   }
   return try_pressing(sending, message, [&] { return shared_.fabrics.local->send(message); });
 }

@@ -27,7 +27,7 @@ std::atomic<Bytes> mapped{0};
 Bytes Region::all_mapped() { return mapped.load(std::memory_order_relaxed); }
 
 Region Region::create(int local_ranks, Bytes staging, std::uint64_t nonce) {
-  Bytes bytes = round_up(round_head() + static_cast<Bytes>(local_ranks) * sizeof(Mailbox) + staging, 4096);
+  Bytes bytes = round_up(staging_offset(local_ranks) + staging, 4096);
   rlimit most{};  // a longer file would end the process by a signal
   if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes)
     throw Error(fmt::format("this process may make files of {} bytes at most, and shared memory of {} is one",

@@ -39,17 +39,19 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 SharedMemoryTransport::SharedMemoryTransport(std::vector<LocalPeer> peers, int me, Bytes staging)
     : me_(me),
       own_(*peers[static_cast<std::size_t>(me)].region),
-      staging_begin_(own_.staging_offset(static_cast<int>(peers.size()))),
+      staging_begin_(Region::staging_offset(static_cast<int>(peers.size()))),
       pool_(own_, staging_begin_, staging, ring_of_blocks(caches(), static_cast<int>(peers.size())),
             first_round_of_blocks(ring_of_blocks(caches(), static_cast<int>(peers.size())),
                                   lines_come_slowly())) {
+  const int here = static_cast<int>(peers.size());
   for (LocalPeer& peer : peers) {
     if (local_of_.size() <= static_cast<std::size_t>(peer.rank))
       local_of_.resize(static_cast<std::size_t>(peer.rank) + 1, -1);
     const int place = static_cast<int>(peers_.size());
     local_of_[static_cast<std::size_t>(peer.rank)] = place;
     Region& theirs = *peer.region;
-    peers_.push_back({this, peer.rank, std::move(peer.region), &own_.mailbox(place), &theirs.mailbox(me_)});
+    peers_.push_back({this, peer.rank, std::move(peer.region), &own_.mailbox(place, here),
+                      &theirs.mailbox(me_, here), Mailbox::entry_bytes(here)});
   }
   // What peers send first is read without a fault for each page, where there are few peers.
   constexpr std::size_t kFew = 8;
@@ -86,7 +88,7 @@ void SharedMemoryTransport::write_small(std::byte* payload, const Outgoing& mess
 }
 
 bool SharedMemoryTransport::send(const Outgoing& message) {
-  if (message.block || message.payload.size() <= View::kInline) {
+  if (message.block || message.payload.size() <= most_inline()) {
     if (!has_room(message.to)) return false;
     if (message.block) write_small(payload_of(message.block), message);
     put_all(message);
@@ -179,13 +181,13 @@ bool SharedMemoryTransport::has_room(std::span<const Rank> to) {
 // for it in time. The very next one is where the reader looks for it. What is handed down takes its time,
 // too.
 void SharedMemoryTransport::prefetch_next_but_one(const Peer& peer, Bytes bytes) {
-  const bool is_handed_down = bytes > View::kInline && bytes <= kMostHandedDown;
+  const bool is_handed_down = bytes > peer.most_inline() && bytes <= kMostHandedDown;
   if (!is_handed_down) prefetch_entry(peer, bytes, 1);
 }
 
 template <class Fill>
 void SharedMemoryTransport::put(Peer& peer, const Header& header, Fill fill) {
-  Descriptor& entry = peer.to->entries[peer.put % Mailbox::kEntries];
+  Descriptor& entry = peer.entry_to(peer.put);
   prefetch_entry(peer, header.bytes);
   std::memcpy(&entry.header, &header, offsetof(Header, turn));
   fill(entry);
@@ -200,12 +202,12 @@ void SharedMemoryTransport::put_inline(Peer& peer, const Header& header, std::sp
     if (payload.empty()) return;
     std::memcpy(entry.payload, payload.data(), payload.size());
     if (payload.size() > Descriptor::kInFirstLine)
-      hand_down(entry.payload + Descriptor::kInFirstLine, kCacheLine);
+      hand_down(entry.payload + Descriptor::kInFirstLine, payload.size() - Descriptor::kInFirstLine);
   });
 }
 
 void SharedMemoryTransport::put(Peer& peer, const Outgoing& message) {
-  if (message.payload.size() <= View::kInline) return put_inline(peer, message.header, message.payload);
+  if (message.payload.size() <= peer.most_inline()) return put_inline(peer, message.header, message.payload);
   put(peer, message.header, [&](Descriptor& entry) {
     if (message.reuse == Reuse::elsewhere) {
       entry.block = own_.offset_of(message.block) | kElsewhere;
@@ -223,7 +225,7 @@ bool SharedMemoryTransport::has_arrived() {
   if (single_copies_.has_work()) return true;
   return std::any_of(peers_.begin(), peers_.end(), [&](Peer& peer) {
     std::uint32_t taken = std::atomic_ref(peer.taken).load(std::memory_order_relaxed);
-    return peer.from->entries[taken % Mailbox::kEntries].turn().load(std::memory_order_relaxed) == taken + 1;
+    return peer.entry_from(taken).turn().load(std::memory_order_relaxed) == taken + 1;
   });
 }
 
@@ -233,7 +235,7 @@ bool SharedMemoryTransport::progress(MessageHandler& handler) {
     while (Descriptor* entry = first_entry(peer)) {
       Header header;
       std::memcpy(&header, &entry->header, offsetof(Header, turn));
-      bool is_sound = header.bytes <= View::kInline || names_a_block(peer, header, entry->block);
+      bool is_sound = header.bytes <= peer.most_inline() || names_a_block(peer, header, entry->block);
       View view = is_sound ? view_of(peer, header, *entry) : View();
       drop_first(peer);
       moved = true;
@@ -272,7 +274,7 @@ bool SharedMemoryTransport::names_a_block(const Peer& peer, const Header& header
 }
 
 View SharedMemoryTransport::view_of(Peer& peer, const Header& header, const Descriptor& entry) {
-  if (header.bytes <= View::kInline) return View::copy_of(entry.payload, header.bytes);
+  if (header.bytes <= peer.most_inline()) return View::copy_of(entry.payload, header.bytes);
   if (entry.block & kReturned) {
     std::byte* block = own_.at(entry.block & ~kReturned);
     return View(payload_of(block), header.bytes, take_back, &peer, block);

@@ -1,6 +1,6 @@
 // SharedMemoryTransport: messages between the ranks of one host.
 //
-// A message is a descriptor in the receiver's mailbox; a payload of more than View::kInline bytes lies in a
+// A message is a descriptor in the receiver's mailbox; a payload of more than most_inline() bytes lies in a
 // block of the sender's own region (StagingPool), written once and read by all its receivers, which count
 // themselves out of the block. Bytes moved per message: one copy in by the sender; the receiver reduces or
 // copies straight from the block. A payload may also be left where it is, for its receivers to read there.
@@ -50,23 +50,30 @@ class SharedMemoryTransport : public Transport {
     Rank rank;
     std::shared_ptr<Region> region;
     Mailbox *from, *to;              // what it has put for us in our region, and we for it in its
+    Bytes entry_bytes;               // of these
     std::uint32_t put = 0;           // entries put into its mailbox from us
     std::uint32_t claimed = 0;       // entries that claims will put there
     std::uint32_t gone = 0;          // of those, taken by it when we last looked
     std::uint32_t taken = 0;         // entries taken from ours
     std::uint32_t taken_at_put = 0;  // when we put our last one
+
+    Bytes most_inline() const { return entry_bytes - sizeof(Header); }
+    /// Of ours in its mailbox, and of its in ours.
+    Descriptor& entry_to(std::uint32_t number) const { return to->entry(number, entry_bytes); }
+    Descriptor& entry_from(std::uint32_t number) const { return from->entry(number, entry_bytes); }
   };
+  /// A longer payload is not in the mailbox; View::kInline where few ranks share the host.
+  Bytes most_inline() const { return Mailbox::entry_bytes(ranks()) - sizeof(Header); }
   Peer& peer_of(Rank rank) {
     return peers_[static_cast<std::size_t>(local_of_[static_cast<std::size_t>(rank)])];
   }
   /// For who will send so many bytes there soon, after `later` other messages.
   static void prefetch_entry(const Peer& peer, Bytes bytes, std::uint32_t later = 0) {
-    const Descriptor& entry = peer.to->entries[(peer.put + later) % Mailbox::kEntries];
-    prefetch_to_write(&entry);
-    if (bytes > Descriptor::kInFirstLine && bytes <= View::kInline)
-      prefetch_to_write(&entry.payload[Descriptor::kInFirstLine]);
+    const Descriptor& entry = peer.entry_to(peer.put + later);
+    const Bytes payload = bytes <= peer.most_inline() ? bytes : 0;
+    prefetch_to_write(reinterpret_cast<const std::byte*>(&entry), sizeof(Header) + payload);
   }
-  /// send() of a payload of up to View::kInline bytes.
+  /// send() of a payload of up to most_inline() bytes.
   bool send_inline(const Header& header, std::span<const std::byte> payload, std::span<Peer* const> to);
   /// send() of a longer one to receivers that will look for it with first_from(): of up to kMostAtOnce bytes
   /// nobody counts the readers, where they keep up.
@@ -74,7 +81,7 @@ class SharedMemoryTransport : public Transport {
   static constexpr Bytes kMostAtOnce = 4 << 10;
   /// send() in two halves, for who writes the payload straight into the block: claim `payload.size()` bytes,
   /// which is refused like send() and fills in message.block, then post, with the payload at payload_of() the
-  /// block. Only for payloads of more than View::kInline bytes; others may send in between.
+  /// block. Only for payloads of more than most_inline() bytes; others may send in between.
   bool claim(Outgoing& message);
   void post(const Outgoing& message);
   static std::byte* payload_of(std::byte* block) { return StagingPool::payload_of(block); }
@@ -84,7 +91,7 @@ class SharedMemoryTransport : public Transport {
   /// back to the peer, by_receiver, instead of being released. Its lines are in this core's cache by then,
   /// and go to and fro between two ranks without any other traffic. Null: it is not ours to give.
   static std::byte* block_to_return(const View& view);
-  /// send() of a payload of more than View::kInline bytes that its receivers read where it is; it counts in
+  /// send() of a payload of more than most_inline() bytes that its receivers read where it is; it counts in
   /// message.unfinished until they have. They get a view that is_elsewhere().
   bool send_single_copy(const Outgoing& message);
   /// Ends those that have been read; true when any was. progress() does so too.
@@ -138,8 +145,8 @@ class SharedMemoryTransport : public Transport {
   Arrived first_from(Peer& peer) {
     Descriptor* entry = first_entry(peer);
     if (!entry) return {};
-    return entry->header.bytes <= View::kInline ? Arrived{&entry->header, entry->payload}
-                                                : first_staged(peer, *entry);
+    return entry->header.bytes <= peer.most_inline() ? Arrived{&entry->header, entry->payload}
+                                                     : first_staged(peer, *entry);
   }
   /// Takes it, as progress() would.
   View take_first(Peer& peer) {
@@ -193,7 +200,7 @@ class SharedMemoryTransport : public Transport {
   bool names_a_block(const Peer& peer, const Header& header, Bytes block) const;
   View view_of(Peer& peer, const Header& header, const Descriptor& entry);
   static Descriptor* first_entry(const Peer& peer) {  // null: not there yet
-    Descriptor& entry = peer.from->entries[peer.taken % Mailbox::kEntries];
+    Descriptor& entry = peer.entry_from(peer.taken);
     return entry.turn().load(std::memory_order_acquire) == peer.taken + 1 ? &entry : nullptr;
   }
   Arrived first_staged(const Peer& peer, const Descriptor& entry) const;

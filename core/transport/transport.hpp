@@ -37,10 +37,22 @@ inline constexpr std::uint32_t kSenderWasAlone = std::uint32_t{1} << 31;
 /// A received payload, lent. Whoever holds it calls release() once; until then the bytes stay where they are.
 class View {
  public:
-  static constexpr std::size_t kInline = 88;  // fills two cache lines of a mailbox, see region.hpp
+  static constexpr std::size_t kInline = 344;  // fills an entry of a mailbox, see region.hpp
   using Release = void (*)(void* owner, void* token);
 
   View() = default;
+  View(const View& other) { *this = other; }
+  View& operator=(const View& other) {  // of what it carries only what is there
+    data_ = other.data_;
+    bytes_ = other.bytes_;
+    release_ = other.release_;
+    owner_ = other.owner_;
+    token_ = other.token_;
+    is_inline_ = other.is_inline_;
+    is_elsewhere_ = other.is_elsewhere_;
+    if (is_inline_ && this != &other) std::memcpy(inline_.data(), other.inline_.data(), bytes_);
+    return *this;
+  }
   View(const void* data, Bytes bytes, Release give_back, void* owner, void* token)
       : data_(data), bytes_(bytes), release_(give_back), owner_(owner), token_(token) {}
   /// A payload in the memory of its sender's process, which is not to be looked at but fetched from there.

@@ -156,7 +156,9 @@ inline Bytes HostileJob::stage(const Said& said) {
 inline void HostileJob::post(const Said& said, Bytes block) {
   auto local = std::count(hosts_.begin(), hosts_.begin() + said.by, hosts_[0]);
   std::uint32_t& posted = ranks_[static_cast<std::size_t>(said.by)].posted;
-  Descriptor& entry = region(0).mailbox(static_cast<int>(local)).entries[posted % Mailbox::kEntries];
+  const auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[0]));
+  Descriptor& entry =
+      region(0).mailbox(static_cast<int>(local), here).entry(posted, Mailbox::entry_bytes(here));
   std::memcpy(&entry.header, &said.header, offsetof(Header, turn));
   if (said.header.bytes > View::kInline)
     entry.block = block;

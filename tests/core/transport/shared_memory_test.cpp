@@ -125,6 +125,29 @@ TEST(SharedMemory, WhatIsSentAtOnceIsDeliveredToWhoDoesNotLookForIt) {
   }
 }
 
+// Up to that limit it lies in the mailbox, else in a block.
+TEST(SharedMemory, APayloadOfAnyLengthArrivesOnHostsOfFewAndOfManyRanks) {
+  for (int ranks : {2, Mailbox::kFewRanks, Mailbox::kFewRanks + 1}) {
+    std::vector<LocalPeer> peers = peers_of(ranks);
+    SharedMemoryTransport sender(peers, 0, kStaging), receiver(peers, ranks - 1, kStaging);
+    const Rank to[] = {ranks - 1};
+    for (std::size_t bytes = 0; bytes <= 2 * View::kInline; ++bytes) {
+      std::vector<std::byte> payload(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) payload[i] = static_cast<std::byte>(bytes + 7 * i);
+      ASSERT_TRUE(sender.send(message_of(payload, to)));
+      Kept handler;
+      receiver.progress(handler);
+      ASSERT_EQ(handler.messages.size(), 1u);
+      View& view = handler.messages[0].second;
+      ASSERT_EQ(view.bytes(), bytes);
+      EXPECT_EQ(std::memcmp(view.data(), payload.data(), bytes), 0)
+          << bytes << " bytes, " << ranks << " ranks";
+      EXPECT_EQ(view.token() != nullptr, bytes > sender.most_inline());
+      view.release();
+    }
+  }
+}
+
 TEST(SharedMemory, AFullMailboxRefusesAndLosesNothing) {
   MemoryPair pair;
   const Rank to[] = {1};
