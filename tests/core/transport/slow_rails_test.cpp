@@ -20,7 +20,7 @@ struct Inspected {
 };
 
 // So many samples of two rails, of which each carries `moved` bytes more than in the one before.
-struct Rails {
+struct RailsOverTime {
   SlowRails rails;
   SlowRails::Load first{0, 0, 0, 0, true}, second{0, 0, 0, 0, true};
   void sample(int times, Bytes backlog, Bytes other_backlog, Bytes moved = kMuch, Bytes other_moved = kMuch) {
@@ -74,7 +74,7 @@ TEST(StreamPace, OneThatWaitsForItsReaderOrLikeTheOthersIsNotSlow) {
 }
 
 TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.sample(4, kMuch, kMuch);
   rails.sample(16, kMuch, 0);
@@ -86,7 +86,7 @@ TEST(SlowRails, OneThatWorksWhileTheOtherIsThroughIsSlow) {
 
 // A reader may take its time to say that it has the last of it.
 TEST(SlowRails, WhatTheOtherHasNotBeenToldYetIsNoWork) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   const Carried some = Carried::by_stream(0, 3000, 0);
   EXPECT_TRUE(some.is_through());
@@ -103,7 +103,7 @@ TEST(SlowRails, WhatTheOtherHasNotBeenToldYetIsNoWork) {
 
 // To many peers they come to much together.
 TEST(SlowRails, SmallMessagesToManyPeersAreNoWork) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   constexpr Bytes kPeers = 56, kSmall = 3000;
   rails.first.untold = rails.second.untold = kPeers * kSmall;
@@ -112,7 +112,7 @@ TEST(SlowRails, SmallMessagesToManyPeersAreNoWork) {
 }
 
 TEST(SlowRails, OneThatHasNeverBeenFasterIsNot) {
-  Rails rails;
+  RailsOverTime rails;
   for (int i = 0; i < 3; ++i) {
     rails.sample(20, kMuch, 0);
     EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
@@ -120,7 +120,7 @@ TEST(SlowRails, OneThatHasNeverBeenFasterIsNot) {
 }
 
 TEST(SlowRails, ThoseThatWorkTogetherAreNot) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.sample(20, kMuch, kMuch);
   rails.sample(5, kMuch, 0);
@@ -130,7 +130,7 @@ TEST(SlowRails, ThoseThatWorkTogetherAreNot) {
 }
 
 TEST(SlowRails, OneThatCarriesAloneIsNot) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.sample(40, kMuch, 0, kMuch, 0);
   EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
@@ -139,7 +139,7 @@ TEST(SlowRails, OneThatCarriesAloneIsNot) {
 }
 
 TEST(SlowRails, OneThatWaitsForItsReaderIsNot) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.sample(10, kMuch, 0);
   rails.first.waited_for_reader = kWindow / 2;
@@ -149,7 +149,7 @@ TEST(SlowRails, OneThatWaitsForItsReaderIsNot) {
 
 // The other carries for it as well.
 TEST(SlowRails, NothingIsSlowWhileARailDoesNotCarryToSomebody) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.second.is_whole = false;
   rails.sample(1, kMuch, 0);
@@ -161,14 +161,14 @@ TEST(SlowRails, NothingIsSlowWhileARailDoesNotCarryToSomebody) {
 }
 
 TEST(SlowRails, AFewSamplesAreNoProof) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.sample(9, kMuch, 0);
   EXPECT_TRUE(rails.rails.conclude(kWindow).empty());
 }
 
 TEST(SlowRails, NobodyIsFreeOnARailThatIsLost) {
-  Rails rails;
+  RailsOverTime rails;
   rails.begin_fast();
   rails.second.is_usable = false;
   rails.sample(40, kMuch, 0);
