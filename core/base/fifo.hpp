@@ -20,6 +20,7 @@ class Fifo {
   const T& operator[](std::size_t i) const { return entries_[first_ + i]; }
   T& front() { return (*this)[0]; }
   const T& front() const { return (*this)[0]; }
+  const T& back() const { return entries_.back(); }
 
   void push_back(T entry) { entries_.push_back(std::move(entry)); }
   void pop_front() {

@@ -73,14 +73,12 @@ class BriefCall {
   void leave_to_caller(const BriefStep& step, std::span<const void* const> sources);
   void combine_what_is_left();
 
-  /// Whether it was made with these buffers when it was made last.
-  bool is_of(const void* in, const void* out) const { return call_.in == in && call_.out == out; }
-  /// The call is made again, with other buffers. It has begun when start_time() says so.
-  void use(const void* in, void* out, std::uint64_t number) {
+  /// The call is made again, with other buffers. It has begun when start_time() says so, or already.
+  void use(const void* in, void* out, std::uint64_t number, Nanoseconds began = 0) {
     call_.in = in;
     call_.out = out;
     call_.number = number;
-    call_.began = 0;
+    call_.began = began;
   }
   /// It is about to be made: prefetches the lines of its first messages, which their readers have had, while
   /// the rest is decided.
@@ -95,9 +93,6 @@ class BriefCall {
     if (!has_begun()) call_.began = now();
   }
   bool has_begun() const { return call_.began != 0; }
-  void restart_time() {
-    if (has_begun()) call_.began = now();
-  }
   /// Where its plan counts such calls.
   PreparedPlan::Use& use_of_plan() {
     if (!use_) use_ = &plan_->use_of(call_.counted_as());

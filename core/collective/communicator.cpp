@@ -25,8 +25,8 @@ void Communicator::start(const Call& call, PreparedPlan& plan, Completion& compl
   if (operation.done()) remove_done();
 }
 
-// Opens it too, if there is room.
-Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion& completion) {
+// Opens it too, if there is room, or it has been begun without an operation.
+Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion& completion, bool has_begun) {
   if (is_between_two(call.kind)) {
     Operation& operation = make_operation(call, plan, next_between(call), completion);
     between_two_->under_way.push_back(&operation);
@@ -38,7 +38,7 @@ Operation& Communicator::queue(const Call& call, PreparedPlan& plan, Completion&
   Operation& operation = make_operation(call, plans_->turn(plan, number), seq_of(number), completion);
   queue_.push_back(&operation);
   queued_bytes_ += call.bytes();
-  open_those_with_room();
+  open_those_with_room(has_begun);
   return operation;
 }
 
@@ -58,9 +58,9 @@ Operation& Communicator::make_operation(const Call& call, PreparedPlan& plan, Se
   return operation;
 }
 
-void Communicator::open_those_with_room() {
+void Communicator::open_those_with_room(bool room_for_all) {
   waits_for_credit_ = false;
-  while (opened_ < queue_.size() && has_room(*queue_[opened_])) {
+  while (opened_ < queue_.size() && (room_for_all || has_room(*queue_[opened_]))) {
     Operation& next = *queue_[opened_];
     const Number number = first_ + opened_;
     const Plan& plan = next.prepared().plan;

@@ -121,22 +121,27 @@ class Communicator : public Sender {
   void run_alone(BriefCall& brief, const void* in, void* out);
   /// As start(), of such a call: without an operation if all messages are there. Where one is missing, and
   /// the call does not need an operation, it is left as it is, and false: until resume() or
-  /// resume_by_operation() nothing else may happen here.
+  /// resume_by_operation() nothing else may happen here but the start of one that may_follow(). That sends
+  /// what it has to, and is left, too.
   bool start(BriefCall& brief, Completion& completion);
-  /// Goes on with that, and waits so long; true: it is done.
+  bool may_follow(const BriefCall& brief) const;
+  /// Goes on with the oldest that is left, and waits so long; true: it is done.
   bool resume(ShortWait wait);
   void resume_by_operation();
-  bool has_left_one() const { return left_.has_value(); }
-  /// Of that: whether an operation is to go on with it. Some of its messages have been taken for one; or
-  /// there was no room for one that it sends, and nothing arrives when there is; or it is a reduction of the
-  /// program's own that waits for its readers alone, which who makes progress does not end.
+  bool has_left_some() const { return !left_.empty(); }
+  bool has_left(const Completion& completion) const;
+  /// Whether it waits for that message of that peer, and for others.
+  bool wants(const Header& header, const SharedMemoryTransport::Peer& from) const;
+  /// Whether an operation is to go on with it. Some of its messages have been taken for one; or there was no
+  /// room for one that it, or the latest, sends, and nothing arrives when there is; or it is a reduction of
+  /// the program's own that waits for its readers alone, which who makes progress does not end.
   bool needs_operation() const;
-  /// Of that: its time begins now, unless somebody has waited for it before.
+  /// Its time begins now, unless somebody has waited for it before.
   void begin_waiting();
   /// Its call and its completion.
-  BriefCall& left_brief() { return left_->brief; }
-  const Call& left_call() const { return left_->brief.call(); }
-  Completion& left_completion() const { return left_->completion; }
+  BriefCall& left_brief() const { return *left_.front().attempt.brief; }
+  const Call& left_call() const { return left_brief().call(); }
+  Completion& left_completion() const { return *left_.front().attempt.completion; }
   bool advance();
   /// Copies a part of what others read where this rank has it, see JointCopy; false: nobody wants that.
   bool help_readers();
@@ -186,12 +191,12 @@ class Communicator : public Sender {
   using Number = Credit::Number;  // of a collective call, from 0
   static Seq seq_of(Number number) { return static_cast<Seq>(number) & ~kBetweenTwo; }
 
-  Operation& queue(const Call& call, PreparedPlan& plan, Completion& completion);
+  Operation& queue(const Call& call, PreparedPlan& plan, Completion& completion, bool has_begun = false);
   Operation& make_operation(const Call& call, PreparedPlan& plan, Seq seq, Completion& completion);
   void open(Operation& operation, Number number, bool takes_credit);
   bool has_room(const Operation& next) const;
   Bytes under_way_of(const Operation& operation) const;
-  void open_those_with_room();
+  void open_those_with_room(bool room_for_all = false);
   Bytes most_under_way() const;
   /// Results of calls that wait together are written past the cache when they do not fit it together.
   bool streams(Bytes bytes) const { return bytes >= shared_.streamed_from; }
@@ -215,18 +220,32 @@ class Communicator : public Sender {
 
   // A brief call that may be done from begin to end.
   struct Attempt {
-    BriefCall& brief;
-    Completion& completion;
+    BriefCall* brief;
+    Completion* completion;
     ShortWait wait;               // that is left
     std::size_t done = 0;         // so many steps
     bool heard_all_alone = true;  // see kSenderWasAlone
-    bool is_awaited = false;      // see begin_waiting()
   };
+  // One that was started and left; meanwhile its brief call may be started with other buffers.
+  struct Left {
+    Attempt attempt;
+    const void* in;
+    void* out;
+    std::uint64_t number;     // see Call
+    Nanoseconds began;        // 0: nobody wants to know
+    bool is_awaited = false;  // see begin_waiting()
+  };
+  static constexpr std::size_t kMostLeft = 64;  // fewer messages than a mailbox holds
   bool is_alone(const BriefCall& brief);
+  static bool may_be_left_with_others(const BriefCall& brief);
+  static bool is_stuck(const Attempt& attempt);
+  void leave(const Attempt& attempt);
+  Attempt& take_up_left();
   bool go_on(Attempt& attempt);
+  void send_ahead(Attempt& attempt);
   void go_on_by_operation(const Attempt& attempt);
-  bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo);
-  bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo);
+  bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo, Number number);
+  bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo, Number number);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
   static void reduce_brief(BriefCall& brief, const BriefCall::BriefStep& todo,
                            std::span<const void*> sources);
@@ -287,7 +306,7 @@ class Communicator : public Sender {
   const std::shared_ptr<PlanStore> plans_;
   Shared& shared_;
   BriefCall passing_;            // of a call that is made now and not kept
-  std::optional<Attempt> left_;  // see start()
+  Fifo<Left> left_;              // from the oldest on, whose number is next_; see start()
   Room fetched_;                 // where this rank reads what it then reduces in place
   Fifo<Operation*> queue_;       // collectives from the oldest that is not done; null: done
   std::size_t opened_ = 0;       // so many of them are open

@@ -23,7 +23,8 @@ bool reads_in_any_order(const Call& call, const PreparedPlan& plan, const ShortW
   return wait.yields() && is_read_in_place(plan.plan, call.bytes());
 }
 
-bool is_timed(const Tally& tally) { return tally.calls < kAllTimed || tally.calls % kTimedEvery == 0; }
+bool is_timed(std::uint64_t calls) { return calls < kAllTimed || calls % kTimedEvery == 0; }
+bool is_timed(const Tally& tally) { return is_timed(tally.calls); }
 
 }  // namespace
 
@@ -45,20 +46,48 @@ void Communicator::make_brief(BriefCall& brief, const Call& call, PreparedPlan& 
 void Communicator::run(BriefCall& brief, Completion& completion, ShortWait wait) {
   if (!is_alone(brief) || reads_in_any_order(brief.call(), brief.plan(), wait))
     return brief.start_time(), start(brief.call(), brief.plan(), completion);
-  Attempt attempt{brief, completion, wait};
+  Attempt attempt{&brief, &completion, wait};
   if (!go_on(attempt)) go_on_by_operation(attempt);
 }
 
 bool Communicator::start(BriefCall& brief, Completion& completion) {
+  Attempt attempt{&brief, &completion, ShortWait::none()};
+  if (has_left_some()) {
+    send_ahead(attempt);
+    leave(attempt);
+    return false;
+  }
   const bool is_long = brief.call().bytes() >= kLongWork && size() > 1;  // it leaves the lock
   if (is_long || !is_alone(brief))
     return brief.start_time(), start(brief.call(), brief.plan(), completion), true;
-  Attempt attempt{brief, completion, ShortWait::none()};
   if (go_on(attempt)) return true;
-  left_.emplace(attempt);
+  leave(attempt);
   if (!needs_operation()) return false;
   resume_by_operation();
   return true;
+}
+
+// What is bounded by credit, or counts its readers, or leaves something to its caller, is left alone or not
+// at all.
+bool Communicator::may_be_left_with_others(const BriefCall& brief) {
+  return !brief.needs_credit() && !brief.is_read() && !brief.call().own && brief.call().bytes() < kLongWork;
+}
+
+bool Communicator::may_follow(const BriefCall& brief) const {
+  return has_left_some() && left_.size() < kMostLeft && idle() && early_.empty() &&
+         may_be_left_with_others(left_brief()) && may_be_left_with_others(brief);
+}
+
+void Communicator::leave(const Attempt& attempt) {
+  const Call& call = attempt.brief->call();
+  left_.push_back({attempt, call.in, call.out, call.number, call.began});
+}
+
+// The oldest; its brief call is made with its buffers again.
+Communicator::Attempt& Communicator::take_up_left() {
+  Left& one = left_.front();
+  one.attempt.brief->use(one.in, one.out, one.number, one.began);
+  return one.attempt;
 }
 
 // Nobody else has to agree with what has been made here. Threads may share such a communicator, as
@@ -76,26 +105,51 @@ void Communicator::run_alone(BriefCall& brief, const void* in, void* out) {
 }
 
 bool Communicator::resume(ShortWait wait) {
-  left_->wait = wait;
-  if (!go_on(*left_)) return false;
-  left_.reset();
-  return true;
+  Attempt& attempt = take_up_left();
+  attempt.wait = wait;
+  const bool is_done = go_on(attempt);
+  if (is_done)
+    left_.pop_front();
+  else
+    left_.front().began = attempt.brief->call().began;
+  return is_done;
+}
+
+bool Communicator::has_left(const Completion& completion) const {
+  for (std::size_t i = 0; i < left_.size(); ++i)
+    if (left_[i].attempt.completion == &completion) return true;
+  return false;
+}
+
+bool Communicator::wants(const Header& header, const SharedMemoryTransport::Peer& from) const {
+  const Attempt& oldest = left_.front().attempt;
+  if (header.comm != id_ || header.seq != seq_of(next_) || oldest.done == oldest.brief->steps().size())
+    return false;
+  const BriefCall::BriefStep& awaited = oldest.brief->steps()[oldest.done];
+  const auto peers = oldest.brief->peers(awaited);
+  return awaited.step->verb != Verb::send && header.tag == awaited.header.tag &&
+         std::find(peers.begin(), peers.end(), &from) != peers.end();
+}
+
+bool Communicator::is_stuck(const Attempt& attempt) {
+  const std::span<const BriefCall::BriefStep> steps = attempt.brief->steps();
+  return attempt.done < steps.size() && steps[attempt.done].step->verb == Verb::send;
 }
 
 bool Communicator::needs_operation() const {
-  const std::span<const BriefCall::BriefStep> steps = left_->brief.steps();
-  const bool has_taken_all = left_->done == steps.size();
-  return !early_.empty() || (has_taken_all ? static_cast<bool>(left_->brief.call().own)
-                                           : steps[left_->done].step->verb == Verb::send);
+  const Attempt& oldest = left_.front().attempt;
+  const bool waits_for_readers = oldest.done == oldest.brief->steps().size() && oldest.brief->call().own;
+  return !early_.empty() || waits_for_readers || is_stuck(oldest) || is_stuck(left_.back().attempt);
 }
 
 void Communicator::begin_waiting() {
-  if (!std::exchange(left_->is_awaited, true)) left_->brief.restart_time();
+  Left& one = left_.front();
+  if (!std::exchange(one.is_awaited, true) && one.began != 0) one.began = now();
 }
 
 void Communicator::resume_by_operation() {
-  const Attempt attempt = *left_;
-  left_.reset();
+  const Attempt attempt = take_up_left();
+  left_.pop_front();
   go_on_by_operation(attempt);
 }
 
@@ -107,13 +161,13 @@ bool Communicator::is_alone(const BriefCall& brief) {
 
 // Sends what is to be sent, then takes what comes.
 bool Communicator::go_on(Attempt& attempt) {
-  BriefCall& brief = attempt.brief;
+  BriefCall& brief = *attempt.brief;
   Tally& tally = brief.use_of_plan().tally;
   const bool timed = is_timed(tally);
   if (attempt.done == 0 && timed) brief.start_time();
   const std::span<const BriefCall::BriefStep> steps = brief.steps();
   for (; attempt.done < steps.size(); ++attempt.done)
-    if (!run_step(attempt, steps[attempt.done])) return false;
+    if (!run_step(attempt, steps[attempt.done], next_)) return false;
   if (read_ > 0 && !await_readers(attempt)) return false;
   if (brief.plan().is_one_shot && attempt.heard_all_alone) heard_all_alone(next_);
   if (brief.needs_credit()) credit_.note(next_, brief.call(), brief.to(), brief.from());
@@ -124,10 +178,23 @@ bool Communicator::go_on(Attempt& attempt) {
   return true;
 }
 
+// Of one that follows others that are left: what it sends before it takes anything.
+void Communicator::send_ahead(Attempt& attempt) {
+  const BriefCall& brief = *attempt.brief;
+  if (is_timed(attempt.brief->use_of_plan().tally.calls + left_.size())) attempt.brief->start_time();
+  const std::span<const BriefCall::BriefStep> steps = brief.steps();
+  const Number number = next_ + left_.size();
+  for (; attempt.done < steps.size(); ++attempt.done) {
+    const BriefCall::BriefStep& todo = steps[attempt.done];
+    const bool takes = todo.step->verb != Verb::send && todo.step->peers > 0;
+    if (takes || !run_step(attempt, todo, number)) return;
+  }
+}
+
 void Communicator::go_on_by_operation(const Attempt& attempt) {
-  BriefCall& brief = attempt.brief;
+  BriefCall& brief = *attempt.brief;
   brief.start_time();
-  Operation& operation = queue(brief.call(), brief.plan(), attempt.completion);
+  Operation& operation = queue(brief.call(), brief.plan(), *attempt.completion, true);
   if (attempt.done < brief.steps().size()) {
     const BriefCall::BriefStep& step = brief.steps()[attempt.done];
     operation.skip_steps(step.flow, step.index);
@@ -137,10 +204,10 @@ void Communicator::go_on_by_operation(const Attempt& attempt) {
   if (read_ > 0) shared_.fabrics.local->move_count(read_, *operation.unfinished());
 }
 
-bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) {
-  const BriefCall& brief = attempt.brief;
+bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo, Number number) {
+  const BriefCall& brief = *attempt.brief;
   const Step& step = *todo.step;
-  if (step.verb == Verb::send) return send_brief(brief, todo);
+  if (step.verb == Verb::send) return send_brief(brief, todo, number);
   if (step.peers > 0) return take_brief(attempt, todo);
   std::byte *own = brief.at(todo.own), *into = brief.at(todo.into);
   const Bytes bytes = todo.count * size_of(brief.call().type);  // of who is alone more than a header can say
@@ -151,12 +218,13 @@ bool Communicator::run_step(Attempt& attempt, const BriefCall::BriefStep& todo) 
   return true;
 }
 
-bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo) {
+// Who sends it has finished all earlier calls if that is the next one.
+bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo, Number number) {
   const bool is_one_shot = brief.plan().is_one_shot;
   SharedMemoryTransport& local = *shared_.fabrics.local;
   Header header = todo.header;
-  header.seq = seq_of(next_);
-  if (is_one_shot) header.segment = kSenderWasAlone;
+  header.seq = seq_of(number);
+  if (is_one_shot && number == next_) header.segment = kSenderWasAlone;
   const std::span<const std::byte> payload{brief.at(todo.own), header.bytes};
   bool sent = false;
   if (payload.size() <= local.most_inline()) {
@@ -168,14 +236,14 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
       message.unfinished = &read_;
       sent = local.send_single_copy(message);
     } else if (is_one_shot) {
-      stage(message, next_);
+      stage(message, number);
       sent = local.send(message);
       if (sent) prefetch_other_kept(message);
     } else {
       sent = local.send_at_once(message);
     }
   }
-  if (sent && credit_.owes()) note_told(*todo.step, brief.plan(), next_);
+  if (sent && credit_.owes()) note_told(*todo.step, brief.plan(), number);
   return sent;
 }
 
@@ -184,18 +252,19 @@ bool Communicator::send_brief(const BriefCall& brief, const BriefCall::BriefStep
 bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo) {
   using Arrived = SharedMemoryTransport::Arrived;
   SharedMemoryTransport& local = *shared_.fabrics.local;
-  const PreparedPlan& prepared = attempt.brief.plan();
+  BriefCall& brief = *attempt.brief;
+  const PreparedPlan& prepared = brief.plan();
   const Step& step = *todo.step;
   const bool reduces = step.verb == Verb::reduce;
   std::array<const void*, BriefCall::kMostRanks> sources;
   std::array<Bytes, BriefCall::kMostRanks> blocks;  // to be released
-  const std::span<SharedMemoryTransport::Peer* const> peers = attempt.brief.peers(todo);
+  const std::span<SharedMemoryTransport::Peer* const> peers = brief.peers(todo);
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     SharedMemoryTransport::Peer& from = *peers[i];
     Arrived message = local.first_from(from);
     for (int waited = 0; !message.header || take_answer(message, from); message = local.first_from(from)) {
       if (message.header) continue;
-      if (++waited > (attempt.wait.yields() ? kYieldsUntimed : kPausesUntimed)) attempt.brief.start_time();
+      if (++waited > (attempt.wait.yields() ? kYieldsUntimed : kPausesUntimed)) brief.start_time();
       if (!attempt.wait.once()) return false;
     }
     const Header &header = *message.header, &awaited = todo.header;
@@ -211,9 +280,9 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
   }
   if (todo.header.bytes > 0) {
     if (reduces)
-      reduce_brief(attempt.brief, todo, std::span(sources.data(), step.peers + 1));
+      reduce_brief(brief, todo, std::span(sources.data(), step.peers + 1));
     else
-      std::memcpy(attempt.brief.at(todo.into), sources[0], todo.header.bytes);
+      std::memcpy(brief.at(todo.into), sources[0], todo.header.bytes);
   }
   for (std::uint32_t i = 0; i < step.peers; ++i) {
     local.drop_first(*peers[i], blocks[i]);
@@ -234,21 +303,22 @@ void Communicator::reduce_brief(BriefCall& brief, const BriefCall::BriefStep& to
 // What is first in the mailbox of the one peer of that step. What cannot be read comes again, staged.
 bool Communicator::fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo) {
   const bool reduces = todo.step->verb == Verb::reduce;
-  std::byte* const into = attempt.brief.at(todo.into);
-  const bool is_taken = reduces && attempt.brief.at(todo.own) == into;  // by the own elements
+  BriefCall& brief = *attempt.brief;
+  std::byte* const into = brief.at(todo.into);
+  const bool is_taken = reduces && brief.at(todo.own) == into;  // by the own elements
   struct Fetch {
     View view;
     std::byte* into;
     bool is_there = false;
-  } one{shared_.fabrics.local->take_first(*attempt.brief.peers(todo)[0]),
+  } one{shared_.fabrics.local->take_first(*brief.peers(todo)[0]),
         is_taken ? fetched_.of(todo.header.bytes) : into};
   work(one.view.bytes(),
        [this, &one] { one.is_there = fetch(one.view, one.into) == SharedMemoryTransport::Fetched::all; });
   one.view.release();
-  credit_.heard(attempt.brief.plan().plan.peers[todo.step->peer], next_);
+  credit_.heard(brief.plan().plan.peers[todo.step->peer], next_);
   if (!one.is_there || !reduces) return one.is_there;
   std::array<const void*, 2> sources{one.into, one.into};
-  work(todo.header.bytes, [&] { reduce_brief(attempt.brief, todo, sources); });
+  work(todo.header.bytes, [&] { reduce_brief(brief, todo, sources); });
   return true;
 }
 
@@ -256,7 +326,7 @@ bool Communicator::fetch_brief(const Attempt& attempt, const BriefCall::BriefSte
 bool Communicator::await_readers(Attempt& attempt) {
   while (read_ > 0) {
     if (shared_.fabrics.local->end_single_copies()) continue;
-    attempt.brief.start_time();
+    attempt.brief->start_time();
     if (!attempt.wait.once()) return false;
   }
   return true;

@@ -327,13 +327,9 @@ bool Engine::poll() {
 
 bool Engine::progress_locked() {
   bool moved = move_left();
-  while (!left_.empty() && !failed() && fabrics_.local->has_arrived()) {
-    // Nobody of them wants it, and it may stand before what they want.
-    if (!move_left()) settle();
-    moved = true;
-  }
+  const bool is_for_left = leave_arrived(moved);
   if (failed()) return moved;
-  moved |= fabrics_.local->progress(*this);
+  moved |= is_for_left ? fabrics_.local->end_single_copies() : fabrics_.local->progress(*this);
   if (wire_is_closed_) return moved;
   if (fabrics_.wire) moved |= fabrics_.wire->progress(*this);
   if (!questions_.empty()) answer_questions();

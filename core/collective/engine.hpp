@@ -175,14 +175,18 @@ class Engine : private MessageHandler {
   bool move_left();
   void settle();
   void settle(Communicator& communicator);
-  void go_on_by_operation(Communicator& communicator);
+  void go_on_by_operations(Communicator& communicator);
   void make_way(Communicator& communicator);
   Started start_locked(Communicator& communicator, BriefCall& call, const void* in, void* out,
                        std::uint64_t number, Completion& completion);
   bool try_to_end(Communicator& communicator);
+  void end_some_left(Communicator& communicator);
   bool resume(Communicator& communicator);
   void run_among_left(Communicator& communicator, BriefCall& call, Completion& completion);
+  bool leave_arrived(bool& moved);
+  bool only_left_ones_want() const;
   bool finish_left(const Completion& completion);
+  bool end_those_left_up_to(Communicator& communicator, const Completion& last);
   void end_left(Communicator& communicator, Completion& completion);
   void start_waiting(Communicator& communicator, const Call& call, Completion& completion,
                      PreparedPlan* plan);
@@ -244,7 +248,8 @@ class Engine : private MessageHandler {
   // Freed after a failure: a transport may still read their operations.
   std::vector<std::unique_ptr<Communicator>> buried_;
   std::vector<Communicator*> active_;  // those with operations under way
-  std::vector<Communicator*> left_;    // have a call each that was left, from the oldest on, see settle()
+  std::vector<Communicator*> left_;    // have calls that were left, see settle()
+  int patience_ = 0;                   // see leave_arrived()
   std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone

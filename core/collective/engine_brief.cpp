@@ -10,6 +10,8 @@ namespace {
 
 // They are looked at one by one.
 constexpr std::size_t kMostLeft = 64;
+// The others of a call may come late, and what stands behind its messages may be what they wait for.
+constexpr int kMostPatience = 32;
 
 }  // namespace
 
@@ -26,8 +28,10 @@ Started Engine::start_locked(Communicator& communicator, BriefCall& call, const 
                              std::uint64_t number, Completion& completion) {
   std::lock_guard lock(mutex_);
   call.prefetch_first_entries();
-  settle(communicator);
-  if (left_.size() == kMostLeft) settle();
+  end_some_left(communicator);
+  const bool follows = active_.empty() && communicator.may_follow(call);
+  if (!follows) settle(communicator);
+  if (!follows && left_.size() == kMostLeft) settle();
   completion.goes_on_ = true;
   completion.gets_notice_ = false;
   completion.timed_as_ = nullptr;
@@ -38,9 +42,10 @@ Started Engine::start_locked(Communicator& communicator, BriefCall& call, const 
     communicator.start(call.call(), call.plan(), completion);
   } else if (!communicator.start(call, completion)) {
     is_left = true;
-    left_.push_back(&communicator);
+    if (!follows) left_.push_back(&communicator);
     completion.done_.store(false, std::memory_order_relaxed);
     ++shared_.going_on;
+    if (follows && communicator.needs_operation()) settle(communicator);
   }
   if (!is_left) take_up_rest(communicator, completion);
   if (completion.done()) return Started::done;
@@ -67,20 +72,52 @@ bool Engine::try_to_end(Communicator& communicator) {
   Completion& completion = communicator.left_completion();
   communicator.begin_waiting();
   if (!communicator.resume(ShortWait::none())) return false;
-  std::erase(left_, &communicator);
+  if (!communicator.has_left_some()) std::erase(left_, &communicator);
   end_left(communicator, completion);
   return true;
 }
 
+void Engine::end_some_left(Communicator& communicator) {
+  while (communicator.has_left_some() && !failed() && try_to_end(communicator)) {
+  }
+}
+
 // Each as far as it gets by itself. True: some have moved.
 bool Engine::move_left() {
-  const std::size_t before = left_.size();
+  bool moved = false;
   for (std::size_t i = 0; i < left_.size() && !failed();) {
     Communicator& one = *left_[i];
-    if (try_to_end(one)) continue;
-    one.needs_operation() ? settle(one) : static_cast<void>(++i);
+    if (try_to_end(one)) {
+      moved = true;  // the next one is there now, of this communicator or another one
+    } else if (one.needs_operation()) {
+      settle(one);
+      moved = true;
+    } else {
+      ++i;
+    }
   }
-  return left_.size() < before;
+  return moved;
+}
+
+// True: of what has arrived all is wanted by those left, each of which wants more; nobody else takes it for
+// now. Otherwise nobody of them wants it, and it may stand before what they want: none is left any more.
+bool Engine::leave_arrived(bool& moved) {
+  if (moved) patience_ = kMostPatience;
+  while (!left_.empty() && !failed() && fabrics_.local->has_arrived()) {
+    if (active_.empty() && backgrounds_.empty() && patience_ > 0 && only_left_ones_want())
+      return --patience_, true;
+    if (!move_left()) settle();
+    moved = true;
+    patience_ = kMostPatience;
+  }
+  return false;
+}
+
+bool Engine::only_left_ones_want() const {
+  return fabrics_.local->all_first([this](const Header& header, const SharedMemoryTransport::Peer& from) {
+    return std::any_of(left_.begin(), left_.end(),
+                       [&](const Communicator* one) { return one->wants(header, from); });
+  });
 }
 
 // From now on they move with all that is under way.
@@ -89,18 +126,21 @@ void Engine::settle() {
 }
 
 void Engine::settle(Communicator& communicator) {
-  if (!communicator.has_left_one() || failed() || try_to_end(communicator)) return;
+  end_some_left(communicator);
+  if (!communicator.has_left_some() || failed()) return;
   std::erase(left_, &communicator);
-  go_on_by_operation(communicator);
+  go_on_by_operations(communicator);
 }
 
-void Engine::go_on_by_operation(Communicator& communicator) {
-  const Call& call = communicator.left_call();
-  Completion& completion = communicator.left_completion();
-  communicator.resume_by_operation();
-  --shared_.going_on;  // the operation counts itself
-  begin_time(call, completion);
-  take_up(communicator, 0);
+void Engine::go_on_by_operations(Communicator& communicator) {
+  while (communicator.has_left_some() && !failed()) {
+    const Call& call = communicator.left_call();
+    Completion& completion = communicator.left_completion();
+    communicator.resume_by_operation();
+    --shared_.going_on;  // the operation counts itself
+    begin_time(call, completion);
+    take_up(communicator, 0);
+  }
 }
 
 // For a blocking call there. What others have begun may come first, and would stand before its messages.
@@ -124,30 +164,38 @@ void Engine::run_among_left(Communicator& communicator, BriefCall& call, Complet
   communicator.resume_by_operation();
 }
 
-// Who waits for it now waits as for a blocking call. False: it goes on, settled.
+// Who waits for it now waits as for a blocking call, and for those before it. False: it goes on, settled.
 bool Engine::finish_left(const Completion& completion) {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   BriefCall* reducing = nullptr;
   {
     std::lock_guard lock(mutex_);
-    const auto found = std::find_if(left_.begin(), left_.end(), [&completion](Communicator* one) {
-      return &one->left_completion() == &completion;
-    });
+    const auto found = std::find_if(left_.begin(), left_.end(),
+                                    [&completion](Communicator* one) { return one->has_left(completion); });
     if (found == left_.end() || failed()) return completion.done();
     Communicator& communicator = **found;
-    Completion& left = communicator.left_completion();
     if (communicator.left_call().own) reducing = &communicator.left_brief();
     left_.erase(found);
-    communicator.begin_waiting();
-    if (!communicator.needs_operation() && resume(communicator)) {
-      end_left(communicator, left);
+    if (end_those_left_up_to(communicator, completion)) {
+      if (communicator.has_left_some()) left_.push_back(&communicator);
     } else {
-      go_on_by_operation(communicator);
+      go_on_by_operations(communicator);
       settle();
     }
   }
   if (reducing) reducing->combine_what_is_left();
   return completion.done();
+}
+
+bool Engine::end_those_left_up_to(Communicator& communicator, const Completion& last) {
+  for (bool is_last = false; !is_last;) {
+    Completion& oldest = communicator.left_completion();
+    is_last = &oldest == &last;
+    communicator.begin_waiting();
+    if (communicator.needs_operation() || !resume(communicator)) return false;
+    end_left(communicator, oldest);
+  }
+  return true;
 }
 
 void Engine::end_left(Communicator& communicator, Completion& completion) {

@@ -168,6 +168,7 @@ SessionCommunicator::Kept* SessionCommunicator::keep(const Call& asked, Prepared
 
 bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
   if (has_failed()) return false;
+  if (kept.is_started) session_.engine().let_go_of_brief_calls();
   Call call = kept.call.call();
   call.count = counts.count;
   call.in_blocks = counts.in_blocks;
@@ -183,7 +184,6 @@ bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
   if (is_fused || !selection_->are_alike(kept.shape, shape) ||
       !BriefCall::is_possible(call, plan, plans_->members().size()))
     return false;
-  if (kept.is_started) session_.engine().let_go_of_brief_calls();
   if (!kept.call.recount(call)) kept.on->make_brief(kept.call, call, plan);
   return true;
 }
@@ -191,7 +191,7 @@ bool SessionCommunicator::recount(Kept& kept, const Counts& counts) {
 Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, std::uint64_t number) {
   BriefCall& call = kept.call;
   if (has_failed()) return What::failed;
-  if (selection_->settlings() != kept_since_ || is_on_device(call, in, out)) return What::original;
+  if (selection_->settlings() != kept_since_ || is_on_device(kept, in, out)) return What::original;
   Tuner* const counter = kept.counter;
   if (counter && !counter->leaves_alone(call.call().fingerprint)) return What::original;
   if (plans_->members().size() == 1) return session_.engine().run_alone(*kept.on, call, in, out), What::done;
@@ -207,8 +207,12 @@ Outcome::What SessionCommunicator::run(Kept& kept, const void* in, void* out, st
 
 // What was the host's in the call before is not looked at again, for the reason that is_device_memory() has:
 // that remembers what it was asked last, this what was asked for each call.
-bool SessionCommunicator::is_on_device(const BriefCall& call, const void* in, const void* out) {
-  return (!call.is_of(in, out) || is_driver_known()) && is_device_memory(in, out);
+bool SessionCommunicator::is_on_device(Kept& kept, const void* in, const void* out) {
+  const bool is_known = kept.in == in && kept.out == out && !is_driver_known();
+  if (!is_known && is_device_memory(in, out)) return true;
+  kept.in = in;
+  kept.out = out;
+  return false;
 }
 
 Outcome SessionCommunicator::start(Kept& kept, const void* in, void* out, std::uint64_t number, void* owner,
@@ -216,7 +220,7 @@ Outcome SessionCommunicator::start(Kept& kept, const void* in, void* out, std::u
   BriefCall& call = kept.call;
   if (has_failed()) return {};
   if (selection_->settlings() != kept_since_ || sparse_) return {What::original, "another plan"};
-  if (is_on_device(call, in, out)) return {What::original, "device memory"};
+  if (is_on_device(kept, in, out)) return {What::original, "device memory"};
   kept.is_started = true;
   OutstandingCalls& outstanding = session_.outstanding();
   if (!ready_) ready_ = &outstanding.make_ready();

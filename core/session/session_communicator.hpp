@@ -69,7 +69,8 @@ class SessionCommunicator {
     Tuner* counter = nullptr;
     CallShape shape = {};
     Communicator* on = nullptr;
-    bool is_started = false;  // it has been, and may be under way
+    bool is_started = false;                   // it has been, and may be under way
+    const void *in = nullptr, *out = nullptr;  // its last buffers
   };
   enum class How : std::uint8_t { run, started };
   /// Keeps a call that was done, or started, by that plan, until forget_kept(), for run() or start() to make
@@ -138,7 +139,7 @@ class SessionCommunicator {
   Started start(const StartRoute& way, const Call& asked, SessionCall& call);
   Outcome run_sparse(const Call& asked);
   bool has_failed() const { return session_.engine().failed(); }
-  static bool is_on_device(const BriefCall& call, const void* in, const void* out);
+  static bool is_on_device(Kept& kept, const void* in, const void* out);
 
   Session& session_;
   const CommId id_;

@@ -6,6 +6,7 @@
 // copies straight from the block. A payload may also be left where it is, for its receivers to read there.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -161,6 +162,14 @@ class SharedMemoryTransport : public Transport {
   }
   /// Whether a message waits to be taken; any thread, without the engine's lock.
   bool has_arrived();
+  /// Whether body(header, peer) holds for all that are the first to be taken of a peer.
+  template <class Body>
+  bool all_first(const Body& body) const {
+    return std::all_of(peers_.begin(), peers_.end(), [&body](const Peer& peer) {
+      const Descriptor* first = first_entry(peer);
+      return !first || body(first->header, peer);
+    });
+  }
 
   /// Staging taken so far, in bytes.
   Bytes staging_taken() const { return pool_.taken(); }

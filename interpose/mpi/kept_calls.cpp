@@ -33,8 +33,8 @@ KeptCall* KeptCalls::find_alike(const SaidCall::Words& alike, const SaidCall& sa
   if (!one) return nullptr;
   const bool is_by_lists = one->blocks != nullptr;
   if (!is_by_lists && one->is_for(said, lists, ranks)) return one;
-  if (one->alike->kept_exactly < (is_by_lists ? kMostByLists : kMostExactly) &&
-      is_made_again(said.words(), lists, ranks)) {
+  const int most = is_by_lists && kept_ < most_of(ranks) / 2 ? kMostByLists : kMostExactly;
+  if (one->alike->kept_exactly < most && is_made_again(said.words(), lists, ranks)) {
     ++one->alike->kept_exactly;
     return nullptr;
   }

@@ -104,6 +104,66 @@ TEST(BriefStarts, TheSameCallStartsAgainWithOtherBuffersWhileItIsUnderWay) {
   }
 }
 
+// More than are left of one communicator, and than it has open.
+TEST(BriefStarts, AnyNumberIsUnderWayAndWaitedForInAnyOrder) {
+  constexpr int kCalls = 150;
+  Pair ranks;
+  std::vector<Again::Started> here(kCalls), there(kCalls);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kCalls; ++i) {
+      EXPECT_EQ(ranks.first.start(here[static_cast<std::size_t>(i)], i), Started::under_way);
+      if (i >= 60) ranks.second.start(there[static_cast<std::size_t>(i) - 60], i - 60);
+    }
+    for (int i = kCalls - 60; i < kCalls; ++i) ranks.second.start(there[static_cast<std::size_t>(i)], i);
+    for (int i = 0; i < kCalls; ++i) {
+      const int one = round == 0 ? i : round == 1 ? kCalls - 1 - i : i * 7 % kCalls;
+      ranks.first.wait(here[static_cast<std::size_t>(one)]);
+      ranks.second.wait(there[static_cast<std::size_t>(one)]);
+      expect_sum(here[static_cast<std::size_t>(one)].out, 2, one);
+      expect_sum(there[static_cast<std::size_t>(one)].out, 2, one);
+    }
+  }
+}
+
+// Those that are left have sent all they have to, and are not sent again by the operations that go on.
+TEST(BriefStarts, MoreIsUnderWayThanOperationsHaveRoomFor) {
+  constexpr int kCalls = 60;
+  constexpr Elements kOfBlock = 12000;
+  VirtualJob job({0, 0});
+  const std::vector<Communicator*> world = job.create(kWorld, {0, 1});
+  std::vector<std::vector<float>> in[2], out[2];
+  std::vector<Completion> done[2];
+  BriefCall calls[2];
+  for (Rank rank : {0, 1}) {
+    Communicator& own = *world[static_cast<std::size_t>(rank)];
+    Call call{nullptr, nullptr, kOfBlock, DType::float32, Op::sum};
+    call.kind = Kind::all_to_all;
+    PreparedPlan& plan = own.plans().plan_for(call.task(), call.bytes());
+    ASSERT_TRUE(BriefCall::is_possible(call, plan, 2));
+    own.make_brief(calls[rank], call, plan);
+    done[rank] = std::vector<Completion>(kCalls);
+    for (int i = 0; i < kCalls; ++i) {
+      in[rank].emplace_back(2 * kOfBlock, static_cast<float>(10 * i + rank));
+      out[rank].emplace_back(2 * kOfBlock, -1.0f);
+    }
+  }
+  auto start = [&](Rank rank, std::size_t i) {
+    job.engine(rank).start(*world[static_cast<std::size_t>(rank)], calls[rank], in[rank][i].data(),
+                           out[rank][i].data(), 0, done[rank][i]);
+  };
+  for (std::size_t i = 0; i < kCalls; ++i) start(0, i);
+  job.engine(0).let_go_of_brief_calls();
+  for (std::size_t i = 0; i < kCalls; ++i) start(1, i);
+  for (std::size_t i = 0; i < kCalls; ++i)
+    for (Rank rank : {0, 1}) {
+      job.engine(rank).wait(*world[static_cast<std::size_t>(rank)], done[rank][i]);
+      for (Rank from : {0, 1})
+        ASSERT_EQ(out[rank][i][static_cast<Elements>(from) * kOfBlock + 1],
+                  static_cast<float>(10 * static_cast<int>(i) + from));
+    }
+  for (Rank rank : {0, 1}) EXPECT_EQ(job.engine(rank).failure(), "");
+}
+
 TEST(BriefStarts, OneThatIsLeftGetsItsNoticeFromWhoeverMakesProgress) {
   Pair ranks;
   Again::Started here, there;

@@ -56,9 +56,9 @@ bool breaks_the_exchange(Fault fault) {
 }
 
 // A rank of a job whose ranks take turns on two hosts with two rails each.
-class Member : private JoinSteps {
+class TakingPart : private JoinSteps {
  public:
-  Member(ExchangeBoard& board, Rank rank, Fault fault)
+  TakingPart(ExchangeBoard& board, Rank rank, Fault fault)
       : fault_(fault), rank_(rank), exchange_(board, rank), handshake_(exchange_, *this) {
     if (fault == Fault::hears_no_endpoint) exchange_.misses(1);
     if (fault == Fault::goes_before_round_2) exchange_.goes_before(2);
@@ -119,12 +119,12 @@ class Member : private JoinSteps {
   bool takes_part_ = false, has_said_lost_rails_ = false;
 };
 
-using HandshakeMembers = std::vector<std::unique_ptr<Member>>;
+using HandshakeMembers = std::vector<std::unique_ptr<TakingPart>>;
 
 HandshakeMembers members_of(ExchangeBoard& board, const std::vector<Fault>& faults) {
   HandshakeMembers members;
   for (std::size_t rank = 0; rank < faults.size(); ++rank)
-    members.push_back(std::make_unique<Member>(board, static_cast<Rank>(rank), faults[rank]));
+    members.push_back(std::make_unique<TakingPart>(board, static_cast<Rank>(rank), faults[rank]));
   return members;
 }
 
@@ -214,10 +214,10 @@ TEST(Handshake, OfManyRanksInTroubleTheFirstSaysItsReason) {
   }
   ExchangeBoard board(4);
   HandshakeMembers members = members_of(board, {none, none, connect, connect});
-  std::vector<Member*> by_rank;
+  std::vector<TakingPart*> by_rank;
   for (auto& member : members) by_rank.push_back(member.get());
   ASSERT_TRUE(step_all(members, 1));
-  for (Member* member : by_rank) {
+  for (TakingPart* member : by_rank) {
     EXPECT_EQ(member->conclusion().reason, "cannot connect");
     EXPECT_EQ(member->conclusion().of_rank, 2);
     EXPECT_EQ(member->conclusion().says, member == by_rank[2]);
