@@ -142,6 +142,7 @@ class Communicator : public Sender {
   BriefCall& left_brief() const { return *left_.front().attempt.brief; }
   const Call& left_call() const { return left_brief().call(); }
   Completion& left_completion() const { return *left_.front().attempt.completion; }
+  Credit::Number left_number() const { return next_; }
   bool advance();
   /// Copies a part of what others read where this rank has it, see JointCopy; false: nobody wants that.
   bool help_readers();
@@ -247,6 +248,7 @@ class Communicator : public Sender {
   bool run_step(Attempt& attempt, const BriefCall::BriefStep& todo, Number number);
   bool send_brief(const BriefCall& brief, const BriefCall::BriefStep& todo, Number number);
   bool take_brief(Attempt& attempt, const BriefCall::BriefStep& todo);
+  bool is_of_step(const Header& header, const BriefCall::BriefStep& todo) const;
   static void reduce_brief(BriefCall& brief, const BriefCall::BriefStep& todo,
                            std::span<const void*> sources);
   bool fetch_brief(const Attempt& attempt, const BriefCall::BriefStep& todo);

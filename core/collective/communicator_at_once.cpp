@@ -123,12 +123,20 @@ bool Communicator::has_left(const Completion& completion) const {
 
 bool Communicator::wants(const Header& header, const SharedMemoryTransport::Peer& from) const {
   const Attempt& oldest = left_.front().attempt;
-  if (header.comm != id_ || header.seq != seq_of(next_) || oldest.done == oldest.brief->steps().size())
-    return false;
+  // Who makes progress does not end a reduction of the program's own.
+  if (oldest.done == oldest.brief->steps().size() || oldest.brief->call().own) return false;
   const BriefCall::BriefStep& awaited = oldest.brief->steps()[oldest.done];
   const auto peers = oldest.brief->peers(awaited);
-  return awaited.step->verb != Verb::send && header.tag == awaited.header.tag &&
+  return awaited.step->verb != Verb::send && is_of_step(header, awaited) &&
          std::find(peers.begin(), peers.end(), &from) != peers.end();
+}
+
+// Whether it is a message that this step of the next call takes.
+bool Communicator::is_of_step(const Header& header, const BriefCall::BriefStep& todo) const {
+  const Header& awaited = todo.header;
+  return header.comm == id_ && header.seq == seq_of(next_) && header.tag == awaited.tag &&
+         (header.segment & ~kSenderWasAlone) == 0 && header.bytes == awaited.bytes &&
+         header.fingerprint == awaited.fingerprint;
 }
 
 bool Communicator::is_stuck(const Attempt& attempt) {
@@ -267,13 +275,9 @@ bool Communicator::take_brief(Attempt& attempt, const BriefCall::BriefStep& todo
       if (++waited > (attempt.wait.yields() ? kYieldsUntimed : kPausesUntimed)) brief.start_time();
       if (!attempt.wait.once()) return false;
     }
-    const Header &header = *message.header, &awaited = todo.header;
-    if (header.comm != id_ || header.seq != seq_of(next_) || header.tag != awaited.tag ||
-        (header.segment & ~kSenderWasAlone) != 0 || header.bytes != awaited.bytes ||
-        header.fingerprint != awaited.fingerprint)
-      return false;
+    if (!is_of_step(*message.header, todo)) return false;
     if (message.is_elsewhere) return (!reduces || step.peers == 1) && fetch_brief(attempt, todo);
-    attempt.heard_all_alone &= (header.segment & kSenderWasAlone) != 0;
+    attempt.heard_all_alone &= (message.header->segment & kSenderWasAlone) != 0;
     sources[reduces && i >= step.own_rank ? i + 1 : i] = message.payload;
     if (message.is_kept && !knows_all_kept()) note_kept(prepared.plan.peers[step.peer + i], message.block);
     blocks[i] = message.is_kept ? 0 : message.block;

@@ -185,6 +185,7 @@ class Engine : private MessageHandler {
   void run_among_left(Communicator& communicator, BriefCall& call, Completion& completion);
   bool leave_arrived(bool& moved);
   bool only_left_ones_want() const;
+  bool is_patient();
   bool finish_left(const Completion& completion);
   bool end_those_left_up_to(Communicator& communicator, const Completion& last);
   void end_left(Communicator& communicator, Completion& completion);
@@ -249,7 +250,11 @@ class Engine : private MessageHandler {
   std::vector<std::unique_ptr<Communicator>> buried_;
   std::vector<Communicator*> active_;  // those with operations under way
   std::vector<Communicator*> left_;    // have calls that were left, see settle()
-  int patience_ = 0;                   // see leave_arrived()
+  struct Patience {
+    const Communicator* with = nullptr;
+    std::uint64_t number = 0;  // of its oldest call that is left
+    Nanoseconds until = 0;
+  } patience_;  // see leave_arrived()
   std::vector<Attached> backgrounds_;
   std::vector<std::shared_ptr<PlanStore>> stores_;  // of communicators that there are
   Counters counted_;                                // by the plans of stores that are gone

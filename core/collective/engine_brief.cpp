@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/collective/engine.hpp"
 
 namespace ddl {
@@ -11,7 +12,7 @@ namespace {
 // They are looked at one by one.
 constexpr std::size_t kMostLeft = 64;
 // The others of a call may come late, and what stands behind its messages may be what they wait for.
-constexpr int kMostPatience = 32;
+constexpr Nanoseconds kPatience = 50'000;
 
 }  // namespace
 
@@ -102,15 +103,21 @@ bool Engine::move_left() {
 // True: of what has arrived all is wanted by those left, each of which wants more; nobody else takes it for
 // now. Otherwise nobody of them wants it, and it may stand before what they want: none is left any more.
 bool Engine::leave_arrived(bool& moved) {
-  if (moved) patience_ = kMostPatience;
   while (!left_.empty() && !failed() && fabrics_.local->has_arrived()) {
-    if (active_.empty() && backgrounds_.empty() && patience_ > 0 && only_left_ones_want())
-      return --patience_, true;
+    if (active_.empty() && backgrounds_.empty() && only_left_ones_want() && is_patient()) return true;
     if (!move_left()) settle();
     moved = true;
-    patience_ = kMostPatience;
   }
   return false;
+}
+
+// With the oldest, for so long.
+bool Engine::is_patient() {
+  const Communicator& oldest = *left_.front();
+  const Nanoseconds time = now();
+  if (patience_.with != &oldest || patience_.number != oldest.left_number())
+    patience_ = {&oldest, oldest.left_number(), time + kPatience};
+  return time < patience_.until;
 }
 
 bool Engine::only_left_ones_want() const {
