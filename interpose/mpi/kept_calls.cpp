@@ -18,6 +18,10 @@ bool KeptCall::has(const Lists& other, Rank ranks) const {
 
 void KeptCall::note_counts(std::optional<std::uint64_t> counts, const Lists& of_ranks, Rank ranks) {
   alike->counts = counts;
+  set_lists(of_ranks, ranks);
+}
+
+void KeptCall::set_lists(const Lists& of_ranks, Rank ranks) {
   lists.clear();
   for (const int* list : of_ranks)
     if (list) lists.insert(lists.end(), list, list + ranks);
@@ -55,8 +59,7 @@ bool KeptCalls::is_made_again(const SaidCall::Words& said, const Lists& lists, R
 }
 
 void KeptCalls::add(KeptCall call, const Lists& lists, Rank ranks) {
-  for (const int* list : lists)
-    if (list) call.lists.insert(call.lists.end(), list, list + ranks);
+  call.set_lists(lists, ranks);
   has_some_by_bytes |= SaidCall::is_by_bytes(call.said);
   if (2 * ++kept_ > calls_.size()) grow();
   insert(std::move(call));

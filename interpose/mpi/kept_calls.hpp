@@ -160,6 +160,7 @@ struct KeptCall {
   }
   /// It is made for these from now on; nullopt: for none.
   void note_counts(std::optional<std::uint64_t> counts, const Lists& of_ranks, Rank ranks);
+  void set_lists(const Lists& of_ranks, Rank ranks);
   /// What lies behind a block of the program's, or some, does so after as many elements.
   void count_anew(const SaidCall& other) {
     const auto before = static_cast<std::ptrdiff_t>(SaidCall::count_of(*alike->counts)),

@@ -46,6 +46,10 @@ class HostileJob {
   /// Those without an engine release what they were told, and remember its headers.
   void listen();
   const std::vector<Header>& told() const { return told_; }
+  /// On the host of rank 0, that one among them.
+  int ranks_beside_it() const {
+    return static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[0]));
+  }
   bool is_near(Rank rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[0]; }
   Region& region(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].region; }
 
@@ -145,8 +149,7 @@ inline bool HostileJob::say(const Said& said) {
 
 inline Bytes HostileJob::stage(const Said& said) {
   PerRank& speaker = ranks_[static_cast<std::size_t>(said.by)];
-  auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[0]));
-  Bytes block = speaker.region->staging_offset(here) + speaker.staged;
+  Bytes block = Region::staging_offset(ranks_beside_it()) + speaker.staged;
   speaker.staged += StagingPool::block_bytes(said.payload.size());
   StagingPool::readers_of(speaker.region->at(block)).store(1);
   std::copy(said.payload.begin(), said.payload.end(), StagingPool::payload_of(speaker.region->at(block)));
@@ -156,7 +159,7 @@ inline Bytes HostileJob::stage(const Said& said) {
 inline void HostileJob::post(const Said& said, Bytes block) {
   auto local = std::count(hosts_.begin(), hosts_.begin() + said.by, hosts_[0]);
   std::uint32_t& posted = ranks_[static_cast<std::size_t>(said.by)].posted;
-  const auto here = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[0]));
+  const int here = ranks_beside_it();
   Descriptor& entry =
       region(0).mailbox(static_cast<int>(local), here).entry(posted, Mailbox::entry_bytes(here));
   std::memcpy(&entry.header, &said.header, offsetof(Header, turn));
