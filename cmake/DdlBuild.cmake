@@ -17,6 +17,9 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/archive")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 
+# GCC collects its garbage from 128 MiB on, which takes it a tenth of its time for a fifth of the memory.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=400000>)
+
 add_library(ddl_warnings INTERFACE)
 target_compile_options(ddl_warnings INTERFACE -Wall -Wextra -Wshadow
                        -Wcast-align $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
@@ -29,6 +32,8 @@ if(DDL_SANITIZE)
     # Undefined behaviour ends the program, where by default it is a line that no test fails for. As a trap, it compiles
     # in four fifths of the time; ASAN_OPTIONS=handle_sigill=1 shows where.
     add_compile_options(-fsanitize-undefined-trap-on-error)
+    # What ends a program by itself, at an address of nothing, or what the address sanitizer sees: a tenth of the time.
+    add_compile_options(-fno-sanitize=null,vptr,object-size)
   endif()
   add_link_options(-fsanitize=${DDL_SANITIZE})
 endif()

@@ -33,7 +33,7 @@ TEST(CallParts, ShortOnesThatArePaddedArriveWithTheOthers) {
       };
       PreparedPlan& pairwise = plan_for({Kind::all_to_all, 0, true}, 64 << 10, kPadded);
       Padding padding;
-      for (int round = 0; round < 64 / test::thinned(4); ++round) {
+      for (int round = 0; round < 64 / test::thinned(8); ++round) {
         PairwiseBuffers buffers(round % 8, me, job.size());
         padding.habit = {};  // one that pads the next call
         run_padded(job.engine(me), mine, buffers.call, pairwise, padding);

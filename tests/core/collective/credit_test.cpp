@@ -247,7 +247,7 @@ TEST(Credit, BlockingCallsOfAllKindsFromAllRootsComeOutRight) {
       constexpr Kind kinds[] = {Kind::broadcast, Kind::reduce, Kind::gather, Kind::scatter, Kind::all_reduce};
       Kind kind{};
       Rank root = 0;
-      for (int i = 0; i < 1500 / test::thinned(3); ++i) {
+      for (int i = 0; i < 1500 / test::thinned(6); ++i) {
         if (alike() % 16 == 0) kind = kinds[alike() % std::size(kinds)];  // runs of one kind and root
         if (alike() % 16 == 0) root = static_cast<Rank>(alike() % static_cast<unsigned>(job.size()));
         Elements count = std::array<Elements, 7>{0, 1, 22, 23, 4096, 8192, 9000}[alike() % 7];

@@ -123,7 +123,7 @@ TEST(Engine, AReductionOfTheCallersOwnIsCalledByItsThreadsAlone) {
     VirtualJob job(machine);
     auto world = job.create(1, everybody(job.size()));
     std::atomic<int> calls{0};
-    for (Elements count : {1, 7, 1000, 70'001}) {
+    for (Elements count : {1, 7, 1000, 70'001 / test::thinned(5)}) {
       job.each([&](Rank rank) {
         Own own;
         std::vector<Pair> in(count), out(count);
@@ -233,7 +233,7 @@ TEST(Engine, BlockingCallsDoneAtOnceMixWithAllOthers) {
       std::mt19937 alike(5), alone(static_cast<unsigned>(rank));
       std::vector<float> side_in = shares(rank, 300, 1), side_out(300);
       std::unique_ptr<Completion> side;
-      for (std::uint32_t i = 0; i < 600 / test::thinned(3); ++i) {
+      for (std::uint32_t i = 0; i < 600 / test::thinned(6); ++i) {
         Elements count = std::array<Elements, 8>{0, 1, 22, 23, 4096, 9000, 16384, 17000}[alike() % 8];
         bool starts_side = alike() % 16 == 0, ends_side = alike() % 16 == 0;
         if (starts_side && !side)

@@ -67,7 +67,7 @@ TEST(ReadInPlace, EveryWayOfEveryCallComesOutRight) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       for (Kind kind : test::kAllKinds)
-        for (Elements count : {1000, 4097, 50'001 / test::thinned(2), 400'003 / test::thinned(10)})
+        for (Elements count : {1000, 4097, 50'001 / test::thinned(5), 400'003 / test::thinned(20)})
           for (Where where : {Where::in_place, Where::apart}) {
             const Task task{kind, has_root(kind) ? 1 : 0};
             for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {
@@ -92,7 +92,7 @@ TEST(ReadInPlace, WithAndWithoutAnOperationTheSameIsDone) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       int turn = 0;
-      for (int round = 0; round < 12 / test::thinned(3); ++round)
+      for (int round = 0; round < 12 / test::thinned(6); ++round)
         for (Kind kind : readable(job.size()))
           for (Elements count : {Elements{4097}, kMiddling, Elements{50'001}}) {
             CallBuffers buffers(kind, has_root(kind) ? round % job.size() : 0, me, job.size(), count,
@@ -215,14 +215,14 @@ TEST(ReadInPlace, ThreadsWithMiddlingAndSmallCallsShareTheEngine) {
         BriefCall brief;
         small[me]->make_brief(brief, {&in, &out, 1, DType::int32, Op::sum},
                               small[me]->plans().plan_for({}, 4));
-        for (int i = 0; i < 10'000 / test::thinned(10); ++i) {
+        for (int i = 0; i < 10'000 / test::thinned(25); ++i) {
           Completion completion;
           engine.start(*small[me], brief, &in, &out, 0, completion);
           engine.wait(*small[me], completion);
           ASSERT_EQ(out, 3);
         }
       });
-      for (int i = 0; i < 400 / test::thinned(10); ++i) {
+      for (int i = 0; i < 400 / test::thinned(25); ++i) {
         CallBuffers buffers(Kind::all_gather, 0, rank, 2, of.count, Where::apart);
         BriefCall brief;
         large[me]->make_brief(brief, buffers.call, way_with(of.handover, *large[me], buffers.call));

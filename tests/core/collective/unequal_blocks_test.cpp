@@ -87,7 +87,7 @@ TEST(UnequalBlocks, PairsThatKnowTheirOwnLengthsAloneExchangeThem) {
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
         const Bytes bytes = reads ? Bytes{32} << 10 : Bytes{16} << 10;
-        for (int round = 0; round < 64 / test::thinned(4); ++round) {
+        for (int round = 0; round < 64 / test::thinned(8); ++round) {
           PairwiseBuffers buffers(round % 8, me, job.size());
           PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, bytes);
           EXPECT_EQ(reads_in_place(plan.plan), reads && job.size() > 1 && machine.back() == 0);

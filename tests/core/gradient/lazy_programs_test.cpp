@@ -195,7 +195,7 @@ class Walker {
 };
 
 void try_programs(const std::vector<HostIndex>& hosts, Bytes threshold, unsigned first, unsigned programs) {
-  for (unsigned seed = first; seed < first + programs / test::thinned(2); ++seed) {
+  for (unsigned seed = first; seed < first + programs / test::thinned(4); ++seed) {
     SCOPED_TRACE(seed);
     LazyJob job(hosts);
     if (seed % 2) job.job.make_wire_read_late();

@@ -217,7 +217,7 @@ TEST(SparseGradients, ChunksTravelInTheOrderOfTheCalls) {
   constexpr Elements kLong = 2000 * kChunk, kShort = 2 * kChunk;
   job.job.each([&](Rank rank) {
     auto of_long = named(kLong, settings(0.001, 0)), of_short = named(kShort, settings(0.5, 0));
-    for (int round = 0; round < 20 / test::thinned(4); ++round) {
+    for (int round = 0; round < 20 / test::thinned(10); ++round) {
       Values longer(kLong, 1), shorter(kShort, 1);
       longer[round * kChunk] = 5, shorter[0] = 5;
       Completion first, second;

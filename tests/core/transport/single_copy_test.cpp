@@ -11,6 +11,7 @@
 #include "core/transport/shared_memory.hpp"
 #include "tests/support/forbid.hpp"
 #include "tests/support/memory_ranks.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace ddl {
 
@@ -233,7 +234,7 @@ TEST(SingleCopy, ASenderMayWriteAllOfIt) {
 }
 
 TEST(SingleCopy, TwoThreadsCopyAtOnce) {
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 50 / test::thinned(5); ++i) {
     CopiedByBoth both;
     std::atomic<bool> is_there = false;
     std::thread sender([&both, &is_there] {

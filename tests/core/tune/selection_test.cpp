@@ -243,7 +243,8 @@ std::size_t rails_known_after(Kind kind, const TuneSettings& settings, Bytes sta
   job.each([&](Rank rank) {
     auto me = static_cast<std::size_t>(rank);
     FrontCalls maker(job.engine(rank), *world[me], settings, *memories[me]);
-    std::vector<std::byte> in(8 << 20), out(8 << 20);
+    const std::size_t blocks = kind == Kind::all_reduce || kind == Kind::broadcast ? 1 : 4;
+    std::vector<std::byte> in(blocks << 21), out(blocks << 21);
     for (int calls = 0; calls < 40; ++calls) {
       Call call{in.data(), out.data(), 512 << 10, DType::float32, Op::sum, "", now()};
       call.kind = kind;
