@@ -90,7 +90,7 @@ CallShape SessionCommunicator::shape_of(const Call& call) const {
   const DType type = call.own ? DType::uint8 : call.type;
   CallShape shape{call.task(), call.bytes(), fingerprint_of(call), call.variant, type, is_barrier(call)};
   if (call.pairwise)
-    shape.bytes = pairwise_bytes(plans_->members().grid.spans_hosts(), plans_->limits().rails);
+    shape.bytes = pairwise_bytes(call.rooted, plans_->members().grid.spans_hosts(), plans_->limits().rails);
   if (group_) shape.variant |= kOfRequest;
   return shape;
 }

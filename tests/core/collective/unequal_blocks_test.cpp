@@ -200,7 +200,8 @@ TEST(UnequalBlocks, APairwiseCallOfMiddlingBlocksUsesBothRails) {
       job.each([&](Rank me) {
         Communicator& mine = *world[static_cast<std::size_t>(me)];
         PairwiseBuffers buffers(length, me, job.size());
-        PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(true, 2));
+        PreparedPlan& plan =
+            mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(Rooted::no, true, 2));
         job.engine(me).run(mine, buffers.call, &plan);
         buffers.expect_right();
       });
@@ -221,7 +222,8 @@ TEST(UnequalBlocks, BothRailsCarryAsMuchOverFourPairwiseCalls) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       PairwiseBuffers buffers(4 << 10, me, job.size());
-      PreparedPlan& plan = mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(true, 2));
+      PreparedPlan& plan =
+          mine.plans().plan_for({Kind::all_to_all, 0, true}, pairwise_bytes(Rooted::no, true, 2));
       for (int i = 0; i < 4; ++i) {
         job.engine(me).run(mine, buffers.call, &plan);
         buffers.expect_right();

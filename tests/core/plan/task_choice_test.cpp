@@ -163,11 +163,12 @@ TEST(TaskChoice, ASingleCopyIsTriedForWhatMovesWithinAHostAndFirstWhereBothCopy)
       << "also where lines come fast";
   auto of_pairs = [&limits](Rooted rooted = Rooted::no) {
     return task_candidates(HostMap(hosts_of({2})), {Kind::all_to_all, 0, true, rooted},
-                           pairwise_bytes(false, 1), limits);
+                           pairwise_bytes(rooted, false, 1), limits);
   };
   ASSERT_EQ(of_pairs().size(), 1u) << "nothing would be measured about the long ones";
   EXPECT_EQ(of_pairs()[0].choice.handover, Handover::staged);
   EXPECT_EQ(of_pairs(Rooted::gather)[0].choice.handover, Handover::staged);
+  EXPECT_LT(of_pairs(Rooted::gather)[0].choice.segment, of_pairs()[0].choice.segment) << "who copies at once";
   ASSERT_EQ(of_pairs(Rooted::scatter).size(), 1u);
   EXPECT_EQ(of_pairs(Rooted::scatter)[0].choice.handover, Handover::single_copy);
   EXPECT_GT(of_pairs(Rooted::scatter)[0].choice.most_staged, kMostStaged) << "only long ones are read";
