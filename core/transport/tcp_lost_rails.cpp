@@ -144,13 +144,14 @@ void TcpTransport::Impl::inspect(Nanoseconds when) {
   if (is_first) return;
   if (rails.size() > 1) inspect_links();
   for (std::size_t rail = 0; rail < rails.size(); ++rail)
-    for (Rank to : rails[rail].used) {
-      OutStream& stream = *out(rail, to);
-      if (stream.state() != StreamState::open || lost_rails.is_lost(to, rail)) continue;
-      const bool is_taken_back = !stream.has_begun() && lost_rails.times(to, rail) > 0;
+    for (Rank to : std::vector<Rank>(rails[rail].used)) {
+      OutStream* stream = out(rail, to);
+      if (!stream || stream->state() != StreamState::open || lost_rails.is_lost(to, rail)) continue;
+      const bool is_taken_back = !stream->has_begun() && lost_rails.times(to, rail) > 0;
       const int patience = lost_rails.is_last_resort(to, rail) ? kLastTries : kTries;
-      stream.listen_for_silence(is_taken_back ? kTriesToConnect : patience);
-      if (stream.state() != StreamState::open) suspects.emplace_back(rail, to);
+      stream->listen_for_silence(is_taken_back ? kTriesToConnect : patience);
+      // At once: another that has been silent as long may be the last now.
+      if (stream->state() != StreamState::open) check(rail, to, true);
     }
   check_suspects();
   if (rails.size() == 1) return;

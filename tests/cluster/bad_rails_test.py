@@ -18,9 +18,9 @@ CUT_R1 = "vcluster-agent h1 ip neigh replace 10.77.1.1 lladdr 02:00:00:00:00:99 
 UNPLUG_R1 = "nsenter -t 1 -n ip link set h1r1 nomaster"  # h0 does not even learn h1's Ethernet address
 SLOWER_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 100mbit burst 128kb latency 20ms"
 SLOW_R1 = "vcluster-agent h1 tc qdisc replace dev r1 root tbf rate 1mbit burst 32kb latency 20ms"
-# For two seconds, one after the other; Open MPI's own traffic has neither.
+# For four seconds, one after the other; Open MPI's own traffic has neither.
 FLAP_R1_R2 = ("for r in r1 r2; do nsenter -t 1 -n ip link set h1$r down; done; "
-              "(sleep 2; for r in r1 r2; do nsenter -t 1 -n ip link set h1$r up; done) >/dev/null 2>&1 &")
+              "(sleep 4; for r in r1 r2; do nsenter -t 1 -n ip link set h1$r up; done) >/dev/null 2>&1 &")
 DOWN_R1 = "vcluster-agent h1 ip link set r1 down"
 BOTH = "10.77.0.0/24, 10.77.1.0/24"
 
