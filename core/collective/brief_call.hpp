@@ -1,7 +1,7 @@
 // BriefCall: a small call within a host, or one whose blocks are read where they are by their readers alone,
 // ready to be made again and again: which messages it sends and takes, and where their elements lie, is
 // worked out once. What is left to do is to write the messages, and to take what has come
-// (communicator_at_once.cpp).
+// (communicator_at_once.cpp, communicator_left.cpp).
 //
 // Thread safety: none; it belongs to who makes the calls of its communicator.
 #pragma once
