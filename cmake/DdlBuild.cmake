@@ -17,7 +17,8 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/archive")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 
-# GCC collects its garbage from 128 MiB on, which takes it a tenth of its time for a fifth of the memory.
+# By default GCC collects its garbage from 128 MiB on, a tenth of its time. It takes up to a fifth more memory (the
+# largest file 915 MB instead of 760).
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=400000>)
 
 add_library(ddl_warnings INTERFACE)
@@ -32,7 +33,8 @@ if(DDL_SANITIZE)
     # Undefined behaviour ends the program, where by default it is a line that no test fails for. As a trap, it compiles
     # in four fifths of the time; ASAN_OPTIONS=handle_sigill=1 shows where.
     add_compile_options(-fsanitize-undefined-trap-on-error)
-    # What ends a program by itself, at an address of nothing, or what the address sanitizer sees: a tenth of the time.
+    # A null pointer ends the program without a check, too, and the address sanitizer sees what lies outside of an
+    # object: a tenth of the time.
     add_compile_options(-fno-sanitize=null,vptr,object-size)
   endif()
   add_link_options(-fsanitize=${DDL_SANITIZE})

@@ -97,7 +97,7 @@ std::vector<TaskCandidate> task_candidates(const HostMap& map, Task task, Bytes 
                                            const PlanLimits& limits);
 
 /// One plan serves all all-to-alls of which only pairs of ranks know the lengths: that of blocks so long.
-/// `rooted` tells what of them it is.
+/// `rooted` tells which kind of them it is.
 Bytes pairwise_bytes(Rooted rooted, bool spans_hosts, RailId rails);
 
 /// Whether it goes along a tree of hosts.

@@ -92,7 +92,7 @@ TEST(Rendezvous, ALargeBlobTravelsAndATooLargeOneIsRefusedBeforeItDoes) {
   RendezvousServer server({kLong_s, kLong_s});
   each(2, [&](Rank rank) {
     RendezvousClient rendezvous(server.id(), rank, 2, kLong_s);
-    std::vector<std::byte> largest(rendezvous::kMaxBlob, static_cast<std::byte>(rank + 1));
+    std::vector<std::byte> largest = blob(rank, 0, rendezvous::kMaxBlob);
     EXPECT_EQ(rendezvous.exchange(largest)[static_cast<std::size_t>(rank)], largest);
     largest.emplace_back();
     EXPECT_TRUE(says(error_of([&] { rendezvous.give(largest); }), "16777216 are possible"));

@@ -43,7 +43,7 @@ TEST(Collectives, EveryRankGetsWhatItIsPromisedOnEveryMachine) {
     auto world = job.create(1, everybody(job.size()), {2, Bytes{1} << 20, 0});
     job.each([&](Rank me) {
       for (Kind kind : kAllKinds)
-        for (Elements count : {0, 1, 7, 1000, 4097, 50'001 / test::thinned(12)})
+        for (Elements count : {0, 1, 7, 1000, 4097, 50'001 / test::thinned(6)})
           for (Rank root = 0; root < (has_root(kind) ? std::min(job.size(), 3) : 1); ++root)
             for (Where where : {Where::in_place, Where::apart}) {
               Buffers buffers(kind, root, me, job.size(), count, where);

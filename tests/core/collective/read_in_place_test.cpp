@@ -67,7 +67,7 @@ TEST(ReadInPlace, EveryWayOfEveryCallComesOutRight) {
     job.each([&](Rank me) {
       Communicator& mine = *world[static_cast<std::size_t>(me)];
       for (Kind kind : test::kAllKinds)
-        for (Elements count : {1000, 4097, 50'001 / test::thinned(5), 400'003 / test::thinned(20)})
+        for (Elements count : {1000, 4097, 50'001 / test::thinned(5), 400'003 / test::thinned(10)})
           for (Where where : {Where::in_place, Where::apart}) {
             const Task task{kind, has_root(kind) ? 1 : 0};
             for (const TaskCandidate& way : mine.plans().candidates_for(task, count * sizeof(int))) {
